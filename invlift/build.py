@@ -1,0 +1,222 @@
+"""From a problem file's content to the objects that compute: mesh, sensors, inverse problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.config import ProblemSpec
+from invlift.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.independent import IndependentPrior, independent_prior
+from invlift.fem.matern import MaternPrior, matern_prior
+from invlift.fem.mesh import Mesh, check_anchored, read_mesh
+from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
+from invlift.inverse.noise import (
+    KnownNoise,
+    Noise,
+    half_normal_noise,
+    known_noise,
+    lognormal_noise,
+)
+from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.posterior import Posterior, Readings
+from invlift.samplers.run import Run
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """An inverse problem for a conductivity field, with the mesh and the sensors it came from.
+
+    Attributes
+    ----------
+    mesh : Mesh
+    sensors : Sensors
+        Those in use, d of them.
+    observation : Observation
+        Where each sensor of the table lies, those left out included.
+    problem : InverseProblem
+    """
+
+    mesh: Mesh
+    sensors: Sensors
+    observation: Observation
+    problem: InverseProblem
+
+
+def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
+    """Read what a problem file names and put the inverse problem together.
+
+    Parameters
+    ----------
+    spec : ProblemSpec
+    needs_values : bool
+        Whether the sensor table must have readings; without them they are taken as zero.
+
+    Returns
+    -------
+    FieldProblem
+
+    Raises
+    ------
+    InputError
+        If a file, group, field or sensor is not what it should be.
+    """
+    mesh = read_mesh(spec.mesh.file)
+    sensors = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
+    observation = locate(mesh, sensors, spec.observations.outside)
+    sensors = sensors.take(observation.kept)
+    prior = _prior(spec, mesh)
+    forward = assemble_poisson(
+        mesh,
+        observation,
+        **boundary_conditions(spec, mesh),
+        location=prior.location,
+    )
+    problem = inverse_problem(forward, prior, _noise(spec, sensors), sensors.values)
+    return FieldProblem(mesh, sensors, observation, problem)
+
+
+def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:
+    """Source and boundary conditions in the form :func:`assemble_poisson` takes them."""
+    pde = spec.pde
+    for kind in ("dirichlet", "neumann", "robin"):
+        for group in getattr(pde, kind):
+            mesh.facets(group, spec.where("pde", kind))
+    check_anchored(mesh, [*pde.dirichlet, *pde.robin], spec.where("pde"))
+    source = pde.source
+    if isinstance(source, str):
+        source = mesh.field(source, spec.where("pde", "source"))
+    elif isinstance(source, dict):
+        for subdomain in source:
+            mesh.cells_of(subdomain, spec.where("pde", "source"))
+    dirichlet = {
+        group: mesh.point_field(value, spec.where("pde", "dirichlet", group))
+        if isinstance(value, str)
+        else value
+        for group, value in pde.dirichlet.items()
+    }
+    robin = {group: (each.coefficient, each.ambient) for group, each in pde.robin.items()}
+    return {"source": source, "dirichlet": dirichlet, "neumann": pde.neumann, "robin": robin}
+
+
+def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):
+    """Posterior of a run of a problem built from a file: see :func:`field_posterior`."""
+    return field_posterior(
+        field.mesh, field.sensors, field.problem, run, num_draws_requested=num_draws_requested
+    )
+
+
+def field_posterior(
+    mesh: Mesh,
+    sensors: Sensors,
+    problem: InverseProblem,
+    run: Run,
+    *,
+    num_draws_requested: int | None = None,
+) -> Posterior:
+    """Bundle the draws of a run with the mesh, sensors and prior they belong to.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    sensors : Sensors
+        The d sensors of the problem.
+    problem : InverseProblem
+        With a field prior.
+    run : Run
+    num_draws_requested : int, optional
+        Draws per chain asked for, to notice a run that was cut short.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    InputError
+        If the parts do not belong together, or the run has no draws.
+    """
+    sigma = None
+    if isinstance(problem.noise, KnownNoise):
+        sigma = np.broadcast_to(problem.noise.scale, sensors.values.shape)
+    return Posterior(
+        run.chains,
+        points=mesh.points,
+        cells=mesh.cells,
+        location=problem.prior.location,
+        sensors=Readings(sensors.values, sigma, sensors.points),
+        prior_sd=problem.prior.pointwise_std(),
+        num_draws_requested=num_draws_requested,
+    )
+
+
+def _prior(spec: ProblemSpec, mesh: Mesh) -> MaternPrior | IndependentPrior:
+    if isinstance(spec.prior, MaternSpec):
+        spec.alpha(mesh.dim)
+        return matern_prior(
+            mesh,
+            correlation_range=spec.prior.range,
+            std=spec.prior.std,
+            smoothness=spec.prior.smoothness,
+            mean=spec.prior.mean,
+            boundary=spec.prior.boundary,
+        )
+    for key in ("mean", "std"):
+        value = getattr(spec.prior, key)
+        if isinstance(value, dict):
+            for subdomain in value:
+                mesh.cells_of(subdomain, spec.where("prior", key))
+    return independent_prior(mesh, per=spec.prior.per, mean=spec.prior.mean, std=spec.prior.std)
+
+
+def _noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
+    sigma = spec.noise.sigma
+    if isinstance(sigma, LognormalSpec):
+        return lognormal_noise(sigma.location, sigma.scale)
+    if isinstance(sigma, HalfNormalSpec):
+        return half_normal_noise(sigma.scale)
+    if sigma != "column":
+        return known_noise(sigma)
+    if sensors.sigma is None:
+        raise InputError(
+            spec.where("noise", "sigma"),
+            f"a column sigma in {sensors.name}",
+            "none",
+            "add the column, or give [noise] sigma a number or a distribution",
+        )
+    return known_noise(sensors.sigma)
+
+
+def simulate_readings(
+    field: FieldProblem, sigma: float, seed: int
+) -> tuple[Sensors, dict[str, np.ndarray]]:
+    """Readings of a field drawn from the prior, with noise.
+
+    Parameters
+    ----------
+    field : FieldProblem
+    sigma : float
+        Standard deviation of the noise, > 0, in units of the readings.
+    seed : int
+
+    Returns
+    -------
+    Sensors
+        The same sensors with new values.
+    dict
+        ``log_conductivity`` (N,) and ``solution`` (num_nodes,), the truth behind them.
+    """
+    rng = np.random.default_rng(seed)
+    prior, forward = field.problem.prior, field.problem.forward
+    truth = prior.coefficients(jnp.asarray(rng.standard_normal(prior.num_white)))
+    solution = forward.solve(truth)
+    noise = sigma * rng.standard_normal(forward.num_observations)
+    values = np.asarray(forward.observe(solution)) + noise
+    old = field.sensors
+    column = None if old.sigma is None else np.full(values.shape, sigma)
+    sensors = Sensors(old.points, values, column, old.rows, old.name)
+    return sensors, {"log_conductivity": np.asarray(truth), "solution": np.asarray(solution)}

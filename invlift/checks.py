@@ -1,0 +1,323 @@
+"""Pre-flight: is this problem well posed, are its derivatives right, how long will it take?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.build import FieldProblem, build_problem
+from invlift.config import ProblemSpec
+from invlift.config_schema import IndependentSpec
+from invlift.fem.mesh import Mesh, mesh_quality
+from invlift.inverse.lifted import LiftedPosterior
+from invlift.sample import find_start
+from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
+
+#: Radius-ratio quality below which an element spoils the accuracy around it.
+POOR_QUALITY = 0.1
+#: Fewest nodes across a correlation length that resolve the prior.
+NODES_PER_RANGE = 4.0
+#: Size of the step that is tried forwards and backwards.
+TRIAL_STEP = 0.3
+#: Steps a draw takes with quarter-period trajectories: 2.9 measured on the disc.
+STEPS_PER_DRAW = 3.0
+#: Difference steps of the Taylor tests.
+TAYLOR_STEPS = 2.0 ** -np.arange(3, 10)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes
+    ----------
+    level : {"ok", "note", "bad"}
+    name, detail : str
+    """
+
+    level: Literal["ok", "note", "bad"]
+    name: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything found.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    """
+
+    findings: list[Finding]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing bad was found."""
+        return all(finding.level != "bad" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words."""
+        bad = [finding.name for finding in self.findings if finding.level == "bad"]
+        if bad:
+            return f"Not ready to run: mend {', '.join(bad)} first."
+        notes = [finding.name for finding in self.findings if finding.level == "note"]
+        return f"Ready to run; take note of {', '.join(notes)}." if notes else "Ready to run."
+
+
+def check_problem(spec: ProblemSpec) -> Report:
+    """Look a problem over.
+
+    Parameters
+    ----------
+    spec : ProblemSpec
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    InputError
+        If the problem cannot even be put together.
+    """
+    field = build_problem(spec)
+    lifted = LiftedPosterior(field.problem)
+    position = jnp.asarray(find_start(lifted, spec.sampler.seed, 0))
+    rng = np.random.default_rng(spec.sampler.seed)
+    return Report(
+        [
+            _mesh(field.mesh),
+            _groups(spec, field.mesh),
+            _sensors(field),
+            *_prior(spec, field),
+            *_derivatives(lifted, position, rng),
+            *_step(spec, lifted, position),
+        ]
+    )
+
+
+def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:
+    """Order at which the remainder of a linearisation vanishes.
+
+    Parameters
+    ----------
+    value_fn : callable
+        h -> f(x + h v), an array.
+    linear_fn : callable
+        h -> f(x) + h Df(x) v.
+    steps : (k,) array
+        Decreasing h.
+
+    Returns
+    -------
+    slope : float
+        Median slope of log remainder over log h where the remainder is above round-off; 2 for a
+        right derivative, 1 for a wrong one, NaN where everything is round-off.
+    remainder : float
+        Largest remainder relative to the size of f.
+    """
+    values = [np.asarray(value_fn(step)) for step in steps]
+    remainders = np.array(
+        [np.linalg.norm(v - np.asarray(linear_fn(h))) for v, h in zip(values, steps, strict=True)]
+    )
+    size = max(np.linalg.norm(values[-1]), 1e-300)
+    usable = remainders > 1e-11 * size
+    slopes = np.diff(np.log(remainders[usable])) / np.diff(np.log(steps[usable]))
+    slope = float(np.median(slopes)) if slopes.size else float("nan")
+    return slope, float(remainders.max() / size)
+
+
+def _mesh(mesh: Mesh) -> Finding:
+    quality = mesh_quality(mesh)
+    poor = np.flatnonzero(quality < POOR_QUALITY)
+    kind = "triangles" if mesh.dim == 2 else "tetrahedra"
+    extent = " x ".join(f"{size:g}" for size in np.ptp(mesh.points, axis=0))
+    detail = (
+        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}, extent {extent}; quality (1 is best) "
+        f"worst {quality.min():.2f}, median {np.median(quality):.2f}"
+    )
+    if poor.size:
+        detail += f"; {poor.size} slivers below {POOR_QUALITY}, the first is cell {poor[0]}"
+        return Finding("note", "mesh", detail)
+    return Finding("ok", "mesh", detail)
+
+
+def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
+    used = {*spec.pde.dirichlet, *spec.pde.neumann, *spec.pde.robin}
+    idle = sorted(set(mesh.boundaries) - used) if "boundary" not in used else []
+    detail = f"boundary conditions on {', '.join(sorted(used))}"
+    if idle:
+        detail += f"; insulated: {', '.join(idle)}"
+    if mesh.subdomains:
+        detail += f"; subdomains: {', '.join(sorted(mesh.subdomains))}"
+    return Finding("ok", "groups", detail)
+
+
+def _sensors(field: FieldProblem) -> Finding:
+    distances = field.observation.distances
+    num_outside = int(np.count_nonzero(distances))
+    detail = f"{len(field.sensors.values)} in use, no duplicates"
+    if num_outside:
+        worst = int(np.argmax(distances))
+        fate = "left out" if len(distances) > len(field.sensors.values) else "moved onto the mesh"
+        detail += f"; {num_outside} outside the mesh by up to {distances[worst]:.3g}, {fate}"
+        return Finding("note", "sensors", detail)
+    return Finding("ok", "sensors", detail)
+
+
+def _prior(spec: ProblemSpec, field: FieldProblem) -> list[Finding]:
+    realised = field.problem.prior.pointwise_std()
+    low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
+    detail = (
+        f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
+        f"{middle:.3g}"
+    )
+    if isinstance(spec.prior, IndependentSpec):
+        return [Finding("ok", "prior", detail)]
+    detail += f" (asked for {spec.prior.std:g})"
+    findings = []
+    if high > 1.3 * spec.prior.std and spec.prior.boundary == "neumann":
+        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
+        findings.append(Finding("note", "prior", detail))
+    else:
+        findings.append(Finding("ok", "prior", detail))
+    mesh = field.mesh
+    size = float(np.median(_edge_lengths(mesh)))
+    per_range = spec.prior.range / size
+    resolution = f"{per_range:.1f} mesh widths across the prior's range of {spec.prior.range:g}"
+    if per_range < NODES_PER_RANGE:
+        resolution += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
+        findings.append(Finding("note", "resolution", resolution))
+    else:
+        findings.append(Finding("ok", "resolution", resolution))
+    return findings
+
+
+def _edge_lengths(mesh: Mesh) -> np.ndarray:
+    corners = mesh.points[mesh.cells]
+    return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()
+
+
+def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
+    """Taylor slopes in random directions, and the adjoint dot product."""
+    problem = lifted.problem
+    _, white, _ = lifted.split(position)
+    centre = problem.prior.coefficients(white)
+    direction = problem.prior.sqrt(jnp.asarray(rng.standard_normal(white.shape)))
+    forward = jax.jit(lambda phi: problem.forward(phi))
+    jacobian = jax.jit(lambda phi: problem.forward.value_and_jacobian(phi))
+
+    (value, matrix), (_, matrix_slope) = jax.jit(
+        lambda phi, v: jax.jvp(problem.forward.value_and_jacobian, (phi,), (v,))
+    )(centre, direction)
+    findings = [
+        _slope_finding(
+            "derivative of the forward map",
+            lambda h: forward(centre + h * direction),
+            lambda h: value + h * (matrix @ direction),
+        ),
+        _slope_finding(
+            "derivative of the Jacobian",
+            lambda h: jacobian(centre + h * direction)[1],
+            lambda h: matrix + h * matrix_slope,
+        ),
+    ]
+    point = jax.jit(lambda q: lifted.point(q)[3:])
+    logdensity, grad = point(position)
+    heading = jnp.asarray(rng.standard_normal(position.shape))
+    # Tall noise variables would make a unit direction a leap.
+    heading = heading * (0.1 / jnp.maximum(1.0, jnp.max(jnp.abs(position))))
+    findings.append(
+        _slope_finding(
+            "gradient of log det G",
+            lambda h: point(position + h * heading)[0],
+            lambda h: logdensity + h * (grad @ heading),
+        )
+    )
+    probe = jnp.asarray(rng.standard_normal(value.shape))
+    _, forwards = jax.jvp(forward, (centre,), (direction,))
+    _, pullback = jax.vjp(forward, centre)
+    left, right = float(forwards @ probe), float(direction @ pullback(probe)[0])
+    error = abs(left - right) / max(abs(left), abs(right), 1e-300)
+    findings.append(
+        Finding(
+            "ok" if error < 1e-9 else "bad",
+            "adjoint",
+            f"<J v, w> and <v, J^T w> agree to {error:.1e}",
+        )
+    )
+    return findings
+
+
+def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
+    slope, remainder = taylor_slope(value_fn, linear_fn)
+    if np.isnan(slope):
+        return Finding("ok", name, f"linear to round-off (remainder {remainder:.1e})")
+    is_right = slope > 1.8
+    verdict = "right" if is_right else "wrong"
+    return Finding(
+        "ok" if is_right else "bad",
+        name,
+        f"{verdict}: the Taylor remainder shrinks with order {slope:.2f} (2 expected)",
+    )
+
+
+def _step(spec: ProblemSpec, lifted: LiftedPosterior, position) -> list[Finding]:
+    """One step forwards and back, and the time a draw will take."""
+    point = jax.jit(lambda system, q: system.point(q))(lifted, position)
+    key = jax.random.key(spec.sampler.seed)
+    momentum = jax.jit(sample_momentum)(lifted, key, point)
+    step = jax.jit(constrained_step)
+    size = TRIAL_STEP
+    state = build_state(point, momentum)
+    there = step(lifted, state, size)
+    while int(there.num_failures) and size > 1e-3:
+        size *= 0.5
+        there = step(lifted, state, size)
+    if int(there.num_failures):
+        detail = f"no step down to {size:.1e} could be projected back onto the manifold"
+        return [Finding("bad", "step", detail)]
+    back = step(lifted, there._replace(momentum=-there.momentum), size)
+    error = float(jnp.max(jnp.abs(back.position - position)))
+    is_reversible = not int(back.num_failures) and error < 1e-6
+    violation = float(jnp.max(jnp.abs(there.point.constraint)))
+    findings = [
+        Finding(
+            "ok" if is_reversible else "bad",
+            "step",
+            f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
+            f"{violation:.1e}; {int(there.num_evaluations)} factorisations",
+        )
+    ]
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        jax.block_until_ready(step(lifted, state, size))
+        times.append(time.perf_counter() - began)
+    per_draw = STEPS_PER_DRAW * float(np.median(times))
+    settings = spec.sampler
+    total = per_draw * settings.chains * (settings.warmup + settings.draws)
+    findings.append(
+        Finding(
+            "ok",
+            "time",
+            f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for "
+            f"{settings.chains} chains of {settings.warmup} + {settings.draws} iterations, "
+            "compilation not included",
+        )
+    )
+    return findings
+
+
+def _duration(seconds: float) -> str:
+    for limit, unit in ((1.0, "ms"), (120.0, "s"), (7200.0, "min")):
+        if seconds < limit:
+            return f"{seconds * {'ms': 1e3, 's': 1.0, 'min': 1 / 60}[unit]:.3g} {unit}"
+    return f"{seconds / 3600:.3g} h"

@@ -1,0 +1,240 @@
+"""The command line: run, check, simulate.
+
+Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
+verdict on it is bad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from invlift.errors import InputError
+
+BAD_INPUT, BAD_VERDICT = 2, 3
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Instead of those of the process.
+    """
+    parsed = _parser().parse_args(arguments)
+    # One core per chain: the small dense operations of a chain gain nothing from more threads.
+    # Read by JAX when it starts, hence set before anything imports it.
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    )
+    from invlift.precision import enable_x64
+
+    enable_x64()
+    try:
+        status = parsed.command(parsed, Console(), Console(stderr=True))
+    except InputError as error:
+        print(f"invlift: {error}", file=sys.stderr)
+        status = BAD_INPUT
+    except KeyboardInterrupt:
+        print("invlift: interrupted", file=sys.stderr)
+        status = BAD_VERDICT
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="invlift",
+        description="Posterior conductivity fields from a mesh and a few accurate sensors.",
+    )
+    version = f"invlift {importlib.metadata.version('invlift')}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="sample the posterior and write the results")
+    run.add_argument("problem", metavar="PROBLEM.toml")
+    run.add_argument("--out", metavar="DIR", help="results directory (default: [output] dir)")
+    run.add_argument("--method", metavar="NAME", help="chmc or chmc-nuts")
+    run.add_argument("--chains", metavar="C", help="number of chains")
+    run.add_argument("--draws", metavar="N", help="draws per chain")
+    run.add_argument("--warmup", metavar="W", help="warm-up iterations per chain")
+    run.add_argument("--seed", metavar="S", help="seed of the random numbers")
+    run.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    run.set_defaults(command=_run)
+
+    check = commands.add_parser("check", help="look a problem over before running it")
+    check.add_argument("problem", metavar="PROBLEM.toml")
+    check.set_defaults(command=_check)
+
+    simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
+    simulate.add_argument("problem", metavar="PROBLEM.toml")
+    simulate.add_argument(
+        "--sigma", metavar="S", required=True, help="standard deviation of the noise"
+    )
+    simulate.add_argument("--seed", metavar="K", required=True, help="seed of the draw")
+    simulate.add_argument(
+        "--out", metavar="sensors.csv", required=True, help="sensor table to write"
+    )
+    simulate.set_defaults(command=_simulate)
+    return parser
+
+
+def _run(parsed, console: Console, errors: Console) -> int:
+    from invlift.build import build_posterior, build_problem
+    from invlift.config import read_problem
+    from invlift.progress import progress_display
+    from invlift.sample import sample
+
+    spec = read_problem(parsed.problem).with_overrides(
+        out=parsed.out,
+        method=parsed.method,
+        chains=parsed.chains,
+        draws=parsed.draws,
+        warmup=parsed.warmup,
+        seed=parsed.seed,
+    )
+    directory = spec.output.dir
+    if not parsed.resume and directory.is_dir() and any(directory.iterdir()):
+        raise InputError(
+            f"{directory}",
+            "an empty output directory",
+            f"{sum(1 for _ in directory.iterdir())} entries",
+            "choose another with --out, or go on with an interrupted run by --resume",
+        )
+    field = build_problem(spec)
+    spec.prepare_output()
+    (directory / "problem.toml").write_text(spec.to_toml(), encoding="utf-8")
+    settings = spec.sampler
+    console.print(_headline(field), highlight=False, soft_wrap=True)
+    with progress_display(errors, settings.chains, settings.warmup, settings.draws) as on_progress:
+        run = sample(
+            field.problem,
+            method=settings.method,
+            chains=settings.chains,
+            warmup=settings.warmup,
+            draws=settings.draws,
+            seed=settings.seed,
+            checkpoint=directory / "chains",
+            resume=parsed.resume,
+            on_progress=on_progress,
+        )
+    if not run.chains:
+        message = "stopped during warm-up: no draws yet; the chains so far are kept"
+        print(f"invlift: {message}, go on with --resume", file=sys.stderr)
+        return BAD_VERDICT
+    posterior = build_posterior(field, run, settings.draws)
+    written = posterior.write(directory, _run_info(spec, run))
+    verdict = posterior.verdict()
+    console.print(_table(posterior.summary()))
+    console.print(str(verdict), highlight=False, markup=False, soft_wrap=True)
+    names = ", ".join(path.name for path in written)
+    console.print(f"\nWritten to {directory}: {names}", highlight=False, soft_wrap=True)
+    if run.is_interrupted:
+        console.print("The run was interrupted; finish it with --resume.")
+    return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+
+
+def _check(parsed, console: Console, errors: Console) -> int:
+    del errors
+    from invlift.checks import check_problem
+    from invlift.config import read_problem
+
+    report = check_problem(read_problem(parsed.problem))
+    for finding in report.findings:
+        style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]
+        console.print(f"[{style}]{finding.level:>4}[/]  ", end="")
+        line = f"{finding.name}: {finding.detail}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"\n{report.verdict}", highlight=False, markup=False, soft_wrap=True)
+    return 0 if report.is_good else BAD_VERDICT
+
+
+def _simulate(parsed, console: Console, errors: Console) -> int:
+    del errors
+    from invlift.build import build_problem, simulate_readings
+    from invlift.config import read_problem
+    from invlift.fem.sensors import write_sensors
+    from invlift.posterior.files import write_fields
+
+    sigma = _number("--sigma", parsed.sigma, float)
+    if not 0 < sigma < float("inf"):
+        raise InputError("--sigma", "a positive number", parsed.sigma, "give the noise scale")
+    seed = _number("--seed", parsed.seed, int)
+    field = build_problem(read_problem(parsed.problem), needs_values=False)
+    sensors, truth = simulate_readings(field, sigma, seed)
+    out = Path(parsed.out)
+    if not out.parent.is_dir():
+        raise InputError(
+            "--out", "a file in an existing directory", f"{out.parent}", "make the directory first"
+        )
+    truth_file = out.with_name(f"{out.stem}_truth.vtu")
+    location = field.problem.prior.location
+    coefficients = {"log_conductivity": truth["log_conductivity"]}
+    on_nodes = {"solution": truth["solution"]} | (coefficients if location == "nodes" else {})
+    on_cells = coefficients if location == "cells" else {}
+    try:
+        write_sensors(out, sensors)
+        write_fields(truth_file, field.mesh.points, field.mesh.cells, on_nodes, on_cells)
+    except OSError as error:
+        raise InputError(
+            "--out", "a file that can be written", f"{error.strerror}: {out}", "choose another"
+        ) from error
+    console.print(
+        f"Written: {out} ({len(sensors.values)} sensors, noise {sigma:g}) and the field behind "
+        f"them, {truth_file}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _number(option: str, text: str, kind):
+    try:
+        return kind(text)
+    except ValueError:
+        what = "an integer" if kind is int else "a number"
+        raise InputError(option, what, repr(text), "correct the option") from None
+
+
+def _headline(field) -> str:
+    mesh, problem = field.mesh, field.problem
+    kind = "triangles" if mesh.dim == 2 else "tetrahedra"
+    left_out = len(field.observation.distances) - problem.num_observations
+    dropped = f" ({left_out} outside the mesh left out)" if left_out else ""
+    return (
+        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
+        f"{dropped}; {problem.num_unknowns} unknowns"
+    )
+
+
+def _table(summary) -> Table:
+    columns = ("mean", "sd", "q05", "q95", "ess_bulk", "r_hat")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, row in summary[list(columns)].iterrows():
+        table.add_row(str(name), *(f"{row[column]:.4g}" for column in columns))
+    return table
+
+
+def _run_info(spec, run) -> dict:
+    packages = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
+    return {
+        "versions": {name: importlib.metadata.version(name) for name in packages}
+        | {"python": platform.python_version()},
+        "seed": spec.sampler.seed,
+        "method": spec.sampler.method,
+        "num_warmup": spec.sampler.warmup,
+        "mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest(),
+        "compile_seconds": run.compile_seconds,
+        "is_interrupted": run.is_interrupted,
+    }

@@ -1,0 +1,262 @@
+"""The problem file: TOML in, a checked `ProblemSpec` out, and back.
+
+Only the file itself is looked at here. What it names (mesh, groups, fields, sensor table) is
+checked where it is read, with `ProblemSpec.where` to say which key is to blame.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from invlift import config_errors
+from invlift.config_schema import (
+    MaternSpec,
+    MeshSpec,
+    NoiseSpec,
+    ObservationsSpec,
+    OutputSpec,
+    PdeSpec,
+    PriorSpec,
+    SamplerSpec,
+)
+from invlift.errors import InputError
+
+
+class ProblemSpec(BaseModel):
+    """A problem file's content, checked, with defaults filled in and absolute paths.
+
+    Make one with `read_problem` or `parse_problem`.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    mesh: MeshSpec
+    pde: PdeSpec
+    prior: PriorSpec
+    observations: ObservationsSpec
+    noise: NoiseSpec = Field(default_factory=NoiseSpec)
+    sampler: SamplerSpec = Field(default_factory=SamplerSpec)
+    output: OutputSpec
+    _file: str = PrivateAttr(default="problem")
+
+    def where(self, table: str, *keys: str) -> str:
+        """Return how error messages call a key, for example "problem.toml, [prior] range"."""
+        return config_errors.where(self._file, (table, *keys))
+
+    def alpha(self, dim: int) -> int:
+        """Return the order alpha = smoothness + dim / 2 of the Matern prior's equation.
+
+        (Lindgren, Rue & Lindstrom 2011, section 2.1.)
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the mesh, 2 or 3.
+
+        Raises
+        ------
+        InputError
+            If alpha is not an integer, or the prior is not a Matern field.
+        """
+        if not isinstance(self.prior, MaternSpec):
+            raise InputError(
+                self.where("prior", "kind"),
+                '"matern", the only kind that has an order alpha',
+                f'"{self.prior.kind}"',
+                "use a Matern prior",
+            )
+        alpha = self.prior.smoothness + dim / 2
+        if alpha != round(alpha):
+            usual = "1.0, 2.0 or 3.0" if dim == 2 else "0.5, 1.5 or 2.5"
+            raise InputError(
+                self.where("prior", "smoothness"),
+                f"smoothness + {dim}/2 to be an integer on a mesh of dimension {dim}",
+                f"smoothness {self.prior.smoothness:g}",
+                f"use {usual}",
+            )
+        return round(alpha)
+
+    def with_overrides(
+        self,
+        *,
+        out: str | os.PathLike | None = None,
+        method: str | None = None,
+        chains: int | str | None = None,
+        draws: int | str | None = None,
+        warmup: int | str | None = None,
+        seed: int | str | None = None,
+    ) -> ProblemSpec:
+        """Return the problem with command-line options in place of the file's values.
+
+        Parameters
+        ----------
+        out : str or path-like, optional
+            Output directory, relative to the working directory.
+        method : str, optional
+        chains, draws, warmup, seed : int or str, optional
+            Integers, also as the text that was typed.
+
+        Raises
+        ------
+        InputError
+            Naming the option, for example ``--draws``.
+        """
+        numbers = {"chains": chains, "draws": draws, "warmup": warmup, "seed": seed}
+        options = {"method": method, **{key: _as_typed(value) for key, value in numbers.items()}}
+        given = {key: value for key, value in options.items() if value is not None}
+        update: dict[str, Any] = {}
+        if given:
+            data = {**self.sampler.model_dump(), **given}
+            update["sampler"] = _validated_option(SamplerSpec, "sampler", data)
+        if out is not None:
+            update["output"] = _validated_option(OutputSpec, "output", {"dir": os.fspath(out)})
+        return self.model_copy(update=update)
+
+    def prepare_output(self) -> Path:
+        """Create the output directory and return it.
+
+        Raises
+        ------
+        InputError
+            If a file is in the way or the directory cannot be created or written to.
+        """
+        directory = self.output.dir
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            found = None if os.access(directory, os.W_OK) else "a directory without permission"
+        except FileExistsError:
+            found = f"a file at {directory}"
+        except OSError as reason:
+            found = f"an error on creating {directory} ({reason.strerror or reason})"
+        if found is None:
+            return directory
+        raise InputError(
+            self.where("output", "dir"),
+            "a directory that can be written to",
+            found,
+            "choose another directory (here or with --out)",
+        )
+
+    def to_toml(self) -> str:
+        """Write the problem as a TOML file that `read_problem` reads from any directory."""
+        return tomli_w.dumps(_plain(self))
+
+
+def read_problem(path: str | os.PathLike) -> ProblemSpec:
+    """Read a problem file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Relative paths in the file start at its own directory.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not TOML, or has an unknown key, a missing key, a value of
+        the wrong type or out of range, or boundary conditions that leave the solution
+        undetermined.
+    """
+    file = os.fspath(path)
+    text = _read_text(Path(path), file)
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as reason:
+        raise _syntax_error(file, text, str(reason)) from None
+    return parse_problem(data, path)
+
+
+def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSpec:
+    """Check a problem given as nested dictionaries, as TOML would give them.
+
+    Parameters
+    ----------
+    data : mapping
+        The tables by name.
+    file : str or path-like
+        Stands for the problem file: relative paths start at its directory, errors name it and the
+        default output directory is results/<its name> beside it.
+
+    Raises
+    ------
+    InputError
+        As `read_problem`, except for the reading.
+    """
+    name, path = os.fspath(file), Path(file)
+    data = dict(data)
+    output = data.setdefault("output", {})
+    if isinstance(output, Mapping):
+        data["output"] = {"dir": f"results/{path.stem}", **output}
+    try:
+        spec = ProblemSpec.model_validate(data, context={"base": path.parent.resolve()})
+    except ValidationError as error:
+        raise config_errors.from_validation_error(error, data, name) from None
+    spec._file = name
+    return spec
+
+
+def _read_text(path: Path, file: str) -> str:
+    """Return the file's text; a byte-order mark in front is taken off."""
+    remedy = "give the path of a problem file in TOML"
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        found = "no such file"
+    except IsADirectoryError:
+        found = "a directory"
+    except UnicodeDecodeError:
+        found, remedy = "bytes that are not UTF-8 text", "save the file as UTF-8"
+    except OSError as reason:
+        found = f"an error on opening it ({reason.strerror or reason})"
+        remedy = "check its permissions"
+    raise InputError(file, "a problem file", found, remedy)
+
+
+def _syntax_error(file: str, text: str, message: str) -> InputError:
+    """Return the error for text that is not TOML, with the number and content of the line."""
+    match = re.search(r" \(at line (\d+), column \d+\)", message)
+    lines = text.splitlines() or [""]
+    number = int(match[1]) if match else len(lines)
+    reason = message[: match.start()] if match else message.removesuffix(" (at end of document)")
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    return InputError(
+        f"{file}, line {number}",
+        "valid TOML",
+        f"{reason[:80]!r} in: {line[:60]}" if line else f"{reason[:80]!r}",
+        "write key = value, with text in quotes and each key once",
+    )
+
+
+def _as_typed(value: Any) -> Any:
+    """Return the integer that a text holds; anything else is left for the check of types."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
+        return int(value)
+    return value
+
+
+def _validated_option(model: type[BaseModel], table: str, data: dict[str, Any]):
+    """Validate a table into which options went, blaming the option for an error."""
+    try:
+        return model.model_validate(data, context={"base": Path.cwd()})
+    except ValidationError as error:
+        found = config_errors.from_validation_error(error, data, "", prefix=(table,))
+        key = error.errors()[0]["loc"][0]
+        option = "--out" if key == "dir" else f"--{key}"
+        raise InputError(option, found.expected, found.found, found.remedy) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return models as nested dictionaries, paths as text, and leave out empty tables."""
+    if isinstance(value, BaseModel):
+        value = {key: getattr(value, key) for key in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items() if entry != {}}
+    return str(value) if isinstance(value, Path) else value

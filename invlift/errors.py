@@ -1,0 +1,29 @@
+"""The one error that bad input raises, always in the same four parts."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Input that invlift cannot work with.
+
+    Parameters
+    ----------
+    where : str
+        File, key, row or argument at fault, for example ``"sensors.csv, row 4, column value"``.
+    expected : str
+        What would have been right.
+    found : str
+        What was there.
+    remedy : str
+        What the reader can do about it, as an instruction.
+
+    The message is one line: ``where: expected ..., found ...; remedy``.
+    """
+
+    def __init__(self, where: str, expected: str, found: str, remedy: str) -> None:
+        self.where, self.expected, self.found, self.remedy = where, expected, found, remedy
+        message = f"{where}: expected {expected}, found {found}; {remedy}"
+        super().__init__(" ".join(message.split()))
+
+    def __reduce__(self):
+        return type(self), (self.where, self.expected, self.found, self.remedy)

@@ -1,0 +1,1 @@
+"""Meshes, sensors, priors and the forward map on linear finite elements."""

@@ -1,0 +1,254 @@
+"""Assembly of the forward map with scikit-fem: everything that does not depend on phi, once."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import skfem
+
+from invlift.errors import InputError
+from invlift.fem import linalg
+from invlift.fem.discretisation import (
+    boundary_load,
+    cell_basis,
+    facet_basis,
+    load_form,
+    mass_form,
+)
+from invlift.fem.mesh import Mesh, check_anchored
+from invlift.fem.poisson import Conductivity, PoissonMap
+from invlift.fem.sensors import Observation
+from invlift.precision import require_float64
+
+#: A number, a value per named subdomain, or an array over the nodes or the cells.
+Source = float | dict[str, float] | np.ndarray
+
+
+def assemble_poisson(
+    mesh: Mesh,
+    observation: Observation,
+    *,
+    source: Source,
+    dirichlet: dict[str, float | np.ndarray] | None = None,
+    neumann: dict[str, float] | None = None,
+    robin: dict[str, tuple[float, float]] | None = None,
+    location: str = "nodes",
+) -> PoissonMap:
+    """Assemble the forward map.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        Triangles or tetrahedra; lengths in the mesh's own unit, m say.
+    observation : Observation
+        Sensors as basis functions at their positions, from :func:`invlift.fem.sensors.locate`.
+    source : float, dict or array
+        f: a number, a value per named subdomain (zero elsewhere), or values at the nodes or cells.
+    dirichlet : dict
+        Named boundary -> value of u, a number or an array over the nodes.
+    neumann : dict
+        Named boundary -> inward flux, conductivity * du/dn.  Boundaries not named are insulated.
+    robin : dict
+        Named boundary -> (coefficient, ambient): conductivity * du/dn = coefficient
+        * (ambient - u), coefficient > 0.
+    location : {"nodes", "cells"}
+        Where the coefficients of phi live.
+
+    Returns
+    -------
+    PoissonMap
+
+    Raises
+    ------
+    InputError
+        If a group is unknown, two groups overlap, a source or a value is not finite, neither a Dirichlet nor a Robin
+        boundary is given (the equation then fixes u only up to a constant), a part of the mesh
+        touches none of them, or JAX is not in double precision.
+    """
+    require_float64(points=mesh.points)
+    dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
+    if not dirichlet and not robin:
+        raise InputError(
+            f"{mesh.name}, boundary conditions",
+            "at least one Dirichlet or Robin boundary",
+            "none",
+            "without one u is defined only up to a constant: fix it on a named boundary",
+        )
+    _check_disjoint(mesh, [*dirichlet, *neumann, *robin])
+    check_anchored(mesh, [*dirichlet, *robin], f"{mesh.name}, boundary conditions")
+    basis = cell_basis(mesh)
+    cells = basis.mesh.t.T
+    corners = mesh.dim + 1
+    gradients = np.stack([basis.basis[i][0].grad[:, :, 0].T for i in range(corners)], axis=1)
+    volumes = basis.dx.sum(axis=1)
+
+    load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
+    robin_matrix = None
+    for group, flux in neumann.items():
+        load += _number(f"neumann, {group}", flux) * skfem.asm(
+            boundary_load, facet_basis(basis, mesh, group)
+        )
+    for group, (coefficient, ambient) in robin.items():
+        if not _number(f"robin, {group}, coefficient", coefficient) > 0:
+            raise InputError(
+                f"robin, {group}, coefficient",
+                "a positive number",
+                f"{coefficient}",
+                "leave the boundary out to insulate it",
+            )
+        facets = facet_basis(basis, mesh, group)
+        load += (
+            coefficient
+            * _number(f"robin, {group}, ambient", ambient)
+            * skfem.asm(boundary_load, facets)
+        )
+        term = coefficient * skfem.asm(mass_form, facets)
+        robin_matrix = term if robin_matrix is None else robin_matrix + term
+
+    held, values = _dirichlet_values(mesh, dirichlet)
+    free = np.setdiff1d(np.arange(mesh.num_nodes), held)
+    if free.size == 0:
+        raise InputError(
+            f"{mesh.name}, dirichlet",
+            "a mesh with nodes off the Dirichlet boundary",
+            "none left free",
+            "refine the mesh",
+        )
+    number = np.full(mesh.num_nodes, free.size)
+    number[free] = np.arange(free.size)
+    unknowns = number[cells]
+    first, second = np.tril_indices(corners)
+    rows, cols = unknowns[:, first].ravel(), unknowns[:, second].ravel()
+    kept = np.flatnonzero((rows < free.size) & (cols < free.size))
+    robin_rows, robin_cols, robin_values = _free_half(robin_matrix, number, free.size)
+    structure = linalg.analyse(
+        np.concatenate([rows[kept], robin_rows]),
+        np.concatenate([cols[kept], robin_cols]),
+        free.size,
+    )
+    observation_load = np.zeros((free.size + 1, observation.nodes.shape[0]))
+    np.add.at(
+        observation_load,
+        (number[observation.nodes], np.arange(observation.nodes.shape[0])[:, None]),
+        observation.weights,
+    )
+    as_index = partial(jnp.asarray, dtype=jnp.int32)
+    return PoissonMap(
+        conductivity=_conductivity(basis, cells, location),
+        gradients=jnp.asarray(gradients),
+        volumes=jnp.asarray(volumes),
+        cells=as_index(cells),
+        free=as_index(free),
+        unknowns=as_index(unknowns),
+        corner_pairs=as_index(np.stack([first, second])),
+        kept_pairs=as_index(kept),
+        robin_values=jnp.asarray(robin_values),
+        structure=structure,
+        load=jnp.asarray(load[free]),
+        dirichlet=jnp.asarray(values),
+        held_cells=as_index(np.flatnonzero(np.any(values[cells] != 0, axis=1))),
+        observation_nodes=as_index(observation.nodes),
+        observation_weights=jnp.asarray(observation.weights),
+        observation_load=jnp.asarray(observation_load[:-1]),
+    )
+
+
+def _number(where: str, value) -> float:
+    """A finite number, or an error that says where it stands."""
+    if isinstance(value, bool) or not np.isscalar(value) or not np.isfinite(value):
+        raise InputError(where, "a finite number", f"{value!r}", "correct the value")
+    return float(value)
+
+
+def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
+    """Source at the quadrature points, (num_cells, num_points)."""
+    shape = basis.dx.shape
+    if isinstance(source, dict):
+        per_cell = np.zeros(mesh.num_cells)
+        for name, value in source.items():
+            per_cell[mesh.cells_of(name)] += _number(f"source, {name}", value)
+        return np.broadcast_to(per_cell[:, None], shape)
+    if np.ndim(source) == 0:
+        return np.full(shape, _number("source", source))
+    source = np.asarray(source, dtype=float)
+    if not np.all(np.isfinite(source)):
+        where = int(np.flatnonzero(~np.isfinite(source))[0])
+        raise InputError(
+            f"source, entry {where}", "finite values", f"{source[where]}", "correct the field"
+        )
+    if source.shape == (mesh.num_nodes,):
+        return np.asarray(basis.interpolate(source))
+    if source.shape == (mesh.num_cells,):
+        return np.broadcast_to(source[:, None], shape)
+    raise InputError(
+        "source",
+        f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells",
+        f"an array of shape {source.shape}",
+        "give a field of this mesh",
+    )
+
+
+def _check_disjoint(mesh: Mesh, groups: list[str]) -> None:
+    """No facet may carry two conditions."""
+    owner: dict[tuple, str] = {}
+    for group in groups:
+        for facet in map(tuple, np.sort(mesh.facets(group), axis=1).tolist()):
+            if owner.setdefault(facet, group) != group:
+                raise InputError(
+                    f"{mesh.name}, boundary conditions",
+                    "one condition on each part of the boundary",
+                    f"groups {owner[facet]!r} and {group!r} overlapping",
+                    "name disjoint groups, or drop one of the conditions",
+                )
+
+
+def _dirichlet_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes held by Dirichlet values, and the nodal vector of these values."""
+    values = np.zeros(mesh.num_nodes)
+    held = np.zeros(mesh.num_nodes, dtype=bool)
+    for group, value in dirichlet.items():
+        nodes = np.unique(mesh.facets(group))
+        if np.ndim(value) == 0:
+            values[nodes] = _number(f"dirichlet, {group}", value)
+        else:
+            value = np.asarray(value, dtype=float)
+            if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
+                raise InputError(
+                    f"dirichlet, {group}",
+                    f"{mesh.num_nodes} finite nodal values",
+                    f"shape {value.shape}, or NaN on the boundary",
+                    "give a point field of the mesh",
+                )
+            values[nodes] = value[nodes]
+        held[nodes] = True
+    return np.flatnonzero(held), values
+
+
+def _free_half(matrix, number, num_free):
+    """Lower half of a sparse matrix restricted to the unknowns, as (rows, cols, values)."""
+    if matrix is None:
+        return np.zeros(0, int), np.zeros(0, int), np.zeros(0)
+    matrix = matrix.tocoo()
+    rows, cols = number[matrix.row], number[matrix.col]
+    keep = (rows >= cols) & (rows < num_free) & (cols < num_free)
+    return rows[keep], cols[keep], matrix.data[keep]
+
+
+def _conductivity(basis, cells, location: str) -> Conductivity:
+    """The map phi -> element conductivities for coefficients at the nodes or in the cells."""
+    if location == "nodes":
+        points, weights = basis.X, basis.W
+        shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[1])], axis=1)
+        return Conductivity(
+            jnp.asarray(cells, dtype=jnp.int32),
+            jnp.asarray(shape),
+            jnp.asarray(weights / weights.sum()),
+        )
+    if location == "cells":
+        own = jnp.arange(cells.shape[0], dtype=jnp.int32)[:, None]
+        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1))
+    raise InputError(
+        "argument location", '"nodes" or "cells"', f"{location!r}", "say where phi lives"
+    )

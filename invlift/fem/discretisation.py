@@ -1,0 +1,59 @@
+"""Linear elements in scikit-fem's words: bases and the forms that forward map and prior share."""
+
+from __future__ import annotations
+
+import numpy as np
+import skfem
+from skfem.helpers import dot
+
+from invlift.fem.mesh import Mesh
+
+
+@skfem.LinearForm
+def load_form(v, w):
+    """Integral of source * v over the cells."""
+    return w.source * v
+
+
+@skfem.LinearForm
+def boundary_load(v, w):
+    """Integral of v over facets."""
+    return 1.0 * v
+
+
+@skfem.BilinearForm
+def mass_form(u, v, w):
+    """Integral of u v over cells or facets."""
+    return u * v
+
+
+@skfem.BilinearForm
+def stiffness_form(u, v, w):
+    """Integral of grad u . grad v over the cells."""
+    return dot(u.grad, v.grad)
+
+
+def cell_basis(mesh: Mesh) -> skfem.Basis:
+    """Linear elements on the cells, quadrature exact to degree 2, numbering of the mesh kept."""
+    kind = skfem.MeshTri if mesh.dim == 2 else skfem.MeshTet
+    element = skfem.ElementTriP1() if mesh.dim == 2 else skfem.ElementTetP1()
+    fem_mesh = kind(np.ascontiguousarray(mesh.points.T), np.ascontiguousarray(mesh.cells.T))
+    return skfem.Basis(fem_mesh, element, intorder=2)
+
+
+def facet_basis(basis: skfem.Basis, mesh: Mesh, group: str) -> skfem.FacetBasis:
+    """The same elements on the facets of a named boundary.
+
+    Raises
+    ------
+    InputError
+        If the mesh has no such group.
+    """
+    facets = np.sort(mesh.facets(group), axis=1)
+    table = np.sort(basis.mesh.facets.T, axis=1)
+    _, label = np.unique(np.concatenate([table, facets]), axis=0, return_inverse=True)
+    place = np.full(label.max() + 1, -1)
+    place[label[: table.shape[0]]] = np.arange(table.shape[0])
+    return skfem.FacetBasis(
+        basis.mesh, basis.elem, facets=place[label[table.shape[0] :]], intorder=2
+    )

@@ -1,0 +1,408 @@
+"""Simplex meshes in two or three dimensions, with named groups, checked once on the way in.
+
+Everything downstream may rely on a `Mesh`: linear triangles or tetrahedra, positively oriented,
+without orphan nodes, degenerate, duplicate or overlapping elements. Coordinates are in the length
+unit of the mesh file; nothing is rescaled.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from invlift.errors import InputError
+from invlift.fem import mesh_checks
+from invlift.fem.mesh_files import read_mesh_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A checked simplex mesh; make one with `read_mesh` or `mesh_from_arrays`.
+
+    Attributes
+    ----------
+    points : ndarray of float64, shape (num_nodes, dim)
+        Coordinates, in the length unit of the mesh; dim is 2 or 3.
+    cells : ndarray of int64, shape (num_cells, dim + 1)
+        Nodes of the triangles or tetrahedra, positively oriented.
+    boundaries : dict of str to ndarray of int64, shape (num_facets, dim)
+        Named groups of facets (edges or triangles) by their nodes, ascending in each row. A group
+        may hold facets inside the body, such as a fault.
+    subdomains : dict of str to ndarray of int64, shape (num_cells_in_group,)
+        Named groups of cells.
+    point_fields : dict of str to ndarray of float64, shape (num_nodes,)
+    cell_fields : dict of str to ndarray of float64, shape (num_cells,)
+        Scalar fields that came with the mesh.
+    name : str
+        The file as the user gave it, for error messages.
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+    boundaries: dict[str, np.ndarray]
+    subdomains: dict[str, np.ndarray]
+    point_fields: dict[str, np.ndarray]
+    cell_fields: dict[str, np.ndarray]
+    name: str
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the body, 2 or 3."""
+        return self.points.shape[1]
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.points)
+
+    @property
+    def num_cells(self) -> int:
+        """Number of triangles or tetrahedra."""
+        return len(self.cells)
+
+    @property
+    def diameter(self) -> float:
+        """Diagonal of the bounding box, in length units: the scale of geometric tolerances."""
+        return float(np.linalg.norm(np.ptp(self.points, axis=0)))
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """Areas (dim 2) or volumes (dim 3) of the cells, all positive, shape (num_cells,)."""
+        return mesh_checks.signed_volumes(self.points, self.cells)
+
+    @cached_property
+    def _facets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Distinct facets (m, dim), one cell of each (m,), and whether it is exterior (m,)."""
+        rows, _ = mesh_checks.facets_of_cells(self.cells)
+        ids, first = mesh_checks.row_ids(rows)
+        return rows[first], first // (self.dim + 1), np.bincount(ids) == 1
+
+    @cached_property
+    def boundary_facets(self) -> np.ndarray:
+        """Nodes of all exterior facets, shape (num_exterior, dim), in lexicographic order."""
+        facets, _, is_exterior = self._facets
+        return facets[is_exterior]
+
+    @cached_property
+    def boundary_cells(self) -> np.ndarray:
+        """The cell behind each of `boundary_facets`, shape (num_exterior,)."""
+        _, cell, is_exterior = self._facets
+        return cell[is_exterior]
+
+    @cached_property
+    def components(self) -> np.ndarray:
+        """Number of the connected part of the body that each node is in, shape (num_nodes,)."""
+        start = np.repeat(self.cells[:, 0], self.dim)
+        end = self.cells[:, 1:].reshape(-1)
+        graph = coo_array((np.ones(len(start)), (start, end)), shape=(self.num_nodes,) * 2)
+        return connected_components(graph, directed=False)[1]
+
+    def facets(self, group: str, where: str | None = None) -> np.ndarray:
+        """Return the facets of a named boundary.
+
+        Parameters
+        ----------
+        group : str
+            A boundary group of the mesh; "boundary" is all exterior facets, unless the mesh has a
+            group of that name.
+        where : str, optional
+            What an error message should blame, for example the key in the problem file.
+
+        Returns
+        -------
+        ndarray, shape (num_facets, dim)
+
+        Raises
+        ------
+        InputError
+            If the mesh has no such group; the message lists those it has.
+        """
+        if group in self.boundaries:
+            return self.boundaries[group]
+        if group == "boundary":
+            return self.boundary_facets
+        raise _unknown(self, "boundary group", group, [*self.boundaries, "boundary"], where)
+
+    def cells_of(self, subdomain: str, where: str | None = None) -> np.ndarray:
+        """Return the indices of a named subdomain's cells, shape (num_cells_in_group,).
+
+        Raises
+        ------
+        InputError
+            If the mesh has no such subdomain; the message lists those it has.
+        """
+        if subdomain in self.subdomains:
+            return self.subdomains[subdomain]
+        raise _unknown(self, "subdomain", subdomain, list(self.subdomains), where)
+
+    def point_field(self, field: str, where: str | None = None) -> np.ndarray:
+        """Return a field on the nodes, shape (num_nodes,).
+
+        Raises
+        ------
+        InputError
+            If the mesh has no such field (the message lists those it has) or it is not finite.
+        """
+        return self._field(field, "point field", self.point_fields, where)
+
+    def field(self, field: str, where: str | None = None) -> np.ndarray:
+        """Return a field on the nodes, shape (num_nodes,), or on the cells, shape (num_cells,).
+
+        A field on the nodes comes first where both have the name. Raises as `point_field`.
+        """
+        both = {**self.cell_fields, **self.point_fields}
+        return self._field(field, "point or cell field", both, where)
+
+    def _field(self, field, kind, fields, where):
+        if field not in fields:
+            raise _unknown(self, kind, field, list(fields), where)
+        values = fields[field]
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise InputError(
+                where or self.name,
+                f"finite values in the field {field!r} of mesh {self.name!r}",
+                f"{values[bad[0]]} at position {bad[0]}, {len(bad)} such values in all",
+                "repair the field in the mesh file",
+            )
+        return values
+
+
+def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | None) -> InputError:
+    """Return the error for a name that the mesh does not have."""
+    present = ", ".join(repr(k) for k in sorted(known)) or "none at all"
+    close = difflib.get_close_matches(str(name), known, n=1)
+    if close:
+        remedy = f"did you mean {close[0]!r}?"
+    elif kind == "boundary group" and name in mesh.subdomains:
+        remedy = f"{name!r} is a subdomain: a boundary condition needs a group of its facets"
+    elif kind == "subdomain" and name in mesh.boundaries:
+        remedy = f"{name!r} is a boundary group: name a group of cells"
+    elif "field" in kind:
+        remedy = "use one of these names or save the field as scalars in the mesh file"
+    else:
+        remedy = "use one of these names or add a physical group of that name to the mesh"
+    expected = f"a {kind} of mesh {mesh.name!r} (it has: {present})"
+    return InputError(where or mesh.name, expected, repr(name), remedy)
+
+
+def read_mesh(path: str | os.PathLike) -> Mesh:
+    """Read a triangle or tetrahedron mesh from a file of any format that meshio reads.
+
+    Named gmsh physical groups (formats 2.2 and 4.1) become boundaries and subdomains; a group
+    without a name goes by its number, as text. Elements of lower dimension serve only to name
+    boundaries.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Mesh
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the mesh fails a check of `mesh_from_arrays`.
+    """
+    name = os.fspath(path)
+    arrays = read_mesh_arrays(Path(path), name)
+    return mesh_from_arrays(
+        arrays.points,
+        arrays.cells,
+        boundaries=arrays.boundaries,
+        subdomains=arrays.subdomains,
+        point_fields=arrays.point_fields,
+        cell_fields=arrays.cell_fields,
+        name=name,
+    )
+
+
+def mesh_from_arrays(
+    points,
+    cells,
+    *,
+    boundaries: Mapping | None = None,
+    subdomains: Mapping | None = None,
+    point_fields: Mapping | None = None,
+    cell_fields: Mapping | None = None,
+    name: str = "mesh",
+) -> Mesh:
+    """Make a mesh from arrays, with every check that a mesh file gets.
+
+    Parameters
+    ----------
+    points : array_like of float, shape (num_nodes, 2 or 3)
+        Triangles may have three coordinates if all z are 0; z is then dropped.
+    cells : array_like of int, shape (num_cells, 3 or 4)
+        Clockwise (negatively oriented) meshes are turned round.
+    boundaries : mapping of str to array_like of int, shape (num_facets, dim), optional
+        Facets by their nodes, in any order; repeated facets count once.
+    subdomains : mapping of str to array_like of int, shape (num_cells_in_group,), optional
+    point_fields, cell_fields : mapping of str to array_like, optional
+        One number per node or per cell.
+    name : str
+        What error messages call the mesh.
+
+    Returns
+    -------
+    Mesh
+
+    Raises
+    ------
+    InputError
+        For wrong shapes, non-finite coordinates, nodes that do not exist or belong to no element,
+        triangles outside the plane z = 0, degenerate, duplicate, inverted or overlapping
+        elements, and groups or fields that do not fit the mesh.
+    """
+    points, cells = _as_array(points, "points", name), _as_array(cells, "cells", name)
+    mesh_checks.check_arrays(points, cells, name)
+    # The copies keep a caller's later changes out of the mesh.
+    points, cells = points.astype(np.float64), cells.astype(np.int64)
+    points = np.ascontiguousarray(mesh_checks.drop_flat_coordinate(points, cells, name))
+    mesh_checks.check_degenerate(points, cells, name)
+    mesh_checks.check_duplicates(points, cells, name)
+    cells = mesh_checks.orient(points, cells, name)
+    mesh_checks.check_overlaps(points, cells, name)
+    fields = (
+        {str(key): _checked_field(key, values, size, name) for key, values in (given or {}).items()}
+        for given, size in ((point_fields, len(points)), (cell_fields, len(cells)))
+    )
+    mesh = Mesh(points, cells, {}, {}, *fields, name)
+    for key, facets in (boundaries or {}).items():
+        mesh.boundaries[str(key)] = _checked_facets(mesh, key, facets)
+    for key, index in (subdomains or {}).items():
+        mesh.subdomains[str(key)] = _checked_cells(mesh, key, index)
+    for array in (points, cells, *mesh.boundaries.values(), *mesh.subdomains.values()):
+        array.setflags(write=False)
+    return mesh
+
+
+def _as_array(values, what: str, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as reason:
+        raise InputError(
+            f"{name}, {what}", "a rectangular array", f"{reason}", "give rows of equal length"
+        ) from None
+
+
+def _checked_facets(mesh: Mesh, group: str, facets) -> np.ndarray:
+    """Return a group's facets with ascending nodes, each once; all must be facets of cells."""
+    where = f"{mesh.name}, boundary group {group!r}"
+    facets = _as_array(facets, f"boundary group {group!r}", mesh.name)
+    if facets.ndim != 2 or facets.shape[1] != mesh.dim or facets.dtype.kind not in "iu":
+        raise InputError(
+            where,
+            f"integer node indices of shape (num_facets, {mesh.dim})",
+            f"shape {facets.shape} of {facets.dtype}",
+            "give the nodes of each facet",
+        )
+    facets = np.unique(np.sort(facets.astype(np.int64), axis=1), axis=0)
+    known, _, _ = mesh._facets
+    # Only facets made of the group's own nodes can match: this keeps the search small.
+    is_near = np.zeros(mesh.num_nodes, dtype=bool)
+    is_near[facets[(facets >= 0) & (facets < mesh.num_nodes)]] = True
+    known = known[is_near[known].all(axis=1)]
+    ids, first = mesh_checks.row_ids(np.concatenate([known, facets]))
+    is_missing = first[ids[len(known) :]] >= len(known)
+    if is_missing.any():
+        missing = facets[is_missing]
+        raise InputError(
+            where,
+            "facets of the mesh's elements",
+            f"{len(missing)} that are not: nodes {mesh_checks.listing(missing.tolist())}",
+            "mesh the group together with the body, or leave it out",
+        )
+    return facets
+
+
+def _checked_cells(mesh: Mesh, group: str, index) -> np.ndarray:
+    """Return a subdomain's cell indices, ascending, each once."""
+    index = _as_array(index, f"subdomain {group!r}", mesh.name)
+    is_index = index.ndim == 1 and index.size > 0 and index.dtype.kind in "iu"
+    if not is_index or index.min() < 0 or index.max() >= mesh.num_cells:
+        raise InputError(
+            f"{mesh.name}, subdomain {group!r}",
+            f"a list of cell indices from 0 to {mesh.num_cells - 1}",
+            f"shape {index.shape} of {index.dtype}"
+            + (f" from {index.min()} to {index.max()}" if is_index else ""),
+            "name cells of the mesh",
+        )
+    return np.unique(index.astype(np.int64))
+
+
+def _checked_field(field: str, values, size: int, name: str) -> np.ndarray:
+    """Return a field as float64; a value that is not finite is an error only where it is used."""
+    values = _as_array(values, f"field {field!r}", name)
+    if values.shape != (size,) or values.dtype.kind not in "iuf":
+        raise InputError(
+            f"{name}, field {field!r}",
+            f"{size} numbers",
+            f"shape {values.shape} of {values.dtype}",
+            "give one number per node or per cell",
+        )
+    return values.astype(np.float64)
+
+
+def check_anchored(mesh: Mesh, groups: Iterable[str], where: str) -> None:
+    """Check that each connected part of the body has a Dirichlet or Robin facet.
+
+    Without one the solution on that part is determined only up to a constant and the stiffness
+    matrix is singular.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    groups : iterable of str
+        The boundary groups with a Dirichlet or Robin condition.
+    where : str
+        What the error message should blame.
+
+    Raises
+    ------
+    InputError
+        Naming the size and place of the first part without a condition.
+    """
+    is_anchored = np.zeros(mesh.components.max() + 1, dtype=bool)
+    for group in groups:
+        is_anchored[mesh.components[mesh.facets(group, where)]] = True
+    if is_anchored.all():
+        return
+    nodes = np.flatnonzero(mesh.components == np.flatnonzero(~is_anchored)[0])
+    raise InputError(
+        where,
+        "a Dirichlet or Robin condition on each connected part of the mesh",
+        f"{np.count_nonzero(~is_anchored)} of {len(is_anchored)} parts without one, the first "
+        f"with {len(nodes)} nodes near {mesh_checks.place(mesh.points[nodes[0]])}",
+        f"add a condition there, or merge the parts if mesh {mesh.name!r} should be connected",
+    )
+
+
+def mesh_quality(mesh: Mesh) -> np.ndarray:
+    """Return the radius-ratio quality of each cell, shape (num_cells,), in (0, 1].
+
+    dim times the inscribed over the circumscribed radius: 1 for an equilateral simplex, near 0
+    for a sliver (Liu & Joe 1994, "Relationship between tetrahedron shape measures", eq. for rho).
+    """
+    corners = mesh.points[mesh.cells]
+    edges = corners[:, 1:] - corners[:, :1]
+    # The circumcentre c, relative to the first corner, solves 2 e_i . c = |e_i|^2.
+    centre = np.linalg.solve(2.0 * edges, (edges**2).sum(axis=2)[..., None])[..., 0]
+    circumradius = np.linalg.norm(centre, axis=1)
+    # |grad of barycentric coordinate i| = facet size / (dim volume) = 1 / height over facet i, and
+    # the inscribed radius is 1 over the sum of the inverse heights.
+    gradients = np.linalg.inv(edges)
+    inverse_heights = np.linalg.norm(gradients, axis=1).sum(axis=1) + np.linalg.norm(
+        gradients.sum(axis=2), axis=1
+    )
+    return np.minimum(mesh.dim / (inverse_heights * circumradius), 1.0)

@@ -1,0 +1,255 @@
+"""What a mesh must satisfy before anything is computed on it.
+
+Each check takes plain arrays, returns nothing (or the corrected array) and raises one `InputError`
+that names the file and the first offending elements or nodes, counted from 0 in file order, with
+their place, because mesh programs number things differently.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from invlift.errors import InputError
+
+_NAME_OF = {3: "triangle", 4: "tetrahedron"}
+
+
+def listing(numbers, limit: int = 4) -> str:
+    """Write "3, 7, 9, 12 and 5 more"."""
+    numbers = list(numbers)
+    text = ", ".join(str(number) for number in numbers[:limit])
+    return text if len(numbers) <= limit else f"{text} and {len(numbers) - limit} more"
+
+
+def place(point: np.ndarray) -> str:
+    """Write a point as "(0.25, -1)"."""
+    return "(" + ", ".join(f"{float(x):.6g}" for x in point) + ")"
+
+
+def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
+    """Check shapes, node indices, finite coordinates and that each node belongs to an element.
+
+    Parameters
+    ----------
+    points : ndarray, shape (num_nodes, 2 or 3)
+    cells : ndarray, shape (num_cells, 3 or 4)
+    name : str
+    """
+    if points.ndim != 2 or points.shape[1] not in (2, 3) or points.dtype.kind not in "iuf":
+        raise InputError(
+            name,
+            "real coordinates of shape (num_nodes, 2 or 3)",
+            f"shape {points.shape} of {points.dtype}",
+            "give one row of coordinates per node",
+        )
+    if cells.ndim != 2 or cells.shape[1] not in _NAME_OF or cells.dtype.kind not in "iu":
+        raise InputError(
+            name,
+            "integer node indices of shape (num_cells, 3) or (num_cells, 4)",
+            f"shape {cells.shape} of {cells.dtype}",
+            "give triangles (2-D) or tetrahedra (3-D)",
+        )
+    if len(cells) == 0:
+        raise InputError(name, "at least one element", "none", "mesh the body")
+    if cells.shape[1] == 4 and points.shape[1] == 2:
+        raise InputError(
+            name,
+            "three coordinates per node for tetrahedra",
+            "two",
+            "give the z coordinate or use triangles",
+        )
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{name}, node {bad[0]}",
+            "finite coordinates",
+            f"{place(points[bad[0]])}; {len(bad)} such nodes in all",
+            "repair or remesh the geometry",
+        )
+    bad = np.flatnonzero(((cells < 0) | (cells >= len(points))).any(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{name}, element {bad[0]}",
+            f"node indices from 0 to {len(points) - 1}",
+            f"{cells[bad[0]].tolist()}",
+            "the element refers to a node that does not exist: write the mesh again",
+        )
+    is_used = np.zeros(len(points), dtype=bool)
+    is_used[cells] = True
+    orphans = np.flatnonzero(~is_used)
+    if len(orphans):
+        raise InputError(
+            name,
+            "each node to belong to an element",
+            f"{len(orphans)} orphan node(s): {listing(orphans)} (counting from 0), the first at "
+            f"{place(points[orphans[0]])}",
+            "remove them (in gmsh, put the body in a physical group, so that construction "
+            "points such as circle centres are not saved)",
+        )
+
+
+def drop_flat_coordinate(points: np.ndarray, cells: np.ndarray, name: str) -> np.ndarray:
+    """Return the (num_nodes, dim) coordinates: triangles in the plane z = 0 lose their z."""
+    if cells.shape[1] == 4 or points.shape[1] == 2:
+        return points
+    z = points[:, 2]
+    extent = np.ptp(points, axis=0)
+    if np.abs(z).max() <= 1e-12 * extent.max():
+        return points[:, :2]
+    if extent[2] <= 1e-12 * max(extent.max(), float(np.abs(z).max())):
+        found, remedy = f"all z = {z[0]:.6g}", "move the mesh to z = 0 or save two coordinates"
+    else:
+        found = f"z from {z.min():.6g} to {z.max():.6g}"
+        remedy = (
+            "rotate a tilted mesh into the plane z = 0; for a body, save its tetrahedra; "
+            "curved surfaces are not supported"
+        )
+    raise InputError(name, "a triangle mesh in the plane z = 0", found, remedy)
+
+
+def signed_volumes(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return (num_cells,) signed areas or volumes of the simplices."""
+    edges = points[cells[:, 1:]] - points[cells[:, :1]]
+    return np.linalg.det(edges) / math.factorial(points.shape[1])
+
+
+def check_degenerate(points: np.ndarray, cells: np.ndarray, name: str) -> None:
+    """Check that no element repeats a node or has no volume.
+
+    "No volume" is relative to the element's own longest edge, with an allowance for the rounding
+    of coordinates far from the origin, so thin boundary layers pass.
+    """
+    ordered = np.sort(cells, axis=1)
+    bad = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if len(bad):
+        _raise_element(points, cells, bad, name, "distinct nodes", "a repeated node")
+    dim = points.shape[1]
+    # The longest edge from node 0 is within a factor 2 of the longest edge: enough for a scale.
+    edges = points[cells[:, 1:]] - points[cells[:, :1]]
+    longest = np.sqrt((edges**2).sum(axis=2).max(axis=1))
+    rounding = 8.0 * np.finfo(float).eps * np.abs(points).max()
+    limit = longest ** (dim - 1) * (1e-12 * longest + rounding)
+    bad = np.flatnonzero(np.abs(signed_volumes(points, cells)) <= limit)
+    if len(bad):
+        measure = "area" if dim == 2 else "volume"
+        _raise_element(points, cells, bad, name, f"a positive {measure}", f"zero {measure}")
+
+
+def _raise_element(points, cells, bad, name, expected, found):
+    first = bad[0]
+    others = f"; degenerate elements: {listing(bad)}" if len(bad) > 1 else ""
+    raise InputError(
+        f"{name}, element {first} (counting from 0, nodes {cells[first].tolist()}, near "
+        f"{place(points[cells[first]].mean(axis=0))})",
+        f"a {_NAME_OF[cells.shape[1]]} with {expected}",
+        f"{found}{others}",
+        "remove degenerate elements or remesh",
+    )
+
+
+def row_ids(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give equal rows the same number.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (k, m)
+
+    Returns
+    -------
+    ids : ndarray, shape (k,)
+        Rank of each row among the distinct rows in lexicographic order.
+    first : ndarray, shape (num_distinct,)
+        First position of each distinct row.
+    """
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    is_new = np.ones(len(rows), dtype=bool)
+    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    ids = np.empty(len(rows), dtype=np.int64)
+    ids[order] = np.cumsum(is_new) - 1
+    return ids, order[is_new]  # lexsort is stable: the first of equal rows is the earliest
+
+
+def check_duplicates(points: np.ndarray, cells: np.ndarray, name: str) -> None:
+    """Check that no two elements have the same nodes."""
+    ids, first = row_ids(np.sort(cells, axis=1))
+    if len(first) == len(cells):
+        return
+    repeats = np.setdiff1d(np.arange(len(cells)), first)
+    pairs = [f"{number} repeats {first[ids[number]]}" for number in repeats[:3]]
+    raise InputError(
+        f"{name}, element {repeats[0]} (counting from 0)",
+        "each element once",
+        f"{len(repeats)} duplicate elements: {listing(pairs, 3)}",
+        "remove the copies (gmsh's format 2.2 repeats an element that is in two physical "
+        "groups: save as version 4.1)",
+    )
+
+
+def orient(points: np.ndarray, cells: np.ndarray, name: str) -> np.ndarray:
+    """Return the cells positively oriented; raise if the file mixes both orientations.
+
+    A mesh numbered clockwise throughout is a convention and is turned round. A few elements
+    against the rest are a sign of a folded mesh, which turning round would only hide.
+    """
+    is_negative = signed_volumes(points, cells) < 0.0
+    if not is_negative.any():
+        return cells
+    if is_negative.all():
+        return np.concatenate([cells[:, :-2], cells[:, :-3:-1]], axis=1)
+    minority = np.flatnonzero(is_negative if is_negative.mean() <= 0.5 else ~is_negative)
+    first = minority[0]
+    raise InputError(
+        f"{name}, element {first} (counting from 0, nodes {cells[first].tolist()}, near "
+        f"{place(points[cells[first]].mean(axis=0))})",
+        "all elements with the same orientation",
+        f"{len(minority)} of {len(cells)} elements inverted: {listing(minority)}",
+        "remesh, or swap two nodes of each inverted element if they do not overlap others",
+    )
+
+
+def facets_of_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return all facets of all cells, with the side of each on which its cell lies.
+
+    Parameters
+    ----------
+    cells : ndarray, shape (num_cells, dim + 1)
+
+    Returns
+    -------
+    facets : ndarray, shape (num_cells * (dim + 1), dim)
+        Node indices, ascending in each row; cell c's facets are rows c (dim + 1) + i, where i is
+        the local node opposite to the facet.
+    side : ndarray, shape (num_cells * (dim + 1),)
+        +1 or -1; of two positively oriented cells that share a facet without overlapping, one has
+        +1 and the other -1.
+    """
+    size = cells.shape[1]
+    local = np.array([[j for j in range(size) if j != i] for i in range(size)])
+    facets = cells[:, local]  # (num_cells, dim + 1, dim)
+    side = np.tile((-1) ** np.arange(size), (len(cells), 1))
+    for j in range(size - 1):
+        for k in range(j):
+            side = side * np.where(facets[..., j] > facets[..., k], 1, -1)
+    return np.sort(facets, axis=2).reshape(-1, size - 1), side.reshape(-1)
+
+
+def check_overlaps(points: np.ndarray, cells: np.ndarray, name: str) -> None:
+    """Check that at most two cells share a facet, and that those lie on opposite sides of it."""
+    facets, side = facets_of_cells(cells)
+    facet_ids, first = row_ids(facets)
+    on_side = np.bincount(2 * facet_ids + (side > 0), minlength=2 * len(first)).reshape(-1, 2)
+    bad = np.flatnonzero(on_side.max(axis=1) > 1)
+    if len(bad) == 0:
+        return
+    rows = np.flatnonzero(facet_ids == bad[0])
+    facet_cells = rows // cells.shape[1]
+    centre = points[cells[facet_cells[0]]].mean(axis=0)
+    raise InputError(
+        f"{name}, elements {listing(facet_cells)} (counting from 0, near {place(centre)})",
+        "neighbouring elements on opposite sides of the facet they share",
+        f"overlapping elements at {len(bad)} facets",
+        "remesh: the mesh is folded or two meshes lie on top of each other",
+    )

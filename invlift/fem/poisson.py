@@ -1,0 +1,232 @@
+"""The forward map: log-conductivity to sensor readings, through the Poisson equation.
+
+-div(exp(phi) grad u) = f on linear elements (Au, Graham & Thiery 2023, section 6.5, eq. 11).
+Everything that does not depend on phi is assembled beforehand (:mod:`invlift.fem.assembly`); a new
+phi only rescales element tensors, and one sparse factorisation yields the readings, their Jacobian
+and whatever is differentiated from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from invlift.fem import linalg
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class Conductivity:
+    """Element mean of exp(phi) for phi given at the nodes or in the cells.
+
+    Attributes
+    ----------
+    nodes : (num_cells, k) int32
+        Coefficients of phi that live on each cell: k = dim + 1 nodes, or k = 1 the cell itself.
+    basis : (num_points, k)
+        Values of the basis functions at the quadrature points of the reference simplex.
+    weights : (num_points,)
+        Quadrature weights, summing to one.
+    """
+
+    nodes: jax.Array
+    basis: jax.Array
+    weights: jax.Array
+
+    def __call__(self, log_conductivity: jax.Array) -> jax.Array:
+        """Conductivity per cell, (num_cells,), from phi of shape (N,)."""
+        return self._at_points(log_conductivity) @ self.weights
+
+    def derivative(self, log_conductivity: jax.Array) -> jax.Array:
+        """Derivative of each cell's conductivity by each of its coefficients, (num_cells, k)."""
+        return (self._at_points(log_conductivity) * self.weights) @ self.basis
+
+    def _at_points(self, log_conductivity):
+        """exp(phi) at the quadrature points, (num_cells, num_points)."""
+        return jnp.exp(log_conductivity[self.nodes] @ self.basis.T)
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class PoissonMap:
+    """Observations of the solution of the Poisson equation as a function of log-conductivity.
+
+    Build it with :func:`invlift.fem.assembly.assemble_poisson`.  A pytree: pass it
+    through `jit` as an argument.  With N coefficients of phi, n free unknowns, d sensors.
+
+    Attributes
+    ----------
+    conductivity : Conductivity
+        phi -> element conductivities.
+    gradients : (num_cells, dim + 1, dim)
+        Gradients of the element's basis functions, 1/m.
+    volumes : (num_cells,)
+        Areas or volumes of the cells, m^dim.
+    cells : (num_cells, dim + 1) int32
+        Node indices.
+    free : (n,) int32
+        Nodes that carry an unknown.
+    unknowns : (num_cells, dim + 1) int32
+        Unknown at each corner of each cell; n where the node is held by a Dirichlet value.
+    corner_pairs : (2, num_pairs) int32
+        Local corners of the pairs that make up half an element matrix.
+    kept_pairs : (num_kept,) int32
+        Those of the num_cells x num_pairs element entries that couple two unknowns.
+    robin_values : (num_robin,)
+        Entries of the Robin boundary matrix, behind the element entries.
+    structure : linalg.Structure
+        Symbolic factorisation of the stiffness matrix.
+    load : (n,)
+        Source, Neumann and Robin ambient terms.
+    dirichlet : (num_nodes,)
+        Dirichlet values at held nodes, zero elsewhere.
+    held_cells : (num_held,) int32
+        Cells that touch a non-zero Dirichlet value.
+    observation_nodes : (d, dim + 1) int32
+    observation_weights : (d, dim + 1)
+        Reading k is sum_i weights[k, i] u[nodes[k, i]].
+    observation_load : (n, d)
+        The transpose of the observation matrix on the unknowns, B^T.
+    """
+
+    conductivity: Conductivity
+    gradients: jax.Array
+    volumes: jax.Array
+    cells: jax.Array
+    free: jax.Array
+    unknowns: jax.Array
+    corner_pairs: jax.Array
+    kept_pairs: jax.Array
+    robin_values: jax.Array
+    structure: linalg.Structure
+    load: jax.Array
+    dirichlet: jax.Array
+    held_cells: jax.Array
+    observation_nodes: jax.Array
+    observation_weights: jax.Array
+    observation_load: jax.Array
+
+    coefficients_name: ClassVar[str] = "log_conductivity"
+
+    @property
+    def num_observations(self) -> int:
+        """Number d of sensor readings."""
+        return self.observation_nodes.shape[0]
+
+    def __call__(self, log_conductivity: jax.Array) -> jax.Array:
+        """Readings F(phi).
+
+        Parameters
+        ----------
+        log_conductivity : (N,) float64
+
+        Returns
+        -------
+        (d,) float64
+            In units of u.  NaN where exp(phi) overflows.
+        """
+        return self.observe(self.solve(log_conductivity))
+
+    def solve(self, log_conductivity: jax.Array) -> jax.Array:
+        """The solution u at the nodes, (num_nodes,), for phi of shape (N,)."""
+        weights, factor = self._factorise(log_conductivity)
+        return self._extend(self._apply_inverse(factor, weights, self._right_hand_side(weights)))
+
+    def observe(self, solution: jax.Array) -> jax.Array:
+        """Readings B u, (d,), of a solution at the nodes, (num_nodes,)."""
+        return jnp.sum(solution[self.observation_nodes] * self.observation_weights, axis=1)
+
+    def predict(self, log_conductivity: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """Readings, (d,), and the ``solution`` at the nodes, (num_nodes,), behind them."""
+        solution = self.solve(log_conductivity)
+        return self.observe(solution), {"solution": solution}
+
+    def value_and_jacobian(self, log_conductivity: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Readings and their derivatives from one factorisation.
+
+        Solves A [v, Lambda] = [b, B^T] at once; then dF_k / dkappa_e = -lambda_k^T K_e u, and the
+        chain rule takes it to phi.
+
+        Parameters
+        ----------
+        log_conductivity : (N,) float64
+
+        Returns
+        -------
+        value : (d,)
+            F(phi), in units of u.
+        jacobian : (d, N)
+            dF / dphi, in units of u (phi is dimensionless).
+        """
+        weights, factor = self._factorise(log_conductivity)
+        rhs = jnp.concatenate([self._right_hand_side(weights)[:, None], self.observation_load], 1)
+        solved = self._apply_inverse(factor, weights, rhs)
+        solution = self._extend(solved[:, 0])
+        flux = jnp.einsum("ec,eck->ek", solution[self.cells], self.gradients)
+        adjoint = self._at_corners(solved[:, 1:])
+        cell_adjoint = jnp.einsum("ecd,eck,ek->ed", adjoint, self.gradients, flux)
+        by_conductivity = -cell_adjoint * self.volumes[:, None]
+        chain = self.conductivity.derivative(log_conductivity)
+        columns = jnp.zeros((log_conductivity.shape[0], self.num_observations), chain.dtype)
+        columns = columns.at[self.conductivity.nodes].add(
+            chain[:, :, None] * by_conductivity[:, None, :], mode="promise_in_bounds"
+        )
+        return self.observe(solution), columns.T
+
+    def _factorise(self, log_conductivity):
+        """Conductivity times volume per cell, and the factor of the stiffness matrix."""
+        weights = self.conductivity(log_conductivity) * self.volumes
+        fixed = jax.lax.stop_gradient(weights)
+        first, second = self.corner_pairs
+        entries = jnp.einsum(
+            "e,epk,epk->ep", fixed, self.gradients[:, first], self.gradients[:, second]
+        )
+        values = jnp.concatenate([entries.ravel()[self.kept_pairs], self.robin_values])
+        return weights, linalg.factorise(self.structure, values)
+
+    def _apply_inverse(self, factor, weights, rhs):
+        """A^-1 rhs, whose derivatives of any order reuse the same factor."""
+        return jax.lax.custom_linear_solve(
+            partial(self._stiffness, weights),
+            rhs,
+            lambda _, right: linalg.solve(factor, right),
+            symmetric=True,
+        )
+
+    def _stiffness(self, weights, columns):
+        """The weight-dependent part of A times columns (n,) or (n, k).
+
+        Serves derivatives with respect to the weights only, so constant Robin terms stay out.
+        """
+        corners = self._at_corners(columns.reshape(self.free.shape[0], -1))
+        flux = jnp.einsum("ecd,eck->ekd", corners, self.gradients) * weights[:, None, None]
+        forces = jnp.einsum("ekd,eck->ecd", flux, self.gradients)
+        return self._gather_forces(self.unknowns, forces).reshape(columns.shape)
+
+    def _right_hand_side(self, weights):
+        """Load minus what the Dirichlet values pull, (n,)."""
+        held = self.held_cells
+        gradients = self.gradients[held]
+        flux = jnp.einsum("ec,eck->ek", self.dirichlet[self.cells[held]], gradients)
+        forces = jnp.einsum("e,ek,eck->ec", weights[held], flux, gradients)
+        return self.load - self._gather_forces(self.unknowns[held], forces[..., None])[:, 0]
+
+    def _gather_forces(self, unknowns, forces):
+        """Sum corner forces (m, dim + 1, k) into the unknowns, (n, k)."""
+        total = jnp.zeros((self.free.shape[0] + 1, forces.shape[-1]), forces.dtype)
+        return total.at[unknowns].add(forces, mode="promise_in_bounds")[:-1]
+
+    def _at_corners(self, columns):
+        """Values (n, k) of the unknowns at the corners of the cells, (num_cells, dim + 1, k)."""
+        padded = jnp.concatenate([columns, jnp.zeros((1, columns.shape[1]), columns.dtype)])
+        return padded.at[self.unknowns].get(mode="promise_in_bounds")
+
+    def _extend(self, unknowns):
+        """The full nodal vector from the free one: (n,) to (num_nodes,)."""
+        return self.dirichlet.at[self.free].set(
+            unknowns, unique_indices=True, mode="promise_in_bounds"
+        )

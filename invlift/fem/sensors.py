@@ -1,0 +1,384 @@
+"""Sensor tables, and the rows of the observation matrix that belong to them.
+
+A reading is the finite element solution at the sensor's own place: the weights are the values of
+the linear basis functions there, not those of the nearest node. No sensor is moved or left out
+unless the user chose that.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from invlift.errors import InputError
+from invlift.fem.geometry import find_cells, find_closest_facet
+from invlift.fem.mesh import Mesh
+from invlift.fem.mesh_checks import listing, place
+
+RELATIVE_TOLERANCE = 1e-9  # of the mesh's diameter: closer than this is the same place
+
+
+@dataclass(frozen=True, eq=False)
+class Sensors:
+    """A table of d readings.
+
+    Attributes
+    ----------
+    points : ndarray of float64, shape (d, dim)
+        Places of the sensors, in the length unit of the mesh.
+    values : ndarray of float64, shape (d,)
+        Readings, in the unit of the solution.
+    sigma : ndarray of float64, shape (d,), or None
+        Standard deviation of each reading's noise, in the unit of the solution, if the table has
+        the column.
+    rows : ndarray of int, shape (d,)
+        Line of each reading in the file; the header is line 1.
+    name : str
+        The file as the user gave it, for error messages.
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+    sigma: np.ndarray | None
+    rows: np.ndarray
+    name: str
+
+    def take(self, kept: np.ndarray) -> Sensors:
+        """Return the table reduced to the readings at positions `kept`."""
+        sigma = None if self.sigma is None else self.sigma[kept]
+        return Sensors(self.points[kept], self.values[kept], sigma, self.rows[kept], self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """The observation matrix B, one sparse row per kept sensor.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, shape (num_kept, dim + 1)
+        Nodes of the cell that holds each sensor.
+    weights : ndarray of float64, shape (num_kept, dim + 1)
+        Values of their basis functions at the sensor, within [0, 1] and adding to 1.
+    kept : ndarray of int, shape (num_kept,)
+        Positions in the sensor table; all of them unless sensors were dropped.
+    distances : ndarray of float64, shape (num_sensors,)
+        How far outside the mesh each sensor of the whole table lies, in length units; 0 inside.
+    """
+
+    nodes: np.ndarray
+    weights: np.ndarray
+    kept: np.ndarray
+    distances: np.ndarray
+
+
+def sensors_from_arrays(points, values, sigma=None, name: str = "sensors") -> Sensors:
+    """Make a sensor table from arrays, with every check that a file gets.
+
+    Parameters
+    ----------
+    points : array_like of float, shape (d, dim)
+    values : array_like of float, shape (d,)
+    sigma : array_like of float, shape (d,), optional
+    name : str
+        What error messages call the table; its rows count from 2, as if written to a file.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit, no rows, values that are not finite and sigma <= 0.
+    """
+    columns = {"points": points, "values": values, "sigma": sigma}
+    arrays = {}
+    for key, given in columns.items():
+        if given is None:
+            continue
+        try:
+            arrays[key] = np.array(given, dtype=np.float64)
+        except (ValueError, TypeError) as reason:
+            raise InputError(
+                f"{name}, {key}", "an array of numbers", str(reason), "give numbers only"
+            ) from None
+    shape = arrays["points"].shape
+    expected = {"points": shape, "values": shape[:1], "sigma": shape[:1]}
+    for key, array in arrays.items():
+        if len(shape) != 2 or shape[1] not in (2, 3) or array.shape != expected[key]:
+            raise InputError(
+                f"{name}, {key}",
+                "points of shape (d, 2) or (d, 3), values and sigma of shape (d,)",
+                f"shape {array.shape}",
+                "give one row of coordinates and one number per sensor",
+            )
+    rows = np.arange(2, shape[0] + 2)
+    return _checked(arrays["points"], arrays["values"], arrays.get("sigma"), rows, name)
+
+
+def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
+    """Read a sensor table.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
+        three-dimensional mesh), value and, if wanted, sigma.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+    needs_values : bool
+        If False, the column value may be missing (positions for a simulation); it is then zero.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, unknown or repeated, a row has too few or
+        too many entries, or an entry is not a finite number (for sigma: a positive one).
+    """
+    name = os.fspath(path)
+    lines = _read_rows(Path(path), name)
+    if not lines:
+        raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
+    columns = _checked_header(lines[0][1], dim, name, needs_values)
+    rows, table = [], []
+    for row, entries in lines[1:]:
+        if len(entries) != len(columns):
+            raise InputError(
+                f"{name}, row {row}",
+                f"{len(columns)} entries ({','.join(columns)})",
+                f"{len(entries)}",
+                "write one number per column, with a point as decimal mark",
+            )
+        rows.append(row)
+        table.append(
+            [
+                _number(entry, f"{name}, row {row}, column {column}")
+                for column, entry in zip(columns, entries, strict=True)
+            ]
+        )
+    if not table:
+        raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
+    by_name = dict(zip(columns, np.array(table, dtype=np.float64).T, strict=True))
+    points = np.stack([by_name[axis] for axis in "xyz"[:dim]], axis=1)
+    return _checked(
+        points,
+        by_name.get("value", np.zeros(len(table))),
+        by_name.get("sigma"),
+        np.array(rows),
+        name,
+    )
+
+
+def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
+    """Write a sensor table that `read_sensors` reads back exactly."""
+    columns = [*sensors.points.T, sensors.values]
+    header = [*"xyz"[: sensors.points.shape[1]], "value"]
+    if sensors.sigma is not None:
+        columns.append(sensors.sigma)
+        header.append("sigma")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(np.stack(columns, axis=1).tolist())
+
+
+def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
+    """Return (line number, stripped entries) of every line that is not blank."""
+    if path.is_dir():
+        raise InputError(name, "a sensor table", "a directory", "give the path of the file itself")
+    try:
+        # Spreadsheets put a byte-order mark in front; utf-8-sig takes it off.
+        text = path.read_text(encoding="utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        return [
+            (reader.line_num, [entry.strip() for entry in entries])
+            for entries in reader
+            if any(entry.strip() for entry in entries)
+        ]
+    except FileNotFoundError:
+        found = "no such file"
+        remedy = "check the path (paths in a problem file are relative to that file)"
+    except OSError as reason:
+        found = f"an error on opening it ({reason.strerror or reason})"
+        remedy = "check its permissions"
+    except (UnicodeDecodeError, csv.Error):
+        found, remedy = "bytes that are not text", "save the table as CSV in UTF-8"
+    raise InputError(name, "a readable sensor table", found, remedy)
+
+
+def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
+    """Return the column names if they are a table's for a mesh of this dimension."""
+    axes = list("xyz"[:dim])
+    needed, allowed = [*axes, "value"] if needs_values else axes, [*axes, "value", "sigma"]
+    where, expected = f"{name}, row 1", f"the columns {','.join(needed)} and perhaps sigma"
+    found = ",".join(columns)
+    if len(columns) == 1 and any(mark in found for mark in ";\t"):
+        raise InputError(where, expected, repr(found), "separate the columns by commas")
+    unknown = [column for column in columns if column not in allowed]
+    missing = [column for column in needed if column not in columns]
+    repeated = [column for column in columns if columns.count(column) > 1]
+    if all(_is_number(column) for column in columns):
+        raise InputError(where, expected, f"numbers ({found})", "add the header as first line")
+    if unknown == ["z"]:
+        remedy = "remove it: the mesh is two-dimensional"
+        raise InputError(where, expected, "a column 'z'", remedy)
+    if unknown:
+        close = difflib.get_close_matches(unknown[0].lower(), missing or allowed, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else "remove or rename it"
+        raise InputError(where, expected, f"an unknown column {unknown[0]!r}", remedy)
+    if missing:
+        what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"
+        raise InputError(where, expected, f"no column {missing[0]!r}", what)
+    if repeated:
+        raise InputError(where, expected, f"column {repeated[0]!r} twice", "remove one of them")
+    return columns
+
+
+def _is_number(entry: str) -> bool:
+    """Whether an entry is a number (Python also reads "1_000", which no table means)."""
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return "_" not in entry
+
+
+def _number(entry: str, where: str) -> float:
+    """Return the number in an entry; whether it is finite is checked with the whole table."""
+    if not _is_number(entry):
+        found = repr(entry[:40]) if entry else "an empty entry"
+        remedy = "write a number such as 12.5, or remove the row if there is no reading"
+        raise InputError(where, "a number", found, remedy)
+    return float(entry)
+
+
+def _checked(points, values, sigma, rows, name: str) -> Sensors:
+    """Return the table if it has rows, all finite, with positive sigma."""
+    if len(values) == 0:
+        raise InputError(name, "at least one sensor", "none", "add one row per sensor")
+    columns = dict(zip("xyz", points.T, strict=False)) | {"value": values}
+    if sigma is not None:
+        columns["sigma"] = sigma
+    for column, entries in columns.items():
+        bad = np.flatnonzero(~np.isfinite(entries))
+        if len(bad):
+            raise InputError(
+                f"{name}, row {rows[bad[0]]}, column {column}",
+                "a finite number",
+                f"{entries[bad[0]]}",
+                "correct it, or remove the row if there is no reading",
+            )
+    if sigma is not None and (sigma <= 0.0).any():
+        bad = np.flatnonzero(sigma <= 0.0)[0]
+        raise InputError(
+            f"{name}, row {rows[bad]}, column sigma",
+            "a positive standard deviation",
+            f"{sigma[bad]:g}",
+            "give the accuracy of the sensor, or remove the column and set [noise] sigma",
+        )
+    return Sensors(points, values, sigma, rows, name)
+
+
+def locate(
+    mesh: Mesh, sensors: Sensors, outside: Literal["error", "project", "drop"] = "error"
+) -> Observation:
+    """Find the cell and the basis function values of each sensor.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    sensors : Sensors
+    outside : {"error", "project", "drop"}
+        What to do with sensors further outside than 1e-9 of the mesh's diameter: refuse, observe
+        at the closest point of the mesh, or leave out.
+
+    Returns
+    -------
+    Observation
+
+    Raises
+    ------
+    InputError
+        If two sensors are at the same place (both rows are named), a sensor is outside and
+        `outside` is "error" (its row and distance are named), or all sensors are dropped.
+    """
+    if outside not in ("error", "project", "drop"):
+        raise InputError(
+            "outside", "'error', 'project' or 'drop'", repr(outside), "choose one of the three"
+        )
+    if sensors.points.shape[1] != mesh.dim:
+        raise InputError(
+            sensors.name,
+            f"{mesh.dim} coordinates for the {mesh.dim}-dimensional mesh {mesh.name!r}",
+            f"{sensors.points.shape[1]}",
+            "give x,y for a flat mesh and x,y,z for a body",
+        )
+    tolerance = RELATIVE_TOLERANCE * mesh.diameter
+    _check_repeats(sensors, tolerance)
+    cell, weights = find_cells(mesh.points[mesh.cells], sensors.points, tolerance)
+    nodes = mesh.cells[cell]
+    distances = np.zeros(len(cell))
+    is_outside = cell < 0
+    if is_outside.any():
+        away = np.flatnonzero(is_outside)
+        facet, on_facet, distances[away] = find_closest_facet(
+            mesh.points[mesh.boundary_facets], sensors.points[away]
+        )
+        if outside == "error":
+            closest = (on_facet[0, :, None] * mesh.points[mesh.boundary_facets[facet[0]]]).sum(0)
+            _raise_outside(mesh, sensors, away, distances, closest)
+        if outside == "drop" and is_outside.all():
+            _raise_all_dropped(mesh, sensors, distances)
+        # A point on a facet has the weights of the facet's nodes and 0 at the cell's other node.
+        nodes[away] = mesh.cells[mesh.boundary_cells[facet]]
+        is_same = nodes[away][:, :, None] == mesh.boundary_facets[facet][:, None, :]
+        weights[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
+    kept = np.flatnonzero(~is_outside) if outside == "drop" else np.arange(len(cell))
+    return Observation(nodes[kept], weights[kept], kept, distances)
+
+
+def _check_repeats(sensors: Sensors, tolerance: float) -> None:
+    """Check that no two sensors are at the same place."""
+    pairs = cKDTree(sensors.points).query_pairs(tolerance, output_type="ndarray")
+    if len(pairs) == 0:
+        return
+    first, second = min(tuple(sorted(pair)) for pair in sensors.rows[pairs].tolist())
+    spot = place(sensors.points[sensors.rows == first][0])
+    raise InputError(
+        f"{sensors.name}, rows {first} and {second}",
+        "each sensor at a place of its own",
+        f"the same place {spot} twice",
+        "average repeated readings into one row (two readings: sigma / sqrt(2))",
+    )
+
+
+def _raise_outside(mesh, sensors, away, distances, closest):
+    first = away[0]
+    rows = sensors.rows[away]
+    others = f"; rows outside: {listing(rows, 8)}" if len(away) > 1 else ""
+    if len(away) == len(sensors.values):
+        box = f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"
+        remedy = f"all rows are outside: check the units, the mesh spans {box}"
+    else:
+        remedy = 'correct it, or set outside = "project" or "drop" under [observations]'
+    raise InputError(
+        f"{sensors.name}, row {rows[0]}",
+        f"a sensor inside the mesh {mesh.name!r}",
+        f"{place(sensors.points[first])}, which is {distances[first]:.6g} outside "
+        f"(closest point {place(closest)}){others}",
+        remedy,
+    )
+
+
+def _raise_all_dropped(mesh, sensors, distances):
+    box = f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"
+    raise InputError(
+        sensors.name,
+        f"at least one sensor inside the mesh {mesh.name!r}",
+        f"all {len(distances)} outside, the closest by {distances.min():.6g}",
+        f"check the units: the mesh spans {box}",
+    )

@@ -1,0 +1,1 @@
+"""Inverse problems and their lift onto a manifold; see `invlift` for the public names."""

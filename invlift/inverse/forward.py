@@ -1,0 +1,103 @@
+"""What the inverse problem asks of a forward map, and the door for a user's own JAX function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+
+
+class ForwardMap(Protocol):
+    """Coefficients (N,) to noise-free observations (d,); a pytree.
+
+    :class:`invlift.fem.PoissonMap` is one, :class:`JaxForward` another.
+
+    Attributes
+    ----------
+    coefficients_name : str
+        What the coefficients are called among the draws.
+    """
+
+    coefficients_name: str
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free observations F(phi), (d,)."""
+        ...
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """F(phi), (d,), and dF/dphi, (d, N); differentiable once more in reverse mode."""
+        ...
+
+    def predict(self, coefficients: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """F(phi), (d,), and by-products whose posterior moments are worth having, by name."""
+        ...
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class JaxForward:
+    """Any differentiable JAX function as a forward map.
+
+    Attributes
+    ----------
+    fn : callable
+        ``fn(parameters, *arguments) -> observations``, (N,) to (d,), made of JAX operations.
+    arguments : tuple of pytrees
+        Data the function needs; arrays given here are not baked into the compiled program.
+    """
+
+    fn: Callable = field(metadata={"static": True})
+    arguments: tuple = ()
+
+    coefficients_name: ClassVar[str] = "parameters"
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """Noise-free observations, (d,), for parameters of shape (N,)."""
+        return self.fn(coefficients, *self.arguments)
+
+    def predict(self, coefficients: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """Noise-free observations, (d,), and no by-products."""
+        return self(coefficients), {}
+
+    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Observations, (d,), and their Jacobian, (d, N), in the mode that needs fewer sweeps."""
+        size = jax.eval_shape(self, coefficients).shape[0]
+        value, pullback = jax.vjp(self, coefficients)
+        if size <= coefficients.shape[0]:
+            return value, jax.vmap(lambda row: pullback(row)[0])(jnp.eye(size))
+        return value, jax.jacfwd(self)(coefficients)
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class StandardNormalPrior:
+    """theta ~ Normal(0, I): a user's function maps these to its own parameters.
+
+    Attributes
+    ----------
+    mean : (N,)
+        Zeros; their number is the number of parameters.
+    """
+
+    mean: jax.Array
+
+    @property
+    def num_white(self) -> int:
+        """Number N of parameters."""
+        return self.mean.shape[0]
+
+    def coefficients(self, white: jax.Array) -> jax.Array:
+        """The parameters themselves, (N,)."""
+        return white
+
+    def sqrt(self, white: jax.Array) -> jax.Array:
+        """Identity, on (N,) or (N, k)."""
+        return white
+
+    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
+        """Identity, on (N,) or (N, k)."""
+        return values

@@ -1,0 +1,217 @@
+"""The lifted posterior: a diffuse density on a manifold that keeps its shape as the noise vanishes.
+
+State q = (zeta, w, eta), standard normal a priori, on the manifold where
+c(q) = F(mean + S w) + sigma(zeta) eta - y = 0.  With J = Dc and the Gram matrix G = J J^T, its
+density with respect to the manifold's own measure is exp(-|q|^2/2) det(G)^(-1/2) (Au, Graham &
+Thiery 2023, section 3, eq. 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.inverse.gram import (
+    DenseGram,
+    WoodburyGram,
+    dense_gram,
+    solve_diagonal_plus_product,
+    woodbury_gram,
+)
+from invlift.inverse.problem import InverseProblem
+
+
+class Frame(NamedTuple):
+    """Tangent and normal space of the manifold at one position.
+
+    Attributes
+    ----------
+    by_zeta : (d, h)
+        Derivatives of the constraint by zeta.
+    by_white : (d, m)
+        Derivatives by w: (dF/dphi) S.
+    sigma : (d,)
+        Derivatives by eta, a diagonal.
+    spread : (N, d)
+        S times the transpose of ``by_white``: how a normal move changes the coefficients.
+    gram : DenseGram or WoodburyGram
+    """
+
+    by_zeta: jax.Array
+    by_white: jax.Array
+    sigma: jax.Array
+    spread: jax.Array
+    gram: DenseGram | WoodburyGram
+
+
+class Point(NamedTuple):
+    """All that an integrator needs to know at one position on the manifold.
+
+    Attributes
+    ----------
+    position : (h + m + d,)
+        q = (zeta, w, eta).
+    constraint : (d,)
+        c(q), zero up to the solver's tolerance; units of the observations.
+    frame : Frame
+    logdensity : ()
+        -(1/2) log det G: the density relative to the standard normal one.
+    logdensity_grad : (h + m + d,)
+    """
+
+    position: jax.Array
+    constraint: jax.Array
+    frame: Frame
+    logdensity: jax.Array
+    logdensity_grad: jax.Array
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class LiftedPosterior:
+    """The system that constrained samplers walk on; a pytree.
+
+    Attributes
+    ----------
+    problem : InverseProblem
+    """
+
+    problem: InverseProblem
+
+    @property
+    def num_constraints(self) -> int:
+        """Number d of constraints."""
+        return self.problem.num_observations
+
+    @property
+    def dimension(self) -> int:
+        """Dimension h + m + d of the ambient space."""
+        return self.problem.num_unknowns + self.problem.num_observations
+
+    @property
+    def constraint_scale(self) -> jax.Array:
+        """Size of the observations, max |y| (at least tiny): tolerances are relative to it."""
+        return jnp.maximum(jnp.max(jnp.abs(self.problem.observed)), 1e-300)
+
+    def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """zeta (h,), w (m,) and eta (d,) from q."""
+        theta = position[: self.problem.num_unknowns]
+        return *self.problem.split(theta), position[self.problem.num_unknowns :]
+
+    def lift(self, theta: jax.Array) -> jax.Array:
+        """The one q = (theta, eta) on the manifold above theta (h + m,)."""
+        zeta, white = self.problem.split(theta)
+        value = self.problem.forward(self.problem.prior.coefficients(white))
+        eta = (self.problem.observed - value) / self.problem.sigma(zeta)
+        return jnp.concatenate([theta, eta])
+
+    def constraint(self, position: jax.Array) -> jax.Array:
+        """c(q), (d,), in units of the observations."""
+        zeta, white, eta = self.split(position)
+        value = self.problem.forward(self.problem.prior.coefficients(white))
+        return value + self.problem.sigma(zeta) * eta - self.problem.observed
+
+    def point(self, position: jax.Array) -> Point:
+        """Constraint, frame, density and its gradient at q, from one factorisation.
+
+        The gradient of (1/2) log det G is the pullback of G^-1 J through J's own derivative:
+        d log det G = 2 <G^-1 J, dJ>.
+        """
+        prior = self.problem.prior
+        zeta, white, eta = self.split(position)
+        (value, by_coefficients), pullback_forward = jax.vjp(
+            self.problem.forward.value_and_jacobian, prior.coefficients(white)
+        )
+        (sigma, by_zeta), pullback_noise = jax.vjp(self._noise_part, zeta, eta)
+        by_white = prior.sqrt_transpose(by_coefficients.T).T
+        spread = prior.sqrt(by_white.T)
+        if self._is_underdetermined:
+            gram = dense_gram(by_coefficients @ spread + by_zeta @ by_zeta.T, sigma)
+        else:
+            gram = woodbury_gram(jnp.concatenate([by_zeta, by_white], axis=1), sigma)
+        (by_field,) = pullback_forward((jnp.zeros_like(value), gram.solve(spread.T)))
+        grad_zeta, grad_eta = pullback_noise((gram.inverse_diagonal() * sigma, gram.solve(by_zeta)))
+        grad_white = prior.sqrt_transpose(by_field)
+        return Point(
+            position=position,
+            constraint=value + sigma * eta - self.problem.observed,
+            frame=Frame(by_zeta, by_white, sigma, spread, gram),
+            logdensity=-0.5 * gram.log_determinant(),
+            logdensity_grad=-jnp.concatenate([grad_zeta, grad_white, grad_eta]),
+        )
+
+    def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
+        """J v, (d,), for v of shape (h + m + d,)."""
+        zeta, white, eta = self.split(vector)
+        frame = point.frame
+        return frame.by_zeta @ zeta + frame.by_white @ white + frame.sigma * eta
+
+    def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (h + m + d,), for lambda of shape (d,)."""
+        frame = point.frame
+        return jnp.concatenate(
+            [multiplier @ frame.by_zeta, multiplier @ frame.by_white, frame.sigma * multiplier]
+        )
+
+    def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
+        """G^-1 rhs, (d,)."""
+        return point.frame.gram.solve(rhs)
+
+    def normal_space(self, point: Point, origin: jax.Array):
+        """The constraint on the normal space through ``origin``: lambda -> c(origin - J^T lambda).
+
+        Parameters
+        ----------
+        point : Point
+            Where the normal space is taken.
+        origin : (h + m + d,)
+            A position off the manifold.
+
+        Returns
+        -------
+        callable
+            ``evaluate(lambda) -> (c, step)`` with c the constraint, (d,), and step the Newton
+            correction to lambda, (d,), from (J(q_lambda) J(q)^T) step = c.  The coefficients are
+            affine in lambda, so that the prior is applied once, here, and one factorisation is
+            all that an evaluation costs.
+        """
+        problem, frame = self.problem, point.frame
+        zeta, white, eta = self.split(origin)
+        coefficients = problem.prior.coefficients(white)
+
+        def evaluate(multiplier):
+            zeta_here = zeta - multiplier @ frame.by_zeta
+            eta_here = eta - frame.sigma * multiplier
+            value, by_coefficients = problem.forward.value_and_jacobian(
+                coefficients - frame.spread @ multiplier
+            )
+            sigma, by_zeta = self._noise_part(zeta_here, eta_here)
+            constraint = value + sigma * eta_here - problem.observed
+            diagonal = sigma * frame.sigma
+            if self._is_underdetermined:
+                matrix = by_coefficients @ frame.spread + by_zeta @ frame.by_zeta.T
+                step = jnp.linalg.solve(matrix + jnp.diag(diagonal), constraint)
+            else:
+                by_white = problem.prior.sqrt_transpose(by_coefficients.T).T
+                step = solve_diagonal_plus_product(
+                    diagonal,
+                    jnp.concatenate([by_zeta, by_white], axis=1),
+                    jnp.concatenate([frame.by_zeta, frame.by_white], axis=1),
+                    constraint,
+                )
+            return constraint, step
+
+        return evaluate
+
+    @property
+    def _is_underdetermined(self) -> bool:
+        return self.problem.num_observations <= self.problem.num_unknowns
+
+    def _noise_part(self, zeta, eta):
+        """sigma (d,) and d(sigma eta)/dzeta (d, h)."""
+        derivative = jax.jacfwd(self.problem.sigma)(zeta)
+        return self.problem.sigma(zeta), derivative * eta[:, None]

@@ -1,0 +1,52 @@
+"""Files that are either complete or absent.
+
+A run may be interrupted while it writes. Every result is therefore written under a temporary name
+beside its destination and renamed at the end; a rename within one folder is atomic.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from invlift.errors import InputError
+
+
+@contextmanager
+def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
+    """Yield a temporary path in the folder of `path`; rename it to `path` if the block succeeds.
+
+    Parameters
+    ----------
+    path : path-like
+        Destination. Its folder is made if it does not exist; an older file there survives until
+        the new one is complete.
+
+    Yields
+    ------
+    pathlib.Path
+        Where to write. If the block raises, this file is removed and the exception propagates.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made or the destination is itself a folder.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            str(path.parent), "a folder to write to", str(error), "choose another output folder"
+        ) from error
+    if path.is_dir():
+        raise InputError(str(path), "a file name", "a folder", "remove it or choose another name")
+    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}.tmp{path.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Walk over the coefficients of many chains without copying the draws as a whole.
+
+Draws of a field are the largest arrays of a run (chains x draws x coefficients). Everything that is
+computed coefficient by coefficient takes them in blocks that fit a processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from invlift.errors import InputError
+
+BLOCK_SIZE = 2**19  # numbers per block: 4 MiB in float64
+
+
+def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
+    """Check that all chains hold the same number of draws of the same shape.
+
+    Parameters
+    ----------
+    draws : sequence of (num_draws, ...) arrays
+        One array per chain.
+    name : str
+        What the draws are of, for the error message.
+
+    Returns
+    -------
+    tuple
+        Number of chains, number of draws per chain, shape of one draw.
+
+    Raises
+    ------
+    InputError
+        If there is no chain, no draw, or the chains differ in shape.
+    """
+    shapes = [np.shape(chain) for chain in draws]
+    if not shapes:
+        raise InputError(
+            f"draws of {name}", "at least one chain", "none", "run the sampler before asking for it"
+        )
+    if any(len(shape) == 0 for shape in shapes) or len(set(shapes)) > 1:
+        raise InputError(
+            f"draws of {name}",
+            "one shape (num_draws, ...) in every chain",
+            ", ".join(str(shape) for shape in shapes),
+            "cut all chains to the length of the shortest",
+        )
+    num_draws, *shape = shapes[0]
+    if num_draws == 0:
+        raise InputError(
+            f"draws of {name}",
+            "at least one draw per chain",
+            "none (the run ended during warm-up)",
+            "run again and let it finish, or ask for a shorter warm-up",
+        )
+    return len(shapes), num_draws, tuple(shape)
+
+
+def coefficient_blocks(
+    draws: Sequence[np.ndarray], name: str = "field"
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield the draws of a few coefficients at a time.
+
+    Parameters
+    ----------
+    draws : sequence of (num_draws, N) arrays
+        One array per chain.
+    name : str
+        What the draws are of, for the error message.
+
+    Yields
+    ------
+    slice
+        The coefficients in this block.
+    (block, chains, num_draws) float64 array
+        Their draws, contiguous along the draws.
+
+    Raises
+    ------
+    InputError
+        See `check_draws`; also if a draw is not a vector.
+    """
+    num_chains, num_draws, shape = check_draws(draws, name)
+    if len(shape) != 1:
+        raise InputError(
+            f"draws of {name}",
+            "arrays (num_draws, N)",
+            f"{(num_draws, *shape)}",
+            "flatten each draw to a vector",
+        )
+    step = max(1, BLOCK_SIZE // (num_chains * num_draws))
+    for start in range(0, shape[0], step):
+        block = slice(start, min(start + step, shape[0]))
+        out = np.empty((block.stop - block.start, num_chains, num_draws))
+        for chain, chain_draws in enumerate(draws):
+            out[:, chain, :] = np.asarray(chain_draws[:, block]).T
+        yield block, out

@@ -1,0 +1,165 @@
+"""Write results: VTU for ParaView, CSV for scalars, JSON for the record of the run."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from datetime import date, datetime
+from pathlib import PurePath
+from typing import Any
+
+import meshio
+import numpy as np
+import pandas as pd
+
+from invlift.errors import InputError
+from invlift.posterior.atomic import replace_on_success
+
+CELL_TYPES = {(2, 3): "triangle", (3, 4): "tetra"}  # (dimension, corners) -> meshio's name
+
+
+def in_three_dimensions(points: np.ndarray) -> np.ndarray:
+    """Append z = 0 to (k, 2) points, as VTK knows only space; (k, 3) points pass unchanged."""
+    points = np.asarray(points, dtype=float)
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise InputError(
+            "points", "an array (k, 2) or (k, 3)", f"shape {points.shape}", "give x, y[, z]"
+        )
+    return np.column_stack([points, np.zeros((len(points), 3 - points.shape[1]))])
+
+
+def write_fields(
+    path: str | os.PathLike,
+    points: np.ndarray,
+    cells: np.ndarray,
+    point_data: Mapping[str, np.ndarray],
+    cell_data: Mapping[str, np.ndarray],
+) -> None:
+    """Write fields on a mesh as a compressed binary VTU file.
+
+    Parameters
+    ----------
+    path : path-like
+        Destination, ending in .vtu.
+    points : (num_nodes, dim) array
+        Positions, dim 2 or 3, in the length unit of the mesh.
+    cells : (num_cells, dim + 1) array of int
+        Corners of triangles (dim 2) or tetrahedra (dim 3).
+    point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
+        Fields by name. NaN marks "no value".
+
+    Raises
+    ------
+    InputError
+        If a field does not fit the mesh, or cells are of another kind.
+    """
+    cells = np.asarray(cells)
+    shape = (np.shape(points)[-1], cells.shape[-1])
+    if cells.ndim != 2 or shape not in CELL_TYPES:
+        raise InputError(
+            "cells", "triangles in the plane or tetrahedra", f"shape {cells.shape}", "use simplices"
+        )
+    for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
+        for name, values in data.items():
+            if np.shape(values) != (size,):
+                raise InputError(
+                    f"{kind} field {name}",
+                    f"{size} values, one per {kind}",
+                    f"shape {np.shape(values)}",
+                    "pass the mesh that was used in the run",
+                )
+    mesh = meshio.Mesh(
+        in_three_dimensions(points),
+        [(CELL_TYPES[shape], cells.astype(np.int64))],
+        point_data={name: _contiguous(values) for name, values in point_data.items()},
+        cell_data={name: [_contiguous(values)] for name, values in cell_data.items()},
+    )
+    _write_vtu(path, mesh)
+
+
+def write_sensors(
+    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray | None]
+) -> None:
+    """Write values at sensors as a VTU file of vertices.
+
+    Parameters
+    ----------
+    path : path-like
+        Destination, ending in .vtu.
+    points : (d, dim) array
+        Positions, in the length unit of the mesh.
+    data : mapping of str to (d,) array or None
+        Values by name; those that are None are left out.
+    """
+    points = in_three_dimensions(points)
+    mesh = meshio.Mesh(
+        points,
+        [("vertex", np.arange(len(points), dtype=np.int64)[:, None])],
+        point_data={
+            name: _contiguous(values) for name, values in data.items() if values is not None
+        },
+    )
+    _write_vtu(path, mesh)
+
+
+def _contiguous(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=float)
+
+
+def _write_vtu(path: str | os.PathLike, mesh: meshio.Mesh) -> None:
+    with replace_on_success(path) as temporary:
+        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
+
+
+def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
+    """Write a table as CSV, with every digit of its numbers."""
+    with replace_on_success(path) as temporary:
+        table.to_csv(temporary, lineterminator="\n")
+
+
+def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
+    """Write a record as strict JSON.
+
+    Parameters
+    ----------
+    path : path-like
+        Destination.
+    record : mapping
+        Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
+        infinity: both become null.
+
+    Raises
+    ------
+    InputError
+        If the record holds something else; the message names the key.
+    """
+    text = json.dumps(_plain(record, "record"), indent=2, allow_nan=False, ensure_ascii=False)
+    with replace_on_success(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any, key: str) -> Any:
+    """Reduce `value` to what JSON knows."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(items)]
+    if isinstance(value, PurePath | date | datetime):
+        return str(value)
+    if hasattr(value, "__array__"):
+        return _plain(np.asarray(value), key)
+    raise InputError(
+        f"{key} of the run's record",
+        "text, numbers, lists or mappings of them",
+        f"a {type(value).__name__}",
+        "convert it to text first",
+    )

@@ -1,0 +1,209 @@
+"""Draws with names on their axes, in the layout of ArviZ.
+
+ArviZ 0.x keeps groups of labelled arrays in its own `InferenceData`, ArviZ 1.x in an xarray
+`DataTree`. This is the one module that knows of both. Files are written group by group through
+xarray and are the same under either.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from invlift.errors import InputError
+from invlift.posterior.atomic import replace_on_success
+from invlift.posterior.blocks import check_draws
+from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.statistics import PROBABILITIES
+
+SUMMARY_COLUMNS = (
+    "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
+)  # fmt: skip
+NOISE_SEED = 0  # of the simulated noise in posterior_predictive
+
+
+def build_groups(
+    draws: Mapping[str, Sequence[np.ndarray]],
+    dims: Mapping[str, Sequence[str]],
+    *,
+    stats: Mapping[str, Sequence[np.ndarray]] | None = None,
+    warmup_stats: Mapping[str, Sequence[np.ndarray]] | None = None,
+    observed: np.ndarray | None = None,
+    sigma: np.ndarray | None = None,
+    constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
+    coords: Mapping[str, Sequence] | None = None,
+) -> dict[str, xr.Dataset]:
+    """Label everything a run has produced.
+
+    Parameters
+    ----------
+    draws : mapping of str to sequence of (num_draws, ...) arrays
+        Draws of each quantity, one array per chain.
+    dims : mapping of str to sequence of str
+        Names of the axes of one draw, for quantities that have any.
+    stats, warmup_stats : mapping of str to sequence of (num_draws,) arrays or None
+        Statistics of the sampler.
+    observed : (d,) array or None
+        Readings of the sensors.
+    sigma : (d,) array or None
+        Known standard deviation of the noise; draws named "sigma" take precedence.
+    constants : mapping of str to (dims, array) or None
+        What does not change: mesh, positions of sensors, prior standard deviation.
+    coords : mapping of str to sequence or None
+        Labels along axes.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+        Groups `posterior`, and where there is something to put in them `sample_stats`,
+        `warmup_sample_stats`, `posterior_predictive` (the draws of `predicted` plus normal noise,
+        as variable `observed`), `observed_data` and `constant_data`. Axes are chain, draw and then
+        those in `dims`. Each array of draws is copied once.
+    """
+    groups = {"posterior": _label_chains(draws, dims, coords)}
+    if stats:
+        groups["sample_stats"] = _label_chains(stats, {}, coords)
+    if warmup_stats:
+        groups["warmup_sample_stats"] = _label_chains(warmup_stats, {}, coords)
+    if observed is not None:
+        observed = np.asarray(observed, dtype=float)
+        used = _used_coords(("sensor",), coords)
+        groups["observed_data"] = xr.Dataset({"observed": (("sensor",), observed)}, coords=used)
+        posterior = groups["posterior"]
+        if "predicted" in posterior and ("sigma" in posterior or sigma is not None):
+            predicted = posterior["predicted"].values
+            scale = (
+                posterior["sigma"].values[..., None]
+                if "sigma" in posterior
+                else np.broadcast_to(np.asarray(sigma, dtype=float), observed.shape)
+            )
+            noise = np.random.default_rng(NOISE_SEED).standard_normal(predicted.shape)
+            groups["posterior_predictive"] = xr.Dataset(
+                {"observed": (("chain", "draw", "sensor"), predicted + scale * noise)},
+                coords=posterior["predicted"].coords,
+            )
+    if constants:
+        names = {axis for axes, _ in constants.values() for axis in axes}
+        groups["constant_data"] = xr.Dataset(
+            {name: (tuple(axes), np.asarray(value)) for name, (axes, value) in constants.items()},
+            coords=_used_coords(names, coords),
+        )
+    for group in groups.values():
+        group.attrs["inference_library"] = "invlift"
+    return groups
+
+
+def _label_chains(
+    arrays: Mapping[str, Sequence[np.ndarray]],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence] | None,
+) -> xr.Dataset:
+    variables, sizes = {}, {}
+    for name, chains in arrays.items():
+        num_chains, num_draws, shape = check_draws(chains, name)
+        axes = tuple(dims.get(name, tuple(f"{name}_dim_{i}" for i in range(len(shape)))))
+        if len(axes) != len(shape):
+            raise InputError(
+                f"draws of {name}",
+                f"axes {axes} for one draw",
+                f"shape {shape}",
+                "store each draw in that layout",
+            )
+        variables[name] = (("chain", "draw", *axes), np.stack([np.asarray(c) for c in chains]))
+        sizes = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
+    used = {axis for axes, _ in variables.values() for axis in axes}
+    return xr.Dataset(variables, coords=sizes | _used_coords(used, coords))
+
+
+def _used_coords(axes, coords: Mapping[str, Sequence] | None) -> dict[str, Any]:
+    return {axis: list(labels) for axis, labels in (coords or {}).items() if axis in axes}
+
+
+def to_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
+    """Hand labelled groups to the ArviZ that is installed.
+
+    Parameters
+    ----------
+    groups : mapping of str to xarray.Dataset
+        From `build_groups`.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        The former under ArviZ 0.x, the latter under 1.x; both serve as the first argument of
+        ArviZ's functions.
+    """
+    with warnings.catch_warnings():
+        # ArviZ 0.x announces its own refactoring on import
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz  # slow to import, and needed for this conversion only
+    if hasattr(arviz, "convert_to_datatree"):
+        return xr.DataTree.from_dict(dict(groups))
+    return arviz.InferenceData(**groups)
+
+
+def save_netcdf(groups: Mapping[str, xr.Dataset], path: str | os.PathLike) -> None:
+    """Write labelled groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads.
+
+    Parameters
+    ----------
+    groups : mapping of str to xarray.Dataset
+        From `build_groups`.
+    path : path-like
+        Destination; complete or absent, never half written.
+    """
+    with replace_on_success(path) as temporary:
+        mode = "w"
+        for name, group in groups.items():
+            encoding = {
+                key: {"zlib": True, "complevel": 1, "shuffle": True}
+                for key, variable in group.data_vars.items()
+                if variable.ndim and variable.size
+            }
+            group.to_netcdf(temporary, mode=mode, group=name, engine="h5netcdf", encoding=encoding)
+            mode = "a"
+
+
+def summarise(
+    scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
+) -> pd.DataFrame:
+    """Tabulate scalars, with the same columns whatever the version of ArviZ.
+
+    Parameters
+    ----------
+    scalars : mapping of str to sequence of (num_draws,) arrays
+        Draws, one array per chain.
+    diagnostics : mapping of str to Diagnostics
+        Of the same scalars, each of size 1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per scalar, index `name`; columns `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an
+        equal-tailed 90 % interval), Monte Carlo standard error of the mean `mcse_mean`,
+        `ess_bulk`, `ess_tail`, `r_hat`.
+    """
+    rows = {}
+    for name, chains in scalars.items():
+        values = np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+        diagnostic = diagnostics[name]
+        sd = values.std(ddof=1) if values.size > 1 else np.nan
+        quantiles = np.quantile(values, list(PROBABILITIES.values()))
+        rows[name] = (
+            values.mean(),
+            sd,
+            *quantiles,
+            sd / np.sqrt(diagnostic.ess_mean[0]),
+            diagnostic.ess_bulk[0],
+            diagnostic.ess_tail[0],
+            diagnostic.r_hat[0],
+        )
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=list(SUMMARY_COLUMNS), dtype=float)
+    table.index.name = "name"
+    return table

@@ -1,0 +1,328 @@
+"""Figures of a posterior: fields, chains, fit at the sensors.
+
+Every function returns a `matplotlib.figure.Figure` that belongs to no window, and leaves
+matplotlib's settings as they were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.tri import Triangulation
+from scipy.stats import rankdata
+
+from invlift.posterior.atomic import replace_on_success
+from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.slices import AXIS_NAMES, FlatMesh
+from invlift.posterior.statistics import SensorStatistics
+
+INK, FAINT = "#22252b", "#9aa0aa"
+# Okabe & Ito (2008): distinguishable with any colour vision
+CHAIN_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 7,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "legend.frameon": False,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.12,
+}
+NUM_RANK_BINS = 20
+MAX_SCALARS = 8  # rows of a trace plot that fit a page
+DOTS_PER_INCH = 160
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One field to draw.
+
+    Attributes
+    ----------
+    title : str
+    values : np.ndarray
+        (num_nodes,) if `is_nodal`, otherwise (num_cells,).
+    is_nodal : bool
+    colour_map : str
+        Name of one of matplotlib's perceptually uniform maps.
+    label : str
+        What the colours mean, with the unit.
+    is_share : bool
+        The values are shares between 0 and 1, shown in per cent on that range.
+    sensor_values : np.ndarray or None
+        (d,) readings of the same quantity, to fill the sensors' marks with.
+    """
+
+    title: str
+    values: np.ndarray
+    is_nodal: bool
+    colour_map: str
+    label: str = ""
+    is_share: bool = False
+    sensor_values: np.ndarray | None = None
+
+
+def plot_panels(
+    flat: FlatMesh,
+    panels: Sequence[Panel],
+    sensor_points: np.ndarray | None = None,
+    length_unit: str = "",
+) -> Figure:
+    """Draw fields side by side, two in a row, with the sensors on top.
+
+    Parameters
+    ----------
+    flat : FlatMesh
+        Where to draw.
+    panels : sequence of Panel
+        What to draw.
+    sensor_points : (d, dim) array or None
+        Positions; projected onto the plane of a slice.
+    length_unit : str
+        For the axes, e.g. "m".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    extent = np.ptp(flat.points, axis=0)
+    width = 3.3
+    height = width * float(np.clip(extent[1] / extent[0], 0.2, 1.6))
+    num_columns = min(2, len(panels))
+    num_rows = -(-len(panels) // num_columns)
+    mesh = Triangulation(flat.points[:, 0], flat.points[:, 1], flat.triangles)
+    if sensor_points is not None:
+        sensor_points = np.asarray(sensor_points, dtype=float)[:, list(flat.axes)]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(
+            figsize=(num_columns * (width + 1.3), num_rows * (height + 0.55)),
+            layout="constrained",
+        )
+        axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+        for panel, ax in zip(panels, axes.flat, strict=False):
+            _draw_panel(ax, panel, flat, mesh, sensor_points)
+        for ax in list(axes.flat)[len(panels) :]:
+            ax.set_axis_off()
+        unit = f" [{length_unit}]" if length_unit else ""
+        for ax in axes[:-1].flat:
+            ax.tick_params(bottom=False)
+        for ax in axes[:, 1:].flat:
+            ax.tick_params(left=False)
+        for ax in axes[-1]:
+            ax.set_xlabel(AXIS_NAMES[flat.axes[0]] + unit)
+        for ax in axes[:, 0]:
+            ax.set_ylabel(AXIS_NAMES[flat.axes[1]] + unit, rotation=0 if not unit else 90)
+        if flat.place:
+            place = f"{flat.place} {length_unit}".rstrip()
+            note = "" if sensor_points is None else ", sensors projected onto it"
+            figure.suptitle(place + note, color=INK, fontsize=10)
+    return figure
+
+
+def _draw_panel(
+    ax: Axes,
+    panel: Panel,
+    flat: FlatMesh,
+    mesh: Triangulation,
+    sensor_points: np.ndarray | None,
+) -> None:
+    values = flat.at_points(panel.values) if panel.is_nodal else flat.on_triangles(panel.values)
+    norm = Normalize(0.0, 1.0) if panel.is_share else _limits(values)
+    style = {"cmap": panel.colour_map, "norm": norm, "rasterized": True}
+    if panel.is_nodal:
+        ax.tripcolor(mesh, values, shading="gouraud", **style)
+    else:
+        # edges in the face's own colour hide the hairlines between neighbouring triangles
+        ax.tripcolor(mesh, facecolors=values, edgecolors="face", linewidth=0.2, **style)
+    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+    if sensor_points is not None and len(sensor_points):
+        size = float(np.clip(900 / len(sensor_points), 7, 30))
+        fill = {"c": "white"} if panel.sensor_values is None else {
+            "c": panel.sensor_values, "cmap": panel.colour_map, "norm": norm
+        }  # fmt: skip
+        ax.scatter(*sensor_points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
+        ax.scatter(*sensor_points.T, s=size, edgecolors=INK, linewidths=0.7, zorder=4, **fill)
+    ax.set_title(panel.title)
+    ax.set_aspect("equal")
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+    bar_axes = ax.inset_axes((1.03, 0.0, 0.035, 1.0))
+    bar = ax.figure.colorbar(
+        ScalarMappable(norm, panel.colour_map),
+        cax=bar_axes,
+        label=panel.label,
+        format=PercentFormatter(1.0) if panel.is_share else None,
+    )
+    bar.outline.set_visible(False)
+    bar.locator = MaxNLocator(5)
+    bar.update_ticks()
+
+
+def _limits(values: np.ndarray) -> Normalize:
+    """Colour limits over the finite values; a constant field gets a small range around it."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return Normalize(0.0, 1.0)
+    low, high = float(finite.min()), float(finite.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        margin = 0.05 * abs(low) or 0.5
+        low, high = low - margin, high + margin
+    return Normalize(low, high)
+
+
+def plot_chains(
+    scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
+) -> Figure:
+    """Draw traces and rank histograms of scalars, one in a row.
+
+    A rank histogram counts how often each chain's draws fall into each twentieth of all draws;
+    chains that agree have bars that end near the dashed line (Vehtari et al. 2021, section 4.4).
+
+    Parameters
+    ----------
+    scalars : mapping of str to sequence of (num_draws,) arrays
+        One array per chain; the first eight scalars are drawn.
+    diagnostics : mapping of str to Diagnostics
+        Of the same scalars, each of size 1.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    names = list(scalars)[:MAX_SCALARS]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.4, 0.5 + 1.75 * len(names)), layout="constrained")
+        axes = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1), sharex="col")
+        for name, (trace, rank) in zip(names, axes, strict=True):
+            chains = np.stack([np.asarray(chain, dtype=float) for chain in scalars[name]])
+            _draw_trace(trace, name, chains, diagnostics[name])
+            _draw_ranks(rank, chains)
+        axes[0, 1].set_title("Ranks among all chains")
+        axes[-1, 0].set_xlabel("draw")
+        axes[-1, 1].set_xlabel("rank")
+        axes[-1, 1].xaxis.set_major_formatter(PercentFormatter(1.0))
+    return figure
+
+
+def _draw_trace(ax: Axes, name: str, chains: np.ndarray, diagnostics: Diagnostics) -> None:
+    for index, chain in enumerate(chains):
+        colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
+        ax.plot(chain, color=colour, linewidth=0.55, alpha=0.75)
+    ax.margins(x=0.01)
+    ax.set_title(name)
+    ax.set_title(
+        f"R-hat {diagnostics.r_hat[0]:.3f}   ESS bulk {diagnostics.ess_bulk[0]:.0f}, "
+        f"tail {diagnostics.ess_tail[0]:.0f}",
+        loc="right",
+        fontsize=8,
+        color="#5b616b",
+    )
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def _draw_ranks(ax: Axes, chains: np.ndarray) -> None:
+    num_chains, num_draws = chains.shape
+    share = (rankdata(chains).reshape(chains.shape) - 0.5) / chains.size
+    edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
+    expected = num_draws / NUM_RANK_BINS
+    for index, chain in enumerate(share):
+        # first chain on top; a bar of the expected height fills 60 % of its row
+        base = num_chains - 1 - index
+        height = 0.6 * np.histogram(chain, edges)[0] / expected
+        colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
+        ax.bar(
+            edges[:-1], np.minimum(height, 0.97), width=0.94 / NUM_RANK_BINS, bottom=base,
+            align="edge", color=colour, alpha=0.8, linewidth=0,
+        )  # fmt: skip
+        ax.axhline(base + 0.6, color=INK, linewidth=0.6, linestyle=(0, (4, 3)))
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, num_chains)
+    ax.set_yticks(np.arange(num_chains) + 0.3, [f"chain {i}" for i in range(num_chains)][::-1])
+    ax.tick_params(axis="y", length=0, labelsize=8)
+    ax.spines["left"].set_visible(False)
+
+
+def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Figure:
+    """Draw predictions against readings, and the standardised residual of each sensor.
+
+    Parameters
+    ----------
+    statistics : SensorStatistics
+        The fit.
+    quantity : str
+        What is measured, with its unit, e.g. "temperature [K]".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars span two standard deviations of the prediction either way, noise included where it is
+        known.
+    """
+    observed, predicted = statistics.observed, statistics.predicted_mean
+    residual = statistics.standardised_residual
+    spread = statistics.predicted_sd
+    if residual is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = (observed - predicted) / residual
+        spread = np.where(np.isfinite(total), total, spread)
+    colour = CHAIN_COLOURS[0]
+    with matplotlib.rc_context(STYLE):
+        num_panels = 1 if residual is None else 2
+        figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
+        axes = figure.subplots(1, num_panels, squeeze=False)[0]
+        ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
+        ends = ends[np.isfinite(ends)]
+        margin = 0.04 * (np.ptp(ends) or 1.0)
+        limits = (ends.min() - margin, ends.max() + margin)
+        axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
+        axes[0].errorbar(
+            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=colour,
+            markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
+        )  # fmt: skip
+        axes[0].set(
+            xlim=limits, ylim=limits, aspect="equal",
+            xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
+        )  # fmt: skip
+        axes[0].set_title("Predicted, ± 2 sd, against observed")
+        if residual is not None:
+            ax, index = axes[1], np.arange(len(residual))
+            ax.axhspan(-2, 2, color=colour, alpha=0.09, linewidth=0)
+            ax.axhline(0, color=FAINT, linewidth=0.9)
+            ax.vlines(index, 0, residual, color=colour, linewidth=1.1)
+            is_far = np.abs(residual) > 2
+            ax.scatter(index[~is_far], residual[~is_far], s=18, color=colour, zorder=3)
+            ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
+            reach = max(2.6, 1.15 * np.nanmax(np.abs(residual), initial=0.0))
+            ax.set(ylim=(-reach, reach), xlabel="sensor", ylabel="standardised residual")
+            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            ax.set_title("Residuals, in predictive sd")
+    return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike) -> None:
+    """Write a figure in the format of the path's ending, complete or not at all."""
+    with replace_on_success(path) as temporary:
+        figure.savefig(temporary, dpi=DOTS_PER_INCH)

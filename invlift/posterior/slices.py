@@ -1,0 +1,164 @@
+"""Flat pieces of a mesh for a page: all of it in the plane, a slice through it in space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from invlift.errors import InputError
+
+AXIS_NAMES = "xyz"
+
+# A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
+# 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
+CUT_EDGES = {
+    1: ((0, 1), (0, 2), (0, 3)),
+    2: ((0, 2), (0, 3), (1, 3), (1, 2)),
+    3: ((3, 0), (3, 1), (3, 2)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMesh:
+    """Triangles in a plane, and how to read fields of the original mesh on them.
+
+    Attributes
+    ----------
+    points : (k, 2) array
+        Positions in the plane, in the length unit of the mesh.
+    triangles : (m, 3) array of int
+        Corners.
+    nodes : (k, 2) array of int
+        The two nodes of the original mesh between which a point lies.
+    weights : (k,) array
+        Share of the first of them.
+    cells : (m,) array of int
+        The original cell of each triangle.
+    axes : tuple of int
+        Which coordinates of space run along the two axes of the plane.
+    place : str
+        Where the plane is, in words; empty if the mesh is itself flat.
+    """
+
+    points: np.ndarray
+    triangles: np.ndarray
+    nodes: np.ndarray
+    weights: np.ndarray
+    cells: np.ndarray
+    axes: tuple[int, int]
+    place: str
+
+    def at_points(self, values: np.ndarray) -> np.ndarray:
+        """(k,) values of a field given as (num_nodes,), interpolated linearly."""
+        values = np.asarray(values, dtype=float)
+        first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
+        return self.weights * first + (1 - self.weights) * second
+
+    def on_triangles(self, values: np.ndarray) -> np.ndarray:
+        """(m,) values of a field given as (num_cells,)."""
+        return np.asarray(values, dtype=float)[self.cells]
+
+    def outline(self) -> np.ndarray:
+        """(e, 2, 2) end points of the edges that belong to one triangle only."""
+        edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+        edges, count = np.unique(edges, axis=0, return_counts=True)
+        return self.points[edges[count == 1]]
+
+
+def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
+    """Show a mesh in a plane: itself, or the slice through its middle across its shortest side.
+
+    Parameters
+    ----------
+    points : (num_nodes, dim) array
+        dim 2 or 3.
+    cells : (num_cells, dim + 1) array of int
+        Triangles or tetrahedra.
+
+    Returns
+    -------
+    FlatMesh
+
+    Raises
+    ------
+    InputError
+        If the mesh is of another kind.
+    """
+    points, cells = np.asarray(points, dtype=float), np.asarray(cells)
+    if points.shape[1] == 2 and cells.shape[1] == 3:
+        nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
+        return FlatMesh(
+            points, cells, nodes, np.ones(len(points)), np.arange(len(cells)), (0, 1), ""
+        )
+    if points.shape[1] != 3 or cells.shape[1] != 4:
+        raise InputError(
+            "mesh to draw",
+            "triangles in the plane or tetrahedra in space",
+            f"points {points.shape}, cells {cells.shape}",
+            "pass the points and cells of one mesh of simplices",
+        )
+    low, high = points.min(axis=0), points.max(axis=0)
+    axis = int(np.argmin(high - low))
+    return slice_tetrahedra(points, cells, axis, float(low[axis] + high[axis]) / 2)
+
+
+def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position: float) -> FlatMesh:
+    """Cut tetrahedra with a plane across a coordinate axis.
+
+    Parameters
+    ----------
+    points : (num_nodes, 3) array
+        In the length unit of the mesh.
+    cells : (num_cells, 4) array of int
+        Corners.
+    axis : int
+        0, 1 or 2: the axis the plane is perpendicular to.
+    position : float
+        Where the plane meets that axis. Nodes exactly in the plane count as above it.
+
+    Returns
+    -------
+    FlatMesh
+        A conforming triangulation of the cut.
+
+    Raises
+    ------
+    InputError
+        If the plane misses the mesh.
+    """
+    distance = points[:, axis] - position
+    order = np.argsort(distance[cells], axis=1)
+    corners = np.take_along_axis(cells, order, axis=1)
+    num_below = (distance[corners] < 0).sum(axis=1)
+
+    edges, owners = [], []  # (m, 3, 2) node pairs and (m,) cells of the triangles
+    for below, cut in CUT_EDGES.items():
+        chosen = np.flatnonzero(num_below == below)
+        polygon = corners[chosen][:, np.array(cut)]
+        for second in range(1, len(cut) - 1):
+            edges.append(polygon[:, [0, second, second + 1]])
+            owners.append(chosen)
+    owner = np.concatenate(owners)
+    if not owner.size:
+        raise InputError(
+            f"slice at {AXIS_NAMES[axis]} = {position:g}",
+            "a plane that cuts the mesh",
+            f"{AXIS_NAMES[axis]} between {points[:, axis].min():g} and {points[:, axis].max():g}",
+            "choose a position between these",
+        )
+    pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
+    nodes, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    first, second = distance[nodes[:, 0]], distance[nodes[:, 1]]
+    weights = second / (second - first)
+    crossing = weights[:, None] * points[nodes[:, 0]] + (1 - weights)[:, None] * points[nodes[:, 1]]
+    axes = tuple(other for other in range(3) if other != axis)
+    return FlatMesh(
+        crossing[:, axes],
+        inverse.reshape(-1, 3),
+        nodes,
+        weights,
+        owner,
+        axes,
+        f"slice {AXIS_NAMES[axis]} = {position:.4g}",
+    )

@@ -1,0 +1,296 @@
+"""Can these draws be trusted? An answer in words, with what to do about it.
+
+The rules are collected in the constants below. A *reason* is enough to withhold the verdict
+"converged"; a *warning* is worth knowing either way. No set of rules can prove convergence: the
+most a good verdict says is that nothing looked for was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from invlift.posterior.diagnostics import Diagnostics
+
+# Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
+MAX_R_HAT = 1.01
+MIN_ESS_PER_CHAIN = 100
+# Among thousands of coefficients some exceed 1.01 by chance. With 100 effective draws per chain
+# the largest of 10,000 stays near 1.05, so these shares and this maximum do not trip on noise.
+MAX_R_HAT_FIELD = 1.05
+MAX_R_HAT_ANYWHERE = 1.1
+MAX_BAD_SHARE = 0.01
+MIN_CHAINS = 2
+MIN_DRAWS = 50
+# A failed projection is a rejection and leaves the draws valid, but where most fail, part of the
+# posterior may be out of reach without any other sign.
+WARN_FAILURE_SHARE = 0.05
+MAX_FAILURE_SHARE = 0.30
+MIN_ACCEPTANCE = 0.5
+MAX_STUCK_SHARE = 0.20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on a run.
+
+    Attributes
+    ----------
+    is_converged : bool
+        Whether there is no reason to doubt the draws.
+    headline : str
+        One sentence.
+    reasons : tuple of str
+        Findings that withhold convergence; empty if and only if `is_converged`.
+    warnings : tuple of str
+        Findings worth knowing that do not.
+    advice : tuple of str
+        What to do, most useful first.
+    """
+
+    is_converged: bool
+    headline: str
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the verdict as a few lines of text."""
+        lines = [self.headline]
+        lines += [f"  - {reason}" for reason in self.reasons]
+        lines += [f"  - note: {warning}" for warning in self.warnings]
+        lines += [f"  -> {advice}" for advice in self.advice]
+        return "\n".join(lines)
+
+
+MORE_DRAWS = "run longer: raise draws in [sampler], or continue this run with --resume"
+MORE_WARMUP = (
+    "raise warmup in [sampler] and run again from another seed; if chains still disagree, the "
+    "posterior may have several modes: look at the trace plots and reconsider prior and noise"
+)
+MORE_CHAINS = "use four chains, so that chains from different starts can be compared"
+STUCK = (
+    "look at the stuck chain's trace: raise warmup for a smaller step size, or check sensors and "
+    "noise for readings that contradict each other"
+)
+NOT_FINITE = "check mesh, boundary conditions and prior: the model produced numbers out of range"
+FAILURES = "raise warmup for a smaller step size; check for a noise scale far too small"
+
+
+def judge(
+    scalars: Mapping[str, Diagnostics],
+    num_chains: int,
+    num_draws: int,
+    *,
+    field_r_hat: np.ndarray | None = None,
+    field_ess: np.ndarray | None = None,
+    field_place: str = "nodes",
+    stats: Sequence[Mapping[str, np.ndarray]] = (),
+    movement: Sequence[np.ndarray] = (),
+    num_draws_requested: int | None = None,
+) -> Verdict:
+    """Judge a run by everything known about it.
+
+    Parameters
+    ----------
+    scalars : mapping of str to Diagnostics
+        Diagnostics of the scalars, each of size 1.
+    num_chains, num_draws : int
+        Chains, and draws per chain.
+    field_r_hat, field_ess : (N,) arrays or None
+        R-hat and bulk effective sample size of each coefficient of the field.
+    field_place : str
+        What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
+    stats : sequence of mappings
+        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate` and
+        `num_projection_failures` are looked at where they exist.
+    movement : sequence of (num_draws,) arrays
+        One scalar per chain that changes whenever the chain moves.
+    num_draws_requested : int or None
+        Draws per chain that were asked for.
+
+    Returns
+    -------
+    Verdict
+    """
+    notes = _Notes()
+    _judge_amount(notes, num_chains, num_draws, num_draws_requested)
+    _judge_movement(notes, movement)
+    if num_draws >= 4:
+        _judge_scalars(notes, scalars, num_chains)
+        _judge_field(notes, field_r_hat, field_ess, field_place, num_chains)
+    _judge_sampler(notes, stats)
+    size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
+    if notes.reasons:
+        count = len(notes.reasons)
+        headline = f"Not converged: {count} reason{'s' * (count > 1)} to doubt {size}."
+    else:
+        headline = f"Converged, as far as can be told from {size}."
+    return Verdict(
+        not notes.reasons,
+        headline,
+        tuple(notes.reasons),
+        tuple(notes.warnings),
+        tuple(dict.fromkeys(notes.advice)),
+    )
+
+
+class _Notes:
+    """Findings so far."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.warnings: list[str] = []
+        self.advice: list[str] = []
+
+    def doubt(self, reason: str, advice: str) -> None:
+        self.reasons.append(reason)
+        self.advice.append(advice)
+
+    def warn(self, warning: str, advice: str) -> None:
+        self.warnings.append(warning)
+        self.advice.append(advice)
+
+
+def _judge_amount(notes: _Notes, num_chains: int, num_draws: int, requested: int | None) -> None:
+    if requested is not None and num_draws < requested:
+        notes.warn(f"the run stopped after {num_draws} of {requested} draws per chain", MORE_DRAWS)
+    if num_draws < MIN_DRAWS:
+        notes.doubt(
+            f"{num_draws} draws per chain are too few to judge; {MIN_DRAWS} are the least",
+            MORE_DRAWS,
+        )
+    if num_chains < MIN_CHAINS:
+        notes.doubt(
+            "one chain alone cannot show that other starts lead to the same answer", MORE_CHAINS
+        )
+
+
+def _judge_movement(notes: _Notes, movement: Sequence[np.ndarray]) -> None:
+    for chain, values in enumerate(movement):
+        values = np.asarray(values)
+        if not np.isfinite(values).all():
+            notes.doubt(f"chain {chain} holds draws that are not finite", NOT_FINITE)
+        elif len(values) > 1:
+            longest = longest_run(values)
+            if longest == len(values):
+                notes.doubt(f"chain {chain} never moved", STUCK)
+            elif longest > max(10, MAX_STUCK_SHARE * len(values)):
+                notes.doubt(
+                    f"chain {chain} stayed in one place for {longest} of {len(values)} draws", STUCK
+                )
+
+
+def _judge_scalars(notes: _Notes, scalars: Mapping[str, Diagnostics], num_chains: int) -> None:
+    needed = MIN_ESS_PER_CHAIN * num_chains
+    for name, scalar in scalars.items():
+        r_hat, bulk, tail = (float(x[0]) for x in (scalar.r_hat, scalar.ess_bulk, scalar.ess_tail))
+        if np.isnan([r_hat, bulk]).any():
+            notes.doubt(f"{name} has no diagnostics: it is constant or not finite", STUCK)
+            continue
+        if r_hat > MAX_R_HAT:
+            notes.doubt(
+                f"R-hat of {name} is {_above(r_hat, MAX_R_HAT)}, above {MAX_R_HAT}: "
+                "the chains do not agree",
+                MORE_WARMUP if r_hat > 1.1 else MORE_DRAWS,
+            )
+        for kind, ess in (("bulk", bulk), ("tail", tail)):
+            if np.isnan(ess):
+                notes.doubt(
+                    f"{name} has no {kind} effective sample size: too many equal draws", STUCK
+                )
+            elif ess < needed:
+                notes.doubt(
+                    f"{kind} effective sample size of {name} is {ess:.0f}, below {needed} "
+                    f"({MIN_ESS_PER_CHAIN} per chain)",
+                    MORE_DRAWS,
+                )
+
+
+def _judge_field(
+    notes: _Notes,
+    r_hat: np.ndarray | None,
+    ess: np.ndarray | None,
+    place: str,
+    num_chains: int,
+) -> None:
+    if r_hat is not None and np.size(r_hat):
+        r_hat = np.asarray(r_hat)
+        is_missing = np.isnan(r_hat)
+        if is_missing.any():
+            notes.doubt(
+                f"{is_missing.sum()} of {r_hat.size} {place} have no R-hat: the field is constant "
+                f"or not finite there (first: {int(np.argmax(is_missing))})",
+                STUCK,
+            )
+        if not is_missing.all():
+            num_bad = int((r_hat > MAX_R_HAT_FIELD).sum())
+            worst = int(np.nanargmax(r_hat))
+            is_bad = num_bad > MAX_BAD_SHARE * r_hat.size
+            if is_bad or r_hat[worst] > MAX_R_HAT_ANYWHERE:
+                notes.doubt(
+                    f"R-hat is above {MAX_R_HAT_FIELD} at {_share(num_bad, r_hat.size)} of the "
+                    f"{place}, and largest at {place.rstrip('s')} {worst} with "
+                    f"{_above(float(r_hat[worst]), MAX_R_HAT_FIELD)}",
+                    MORE_WARMUP if r_hat[worst] > MAX_R_HAT_ANYWHERE else MORE_DRAWS,
+                )
+    if ess is not None and np.size(ess):
+        ess = np.asarray(ess)
+        needed = MIN_ESS_PER_CHAIN * num_chains
+        num_bad = int((ess < needed).sum())
+        if num_bad > MAX_BAD_SHARE * ess.size:
+            notes.doubt(
+                f"bulk effective sample size is below {needed} at {_share(num_bad, ess.size)} of "
+                f"the {place}, down to {np.nanmin(ess):.0f}",
+                MORE_DRAWS,
+            )
+
+
+def _judge_sampler(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> None:
+    failures = [
+        np.asarray(chain["num_projection_failures"])
+        for chain in stats
+        if np.size(chain.get("num_projection_failures", ()))
+    ]
+    if failures:
+        share = float((np.concatenate(failures) > 0).mean())
+        text = f"projections onto the data manifold failed in {100 * share:.0f} % of the draws"
+        if share > MAX_FAILURE_SHARE:
+            notes.doubt(text + ": part of the posterior may be out of reach", FAILURES)
+        elif share > WARN_FAILURE_SHARE:
+            notes.warn(text + " and counted as rejections", FAILURES)
+    for index, chain in enumerate(stats):
+        rates = np.asarray(chain.get("acceptance_rate", ()), dtype=float)
+        rates = rates[np.isfinite(rates)]
+        if rates.size and rates.mean() < MIN_ACCEPTANCE:
+            notes.warn(
+                f"chain {index} accepted {100 * rates.mean():.0f} % of its proposals; "
+                f"{100 * MIN_ACCEPTANCE:.0f} % or more is usual after adaptation",
+                "raise warmup in [sampler] so that the step size can adapt",
+            )
+
+
+def longest_run(values: np.ndarray) -> int:
+    """Length of the longest run of equal consecutive values in a (num_draws,) array."""
+    values = np.asarray(values)
+    if values.size == 0:
+        return 0
+    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
+    return int(np.diff(np.concatenate([[0], edges, [values.size]])).max())
+
+
+def _above(value: float, bound: float) -> str:
+    """Write `value` with as many decimals as it takes to see that it exceeds `bound`."""
+    for decimals in (2, 3, 4):
+        text = f"{value:.{decimals}f}"
+        if float(text) > bound:
+            return text
+    return f"{value:.6f}"
+
+
+def _share(count: int, total: int) -> str:
+    """Write a share in per cent, never rounding something to nothing."""
+    per_cent = 100 * count / total
+    return f"{per_cent:.0f} %" if per_cent >= 1 or count == 0 else f"{count} of {total}"

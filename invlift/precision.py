@@ -1,0 +1,51 @@
+"""Double precision: asked for once by the entry points, insisted on by the library.
+
+Importing a module of invlift never changes JAX's configuration.  The command line calls
+:func:`enable_x64`; a script calls it (or sets JAX's own switch) before it makes its first array.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from invlift.errors import InputError
+
+
+def enable_x64() -> None:
+    """Switch JAX to double precision for this process (JAX's option ``jax_enable_x64``)."""
+    jax.config.update("jax_enable_x64", True)
+
+
+def require_float64(**arrays) -> None:
+    """Refuse arrays that are not double precision.
+
+    Parameters
+    ----------
+    **arrays
+        Arrays by the name the caller knows them by; ``None`` is passed over.
+
+    Raises
+    ------
+    InputError
+        If JAX runs in single precision, or an array is not of type float64.  The tolerances of
+        the constraint (1e-9) are below what single precision can resolve.
+    """
+    if not jax.config.jax_enable_x64:
+        raise InputError(
+            "JAX configuration",
+            "double precision",
+            "jax_enable_x64 = False",
+            "call invlift.enable_x64() before the first array is made",
+        )
+    for name, array in arrays.items():
+        if array is None:
+            continue
+        dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+        if dtype != np.float64:
+            raise InputError(
+                f"argument {name}",
+                "an array of type float64",
+                f"{dtype}",
+                "convert it with numpy.asarray(array, dtype=float)",
+            )

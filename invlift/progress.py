@@ -1,0 +1,102 @@
+"""What a person sees while chains run: a bar per chain on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from invlift.samplers.chains import Progress as News
+
+#: Least time between two lines about the same chain, s.
+LINE_INTERVAL = 10.0
+
+
+@contextmanager
+def progress_display(console: Console, num_chains: int, num_warmup: int, num_draws: int):
+    """Yield a function that shows the news of the chains, callable from their threads.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Where to show it; bars if it is a terminal.
+    num_chains, num_warmup, num_draws : int
+    """
+    total = num_warmup + num_draws
+    rates = _Rates(num_chains)
+    if not console.is_terminal:
+        yield _Lines(console, rates, total)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[news]}"),
+    )
+    with Progress(*columns, console=console) as progress:
+        tasks = [
+            progress.add_task(f"chain {chain}", total=total, news="compiling")
+            for chain in range(num_chains)
+        ]
+
+        def show(news: News) -> None:
+            text = f"{_phase(news)}  {rates.describe(news)}"
+            progress.update(tasks[news.chain], completed=news.iteration, news=text)
+
+        yield show
+
+
+class _Rates:
+    """Failures so far and factorisations per second of each chain."""
+
+    def __init__(self, num_chains: int) -> None:
+        self._lock = threading.Lock()
+        self._began = [None] * num_chains
+        self._failures = [0] * num_chains
+        self._factorisations = [0] * num_chains
+
+    def describe(self, news: News) -> str:
+        with self._lock:
+            now, chain = time.monotonic(), news.chain
+            self._failures[chain] += news.num_projection_failures
+            rate = ""
+            if self._began[chain] is None:
+                self._began[chain] = now
+            else:
+                self._factorisations[chain] += news.num_factorisations
+                seconds = max(now - self._began[chain], 1e-9)
+                rate = f", {self._factorisations[chain] / seconds:.0f} solves/s"
+            return (
+                f"step {news.step_size:.2f}, acceptance {news.acceptance_rate:.2f}, "
+                f"{self._failures[chain]} projections failed{rate}"
+            )
+
+
+class _Lines:
+    """A line per chain every few seconds, and at the end of each phase."""
+
+    def __init__(self, console: Console, rates: _Rates, total: int) -> None:
+        self._console, self._rates, self._total = console, rates, total
+        self._last: dict[int, tuple[float, bool]] = {}
+
+    def __call__(self, news: News) -> None:
+        text = self._rates.describe(news)
+        now = time.monotonic()
+        last, was_warmup = self._last.setdefault(news.chain, (now, True))
+        is_over = news.iteration == self._total
+        if now - last < LINE_INTERVAL and was_warmup == news.is_warmup and not is_over:
+            return
+        self._last[news.chain] = (now, news.is_warmup)
+        self._console.print(
+            f"chain {news.chain}: {news.iteration}/{self._total} {_phase(news)}, {text}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _phase(news: News) -> str:
+    return "warm-up" if news.is_warmup else "sampling"

@@ -1,0 +1,1 @@
+"""Constrained Hamiltonian Monte Carlo on any system that offers the functions of `system`."""

@@ -1,0 +1,319 @@
+"""Running one chain: warm-up, sampling, in blocks that can be watched, stopped and resumed.
+
+A chain's random numbers depend on its key and the iteration alone, and every block starts from
+nothing but a position, a step size and an iteration number.  Draws are therefore the same bits
+whatever runs the chain, and whether or not it was interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.samplers.adaptation import (
+    adapt,
+    current_step_size,
+    final_step_size,
+    start_adaptation,
+)
+
+#: Iterations compiled into one call.
+BLOCK = 10
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Running mean and sum of squared deviations (Welford 1962).
+
+    Attributes
+    ----------
+    count : int
+    mean, m2 : arrays of one shape
+        Mean, and sum of squared deviations from it.
+    """
+
+    count: int
+    mean: np.ndarray
+    m2: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Moments:
+        """Moments of values (num, ...) over the first axis."""
+        mean = values.mean(axis=0)
+        return cls(values.shape[0], mean, np.sum((values - mean) ** 2, axis=0))
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both samples together (Chan, Golub & LeVeque 1983, eq. 2.1)."""
+        count = self.count + other.count
+        if count == 0:
+            return self
+        shift = other.mean - self.mean
+        mean = self.mean + shift * (other.count / count)
+        m2 = self.m2 + other.m2 + shift**2 * (self.count * other.count / count)
+        return Moments(count, mean, m2)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Sample variance, with count - 1 in the denominator; zero for fewer than two values."""
+        return self.m2 / max(self.count - 1, 1)
+
+
+@dataclass(frozen=True)
+class ChainResult:
+    """What one chain brought home.
+
+    Attributes
+    ----------
+    draws : dict of arrays (num_draws, ...)
+    stats : dict of arrays (num_draws,)
+        The transition's information, ``constraint_error`` (largest entry of the constraint) and
+        ``step_size``.
+    moments : dict of Moments
+        Of quantities too large to keep.
+    warmup_stats : dict of arrays (num_warmup,)
+        As ``stats``.
+    step_size : float
+        Used for sampling; NaN if warm-up was not finished.
+    warmup_seconds, sampling_seconds : float
+        Wall-clock time, compilation excluded.
+    """
+
+    draws: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+    moments: dict[str, Moments]
+    warmup_stats: dict[str, np.ndarray]
+    step_size: float
+    warmup_seconds: float
+    sampling_seconds: float
+
+    @property
+    def num_draws(self) -> int:
+        """Draws after warm-up."""
+        return next(iter(self.stats.values())).shape[0] if self.stats else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a chain is to do; static, hashable and, if its functions are, picklable.
+
+    Attributes
+    ----------
+    transition : callable
+        ``transition(system, rng_key, point, step_size) -> (point, info)``, info a NamedTuple of
+        scalars like :class:`invlift.samplers.trajectories.TransitionInfo`.
+    record_fn : callable
+        ``record_fn(system, point) -> (kept, accumulated)``, two dicts of arrays: draws to keep and
+        quantities of which only moments are kept.
+    num_warmup, num_draws : int
+    """
+
+    transition: Callable
+    record_fn: Callable
+    num_warmup: int
+    num_draws: int
+
+
+class Progress(NamedTuple):
+    """A chain's news after a block.
+
+    Attributes
+    ----------
+    chain : int
+    iteration : int
+        Iterations done, warm-up included.
+    is_warmup : bool
+    step_size, acceptance_rate : float
+        Of the last iteration, and averaged over the block.
+    num_projection_failures, num_factorisations : int
+        In this block.
+    """
+
+    chain: int
+    iteration: int
+    is_warmup: bool
+    step_size: float
+    acceptance_rate: float
+    num_projection_failures: int
+    num_factorisations: int
+
+
+@dataclass
+class ChainState:
+    """All of a chain that its future depends on, and what it has gathered; saved between blocks.
+
+    Attributes
+    ----------
+    position : (Q,)
+    adaptation
+        State of the step-size search.
+    iteration : int
+        Iterations done, warm-up included.
+    blocks : list of dict
+        ``draws``, ``stats`` (each a dict of arrays) per sampling block.
+    moments : dict of Moments
+    warmup_blocks : list of dict of arrays
+    seconds : list of two floats
+        Warm-up and sampling time.
+    """
+
+    position: np.ndarray
+    adaptation: Any
+    iteration: int = 0
+    blocks: list = field(default_factory=list)
+    moments: dict = field(default_factory=dict)
+    warmup_blocks: list = field(default_factory=list)
+    seconds: list = field(default_factory=lambda: [0.0, 0.0])
+
+
+def start_chain(position) -> ChainState:
+    """A chain that has not moved yet, at a position (Q,) on the manifold."""
+    return ChainState(np.asarray(position), jax.tree.map(np.asarray, start_adaptation()))
+
+
+def run_chain(
+    system,
+    plan: Plan,
+    rng_key: jax.Array,
+    state: ChainState,
+    *,
+    chain: int = 0,
+    on_block: Callable[[ChainState, Progress], bool] = lambda state, progress: True,
+) -> ChainResult:
+    """Run a chain from where its state is to the end of the plan.
+
+    Parameters
+    ----------
+    system : ConstrainedSystem
+    plan : Plan
+    rng_key : jax.Array
+        The chain's own key.
+    state : ChainState
+        Changed in place.
+    chain : int
+        Number of the chain, for the reports.
+    on_block : callable
+        Called after every block of 10 iterations; the chain stops early when it returns False.
+
+    Returns
+    -------
+    ChainResult
+    """
+    total = plan.num_warmup + plan.num_draws
+    while state.iteration < total:
+        is_warmup = state.iteration < plan.num_warmup
+        end = plan.num_warmup if is_warmup else total
+        num = min(BLOCK, end - state.iteration)
+        began = time.perf_counter()
+        position, adaptation, kept, accumulated, stats = _block(
+            system,
+            state.position,
+            state.adaptation,
+            rng_key,
+            state.iteration,
+            num,
+            is_warmup,
+            plan.transition,
+            plan.record_fn,
+        )
+        stats = {name: np.asarray(value)[:num] for name, value in stats.items()}
+        state.position = np.asarray(position)
+        state.adaptation = jax.tree.map(np.asarray, adaptation)
+        if is_warmup:
+            state.warmup_blocks.append(stats)
+        else:
+            draws = {name: np.asarray(value)[:num] for name, value in kept.items()}
+            state.blocks.append({"draws": draws, "stats": stats})
+            for name, value in accumulated.items():
+                moments = Moments.of(np.asarray(value)[:num])
+                before = state.moments.get(name)
+                state.moments[name] = moments if before is None else before.merge(moments)
+        state.seconds[0 if is_warmup else 1] += time.perf_counter() - began
+        state.iteration += num
+        progress = Progress(
+            chain,
+            state.iteration,
+            is_warmup,
+            float(stats["step_size"][-1]),
+            float(stats["acceptance_rate"].mean()),
+            int(stats["num_projection_failures"].sum()),
+            int(stats["num_factorisations"].sum()),
+        )
+        if not on_block(state, progress):
+            break
+    return _gather(plan, state)
+
+
+def compile_chain(system, plan: Plan, rng_key: jax.Array, position) -> None:
+    """Compile what :func:`run_chain` calls, so that chains in threads do not all compile it."""
+    state = start_chain(position)
+    functions = (plan.transition, plan.record_fn)
+    jax.block_until_ready(
+        _block(system, state.position, state.adaptation, rng_key, 0, 0, True, *functions)
+    )
+
+
+@partial(jax.jit, static_argnames=("transition", "record_fn"))
+def _block(system, position, adaptation, rng_key, first, num, is_warmup, transition, record_fn):
+    """Up to BLOCK iterations; new position, step-size search, draws, values and statistics.
+
+    Warm-up and sampling share one program, which halves compilation; what is recorded during
+    warm-up is thrown away.
+    """
+
+    def step(carry, key):
+        point, adaptation = carry
+        searching, found = current_step_size(adaptation), final_step_size(adaptation)
+        step_size = jnp.where(is_warmup, searching, found)
+        point, info = transition(system, key, point, step_size)
+        adapted = adapt(adaptation, info.acceptance_rate)
+        adaptation = jax.tree.map(
+            lambda new, old: jnp.where(is_warmup, new, old), adapted, adaptation
+        )
+        kept, accumulated = record_fn(system, point)
+        stats = info._asdict() | {
+            "constraint_error": jnp.max(jnp.abs(point.constraint)),
+            "step_size": step_size,
+        }
+        return (point, adaptation), (kept, accumulated, stats)
+
+    carry = (system.point(position), adaptation)
+    (point, adaptation), recorded = _scan(step, carry, rng_key, first, num)
+    return point.position, adaptation, *recorded
+
+
+def _scan(step, carry, rng_key, first, num):
+    """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
+    shapes = jax.eval_shape(step, carry, rng_key)[1]
+    stacked = jax.tree.map(lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), shapes)
+
+    def body(index, loop):
+        carry, stacked = loop
+        carry, out = step(carry, jax.random.fold_in(rng_key, first + index))
+        return carry, jax.tree.map(lambda rows, row: rows.at[index].set(row), stacked, out)
+
+    return jax.lax.fori_loop(0, num, body, (carry, stacked))
+
+
+def _gather(plan: Plan, state: ChainState) -> ChainResult:
+    def join(parts):
+        if not parts:
+            return {}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    is_sampling = state.iteration >= plan.num_warmup
+    return ChainResult(
+        draws=join([block["draws"] for block in state.blocks]),
+        stats=join([block["stats"] for block in state.blocks]),
+        moments=dict(state.moments),
+        warmup_stats=join(state.warmup_blocks),
+        step_size=float(final_step_size(state.adaptation)) if is_sampling else float("nan"),
+        warmup_seconds=state.seconds[0],
+        sampling_seconds=state.seconds[1],
+    )

@@ -1,0 +1,173 @@
+"""Several chains side by side: on threads by default, on any executor by choice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from invlift.samplers.chains import (
+    ChainResult,
+    ChainState,
+    Plan,
+    Progress,
+    compile_chain,
+    run_chain,
+    start_chain,
+)
+from invlift.samplers.checkpoint import CheckpointStore
+
+#: Least time between two saves of a chain, s.
+SAVE_INTERVAL = 10.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """Chains of one run.
+
+    Attributes
+    ----------
+    chains : list of ChainResult
+        All with the same number of draws.
+    compile_seconds : float
+    is_interrupted : bool
+        Stopped before the plan was done; the draws made until then are here.
+    """
+
+    chains: list[ChainResult]
+    compile_seconds: float
+    is_interrupted: bool
+
+
+def run_chains(
+    system,
+    plan: Plan,
+    positions: np.ndarray,
+    seed: int,
+    *,
+    executor: Executor | None = None,
+    store: CheckpointStore | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Run:
+    """Run one chain from each position.
+
+    Parameters
+    ----------
+    system : ConstrainedSystem
+    plan : Plan
+    positions : (num_chains, Q)
+        Starting points on the manifold.
+    seed : int
+        Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
+    executor : concurrent.futures.Executor, optional
+        Threads, one per core, if left out.  With any other kind the chains are sent out as
+        picklable tasks that set up their own worker; ``on_progress`` is then silent.
+    store : CheckpointStore, optional
+        Where chains are saved as they run, and taken up again if they are there already.
+    on_progress : callable
+        Called from the chains' threads after every block.
+
+    Returns
+    -------
+    Run
+        After Ctrl-C, with the draws made so far.
+    """
+    began = time.perf_counter()
+    owned = None
+    if executor is None:
+        workers = max(1, min(len(positions), os.cpu_count() or 1))
+        executor = owned = ThreadPoolExecutor(workers, thread_name_prefix="chain")
+    stop = threading.Event()
+
+    def on_block(progress: Progress) -> bool:
+        on_progress(progress)
+        return not stop.is_set()
+
+    compile_seconds = 0.0
+    is_interrupted = False
+    try:
+        if isinstance(executor, ThreadPoolExecutor):
+            compile_chain(system, plan, jax.random.key(seed), positions[0])
+            compile_seconds = time.perf_counter() - began
+            tasks = [
+                (_chain_task, system, plan, seed, chain, position, store, on_block)
+                for chain, position in enumerate(positions)
+            ]
+        else:
+            portable = jax.tree.map(np.asarray, system)
+            tasks = [
+                (_remote_chain_task, portable, plan, seed, chain, np.asarray(position), store)
+                for chain, position in enumerate(positions)
+            ]
+        futures = [executor.submit(*task) for task in tasks]
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            stop.set()
+            for future in futures:
+                future.cancel()
+            wait([future for future in futures if not future.cancelled()])
+        chains = [future.result() for future in futures if not future.cancelled()]
+    finally:
+        stop.set()
+        if owned is not None:
+            owned.shutdown()
+    chains = [chain for chain in chains if chain.num_draws] if is_interrupted else chains
+    shortest = min((chain.num_draws for chain in chains), default=0)
+    chains = [_truncated(chain, shortest) for chain in chains]
+    return Run(chains, compile_seconds, is_interrupted)
+
+
+def _chain_task(
+    system,
+    plan: Plan,
+    seed: int,
+    chain: int,
+    position,
+    store: CheckpointStore | None,
+    on_block: Callable[[Progress], bool] = lambda progress: True,
+) -> ChainResult:
+    """Run one chain, saving it every few seconds and when it ends."""
+    rng_key = jax.random.fold_in(jax.random.key(seed), chain)
+    state = (store.load(chain) if store else None) or start_chain(position)
+    total = plan.num_warmup + plan.num_draws
+    saved = [len(state.warmup_blocks), len(state.blocks)]
+    last = time.monotonic()
+
+    def after_block(state: ChainState, progress: Progress) -> bool:
+        nonlocal last
+        goes_on = on_block(progress)
+        is_due = time.monotonic() - last > SAVE_INTERVAL
+        if store and (is_due or not goes_on or state.iteration >= total):
+            store.save(chain, state, tuple(saved))
+            saved[:] = len(state.warmup_blocks), len(state.blocks)
+            last = time.monotonic()
+        return goes_on
+
+    return run_chain(system, plan, rng_key, state, chain=chain, on_block=after_block)
+
+
+def _remote_chain_task(*arguments) -> ChainResult:
+    """The same in a worker process, whose JAX this switches to double precision."""
+    jax.config.update("jax_enable_x64", True)
+    return _chain_task(*arguments)
+
+
+def _truncated(chain: ChainResult, num_draws: int) -> ChainResult:
+    """The first ``num_draws`` draws; moments stay those of all draws."""
+    return ChainResult(
+        {name: values[:num_draws] for name, values in chain.draws.items()},
+        {name: values[:num_draws] for name, values in chain.stats.items()},
+        chain.moments,
+        chain.warmup_stats,
+        chain.step_size,
+        chain.warmup_seconds,
+        chain.sampling_seconds,
+    )

@@ -1,0 +1,322 @@
+"""The problem file: defaults, paths, round trip, overrides, and one clear line for each mistake."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+
+from invlift.config import parse_problem, read_problem
+from invlift.errors import InputError
+
+FULL = """
+[mesh]
+file = "../meshes/disc.msh"
+[pde]
+source = 100.0
+dirichlet = { outer = 0.0, inner = "measured" }
+neumann = { inflow = 1.5 }
+robin = { surface = { coefficient = 10.0, ambient = 20.0 } }
+[prior]
+kind = "matern"
+range = 1
+std = 1.0
+smoothness = 2.0
+mean = 0.5
+boundary = "robin"
+[observations]
+file = "sensors.csv"
+outside = "project"
+[noise]
+sigma = { distribution = "lognormal", location = 0.0, scale = 3.0 }
+[sampler]
+method = "chmc-nuts"
+chains = 2
+warmup = 0
+draws = 10
+seed = 7
+[output]
+dir = "results/disc"
+"""
+SMALL = {
+    "mesh": {"file": "a.msh"},
+    "pde": {"dirichlet": {"boundary": 0.0}},
+    "prior": {"kind": "matern", "range": 1.0, "std": 1.0, "smoothness": 2.0},
+    "observations": {"file": "s.csv"},
+}
+INDEPENDENT = {"kind": "independent", "std": 1.0}
+REMOVED = object()
+
+
+def changed(key, value):
+    """SMALL with one key, written "table.key", set or removed."""
+    data = copy.deepcopy(SMALL)
+    *tables, last = key.split(".")
+    target = data
+    for table in tables:
+        target = target.setdefault(table, {})
+    if value is REMOVED:
+        del target[last]
+    else:
+        target[last] = value
+    return data
+
+
+def message_of(data):
+    with pytest.raises(InputError) as caught:
+        parse_problem(data, "problem.toml")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_full_file_is_read_with_paths_from_its_directory(tmp_path):
+    file = tmp_path / "examples" / "disc.toml"
+    file.parent.mkdir()
+    file.write_text(FULL)
+    spec = read_problem(file)
+    assert spec.mesh.file == tmp_path / "meshes" / "disc.msh"
+    assert spec.observations.file == file.parent / "sensors.csv"
+    assert spec.output.dir == file.parent / "results" / "disc"
+    assert spec.pde.dirichlet == {"outer": 0.0, "inner": "measured"}
+    assert spec.pde.robin["surface"].ambient == 20.0
+    assert isinstance(spec.prior.range, float)
+    assert spec.noise.sigma.distribution == "lognormal"
+    assert spec.noise.sigma.scale == 3.0
+    assert (spec.sampler.warmup, spec.sampler.seed) == (0, 7)
+
+
+def test_defaults():
+    spec = parse_problem(SMALL, "/somewhere/disc.toml")
+    assert spec.noise.sigma == "column"
+    assert spec.observations.outside == "error"
+    assert spec.pde.source == 0.0
+    assert spec.prior.mean == 0.0
+    assert spec.prior.boundary == "neumann"
+    assert spec.sampler.model_dump() == {
+        "method": "chmc",
+        "chains": 4,
+        "warmup": 500,
+        "draws": 1000,
+        "seed": 20260101,
+    }
+    assert spec.output.dir == Path("/somewhere/results/disc").resolve()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("pde.source", 3),
+        ("pde.source", {"clay": 1.0, "table": -2.0}),
+        ("pde.source", "heating"),
+        ("pde.dirichlet", {"number": "name"}),
+        ("pde.robin", {"top": {"coefficient": 1e-3}}),
+        ("prior", {"kind": "independent", "std": {"clay": 0.5}, "mean": {"clay": -1.0}}),
+        ("prior", {"kind": "independent", "per": "subdomain", "std": 2}),
+        ("noise.sigma", 0.01),
+        ("noise.sigma", "column"),
+        ("noise.sigma", {"distribution": "half-normal", "scale": 1.0}),
+    ],
+)
+def test_written_file_reads_back_the_same_from_elsewhere(tmp_path, key, value):
+    spec = parse_problem(changed(key, value), tmp_path / "problem.toml")
+    elsewhere = tmp_path / "results" / "problem.toml"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(spec.to_toml(), encoding="utf-8")
+    again = read_problem(elsewhere)
+    for table in type(spec).model_fields:
+        assert getattr(again, table) == getattr(spec, table)
+
+
+def test_a_spec_survives_pickling():
+    spec = parse_problem(SMALL, "problem.toml")
+    again = pickle.loads(pickle.dumps(spec))
+    assert again == spec
+    assert again.where("prior", "range") == "problem.toml, [prior] range"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "parts"),
+    [
+        # misspelt, misplaced and missing keys and tables
+        ("priro", {}, ["[priro]", "did you mean [prior]?"]),
+        ("mesh", REMOVED, ["[mesh]", "no such table"]),
+        ("mesh", 3, ["a table [mesh]", "found 3"]),
+        ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
+        ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
+        ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),
+        ("prior.kind", REMOVED, ["[prior] kind", '"matern" or "independent"', "nothing"]),
+        ("prior.kind", "mattern", ["[prior] kind", 'did you mean "matern"?']),
+        ("pde.robin", {"top": {"coeficient": 1.0}}, ["robin.top", "did you mean 'coefficient'?"]),
+        ("prior", INDEPENDENT | {"range": 1.0}, ["'range'", "another kind"]),
+        # wrong types
+        ("prior.range", True, ["[prior] range", "a positive number", "found true"]),
+        ("prior.range", "1", ['the text "1"', "without quotes"]),
+        ("prior.std", [1.0], ["a list of 1"]),
+        ("prior.mean", {"clay": 1.0}, ["[prior] mean", "a table"]),
+        ("mesh.file", 7, ["[mesh] file", "path", "found 7"]),
+        ("mesh.file", " ", ["[mesh] file", "path"]),
+        ("observations.file", True, ["[observations] file", "found true"]),
+        ("pde.source", True, ["[pde] source", "found true"]),
+        ("pde.source", {"clay": "x"}, ["source.clay", "a number", 'the text "x"']),
+        ("pde.source", {}, ["[pde] source", "no keys"]),
+        ("pde.source", 10**400, ["[pde] source", "beyond"]),
+        ("pde.dirichlet", {"top": False}, ["dirichlet.top", "found false"]),
+        ("pde.dirichlet", 0.0, ["[pde] dirichlet", "{group = value}"]),
+        ("pde.neumann", {"top": "x"}, ["neumann.top", "a number"]),
+        ("pde.robin", {"number": 3}, ["robin.number", "coefficient"]),
+        ("sampler.draws", 10.0, ["[sampler] draws", "an integer", "found 10.0"]),
+        ("sampler.seed", True, ["[sampler] seed", "found true"]),
+        ("noise.sigma", True, ["[noise] sigma", "found true"]),
+        # out of range
+        ("prior.range", -1.0, ["[prior] range", "found -1"]),
+        ("prior.range", 0, ["a positive number", "found 0"]),
+        ("prior.std", float("nan"), ["[prior] std", "found nan"]),
+        ("prior.smoothness", float("inf"), ["[prior] smoothness", "found inf"]),
+        ("prior.boundary", "dirichlet", ['"neumann" or "robin"']),
+        ("prior", INDEPENDENT | {"std": {"clay": 0.0}}, ["std.clay", "positive", "found 0.0"]),
+        ("prior", INDEPENDENT | {"per": "cel"}, ['did you mean "cell"?']),
+        ("pde.robin", {"top": {"coefficient": 0.0}}, ["robin.top.coefficient", "positive"]),
+        ("observations.outside", "proj", ['did you mean "project"?']),
+        ("noise.sigma", 0.0, ["[noise] sigma", "a positive number", "found 0.0"]),
+        ("noise.sigma", "colum", ['did you mean "column"?']),
+        ("noise.sigma", {"scale": 1.0}, ["sigma.distribution", "nothing"]),
+        ("noise.sigma", {"distribution": "normal"}, ["sigma.distribution", '"normal"']),
+        ("noise.sigma", {"distribution": "half-normal", "scale": -1}, ["sigma.scale", "-1"]),
+        (
+            "noise.sigma",
+            {"distribution": "half-normal", "scale": 1.0, "location": 0.0},
+            ["'location'", "distribution, scale"],
+        ),
+        ("noise.sigma", {"distribution": "lognormal", "scale": 1.0}, ["location", "no such key"]),
+        ("sampler.draws", 0, ["[sampler] draws", "at least 1", "found 0"]),
+        ("sampler.chains", 0, ["[sampler] chains", "at least 1"]),
+        ("sampler.warmup", -1, ["[sampler] warmup", "at least 0", "at least 200"]),
+        ("sampler.seed", 2**63, ["[sampler] seed"]),
+        ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
+        # boundary conditions
+        ("pde.dirichlet", {}, ["[pde]", "Dirichlet or Robin", "constant"]),
+        ("pde.neumann", {"boundary": 1.0}, ["one condition", "dirichlet and neumann"]),
+    ],
+)
+def test_mistakes_are_named_in_one_line(key, value, parts):
+    message = message_of(changed(key, value))
+    assert message.startswith("problem.toml, [")
+    for part in parts:
+        assert part in message, message
+
+
+def test_a_robin_condition_alone_is_enough():
+    data = changed("pde", {"robin": {"top": {"coefficient": 1.0}}})
+    assert parse_problem(data, "problem.toml").pde.dirichlet == {}
+
+
+def test_several_mistakes_are_counted():
+    data = changed("sampler", {"draws": 0, "chains": 0, "warmup": -1})
+    assert message_of(data).endswith("(2 more problems)")
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"[mesh\nfile = 3", ["line 1", "valid TOML"]),
+        (b'[mesh]\nfile = "a.msh"\nfile = "b.msh"\n', ["line 3", 'file = "b.msh"']),
+        (b"[mesh]\nfile = disc.msh\n", ["line 2", "in quotes"]),
+        (b"[mesh]\nfile =", ["line 2"]),
+        (b"\xff\xfe[\x00", ["UTF-8"]),
+        (b"", ["[mesh]"]),
+        (b"[a" + b".a" * 5, ["TOML"]),
+        (b"a = " + b"[" * 5000, ["TOML"]),
+        (b"a = " + b"9" * 5000, ["TOML"]),
+    ],
+)
+def test_unreadable_toml(tmp_path, content, parts):
+    file = tmp_path / "problem.toml"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_problem(file)
+    message = str(caught.value)
+    assert message.startswith(str(file))
+    for part in parts:
+        assert part in message, message
+
+
+def test_unreadable_files(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such file"):
+        read_problem(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="a directory"):
+        read_problem(tmp_path)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(InputError, match=r"Permission denied.*permissions"):
+        read_problem(tmp_path / "secret.toml")
+
+
+def test_byte_order_mark_is_accepted(tmp_path):
+    file = tmp_path / "problem.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + FULL.encode())
+    assert read_problem(file).sampler.draws == 10
+
+
+def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = parse_problem(SMALL, "/somewhere/problem.toml")
+    assert spec.with_overrides() == spec
+    new = spec.with_overrides(out="here", method="chmc-nuts", draws="7", seed=3, warmup=0)
+    assert new.output.dir == tmp_path / "here"
+    assert new.sampler.model_dump() == {
+        "method": "chmc-nuts",
+        "chains": 4,
+        "warmup": 0,
+        "draws": 7,
+        "seed": 3,
+    }
+    assert spec.sampler.draws == 1000
+    assert new.where("prior", "std") == "/somewhere/problem.toml, [prior] std"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("draws", 0),
+        ("draws", "many"),
+        ("draws", "1.5"),
+        ("chains", 0),
+        ("chains", True),
+        ("warmup", -1),
+        ("seed", "-3"),
+        ("method", "nuts2"),
+        ("out", ""),
+    ],
+)
+def test_wrong_overrides_name_the_option(option, value):
+    spec = parse_problem(SMALL, "problem.toml")
+    with pytest.raises(InputError, match=rf"^--{option}: expected .*, found ") as caught:
+        spec.with_overrides(**{option: value})
+    assert "problem.toml" not in str(caught.value)
+
+
+def test_alpha_must_be_an_integer():
+    spec = parse_problem(SMALL, "problem.toml")
+    assert spec.alpha(2) == 3
+    with pytest.raises(InputError, match=r"\[prior\] smoothness: .*dimension 3.*use 0\.5"):
+        spec.alpha(3)
+    half = parse_problem(changed("prior.smoothness", 0.5), "problem.toml")
+    assert half.alpha(3) == 2
+    with pytest.raises(InputError, match=r"dimension 2.*use 1\.0"):
+        half.alpha(2)
+    with pytest.raises(InputError, match="matern"):
+        parse_problem(changed("prior", INDEPENDENT), "problem.toml").alpha(2)
+
+
+def test_output_directory_is_made_or_refused(tmp_path):
+    spec = parse_problem(SMALL, tmp_path / "problem.toml")
+    assert spec.prepare_output().is_dir()
+    assert spec.prepare_output() == tmp_path / "results" / "problem"
+    (tmp_path / "taken").write_text("")
+    for blocked in (tmp_path / "taken", tmp_path / "taken" / "below"):
+        with pytest.raises(InputError, match=r"\[output\] dir"):
+            spec.with_overrides(out=blocked).prepare_output()

@@ -1,0 +1,503 @@
+"""Meshes: what is read from files, what is refused and how, and the geometry derived from them."""
+
+import itertools
+import math
+from pathlib import Path
+
+import meshio
+import numpy as np
+import pytest
+
+from invlift.errors import InputError
+from invlift.fem.mesh import Mesh, check_anchored, mesh_from_arrays, mesh_quality, read_mesh
+
+# The unit square cut into four triangles by its centre.
+POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
+CELLS = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
+
+# The same with groups: the curve group "body" shares its name with a surface group, curve 10 has
+# no name, and curve 8, the fault, is inside the body.
+GMSH_22 = """$MeshFormat
+2.2 0 8
+$EndMeshFormat
+$PhysicalNames
+4
+1 7 "left side"
+1 9 "body"
+2 1 "body"
+1 8 "fault"
+$EndPhysicalNames
+$Nodes
+5
+1 0 0 0
+2 1 0 0
+3 1 1 0
+4 0 1 0
+5 0.5 0.5 0
+$EndNodes
+$Elements
+9
+1 15 2 0 1 1
+2 1 2 7 4 4 1
+3 1 2 9 1 1 2
+4 1 2 8 5 1 5
+5 1 2 10 2 2 3
+6 2 2 1 1 1 2 5
+7 2 2 1 1 2 3 5
+8 2 2 2 2 3 4 5
+9 2 2 2 2 4 1 5
+$EndElements
+"""
+GMSH_41 = """$MeshFormat
+4.1 0 8
+$EndMeshFormat
+$PhysicalNames
+4
+1 7 "left side"
+1 9 "body"
+2 1 "body"
+1 8 "fault"
+$EndPhysicalNames
+$Entities
+0 4 2 0
+1 0 0 0 1 0 0 1 9 0
+2 1 0 0 1 1 0 1 10 0
+4 0 0 0 0 1 0 1 -7 0
+5 0 0 0 1 1 0 1 8 0
+1 0 0 0 1 1 0 1 1 0
+2 0 0 0 1 1 0 1 2 0
+$EndEntities
+$Nodes
+1 5 1 5
+2 1 0 5
+1
+2
+3
+4
+5
+0 0 0
+1 0 0
+1 1 0
+0 1 0
+0.5 0.5 0
+$EndNodes
+$Elements
+6 8 1 8
+1 4 1 1
+1 4 1
+1 1 1 1
+2 1 2
+1 5 1 1
+3 1 5
+1 2 1 1
+4 2 3
+2 1 2 2
+5 1 2 5
+6 2 3 5
+2 2 2 2
+7 3 4 5
+8 4 1 5
+$EndElements
+"""
+
+
+def box(n):
+    """Cut the unit cube into 6 n^3 tetrahedra, all positively oriented."""
+    steps = np.arange(n + 1)
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    stride = np.array([(n + 1) ** 2, n + 1, 1])
+    corner = grid[(grid < n).all(axis=1)] @ stride
+    cells = []
+    for order in itertools.permutations(range(3)):
+        path = np.concatenate([[0], np.cumsum(stride[list(order)])])
+        if np.linalg.det(np.eye(3)[list(order)]) < 0:
+            path[[2, 3]] = path[[3, 2]]
+        cells.append(corner[:, None] + path)
+    return grid / n, np.concatenate(cells)
+
+
+def refused(*arguments, **keywords):
+    with pytest.raises(InputError) as caught:
+        mesh_from_arrays(*arguments, **keywords)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize("text", [GMSH_22, GMSH_41], ids=["2.2", "4.1"])
+def test_gmsh_groups_keep_their_names(tmp_path, text):
+    mesh = read_mesh(write(tmp_path / "square.msh", text))
+    np.testing.assert_array_equal(mesh.points, POINTS)
+    np.testing.assert_array_equal(mesh.cells, CELLS)
+    assert {group: facets.tolist() for group, facets in mesh.boundaries.items()} == {
+        "left side": [[0, 3]],
+        "body": [[0, 1]],
+        "fault": [[0, 4]],
+        "10": [[1, 2]],
+    }
+    assert {group: cells.tolist() for group, cells in mesh.subdomains.items()} == {
+        "body": [0, 1],
+        "2": [2, 3],
+    }
+    assert mesh.name == str(tmp_path / "square.msh")
+
+
+@pytest.mark.parametrize("suffix", [".vtu", ".vtk", ".xdmf", ".mesh", ".inp"])
+def test_other_formats_without_names(tmp_path, suffix):
+    points = np.column_stack([POINTS, np.zeros(5)])
+    fields = {} if suffix in (".mesh", ".inp") else {"head": np.arange(5.0)}
+    meshio.Mesh(points, [("triangle", CELLS)], point_data=fields).write(tmp_path / f"a{suffix}")
+    mesh = read_mesh(tmp_path / f"a{suffix}")
+    np.testing.assert_array_equal(mesh.points, POINTS)
+    np.testing.assert_array_equal(mesh.cells, CELLS)
+    assert mesh.boundaries == {}
+    assert len(mesh.facets("boundary")) == 4
+
+
+def test_fields_follow_their_nodes_and_cells(tmp_path):
+    file_mesh = meshio.Mesh(
+        np.column_stack([POINTS, np.zeros(5)]),
+        [("line", [[0, 1]]), ("triangle", CELLS[:3]), ("triangle", CELLS[3:])],
+        point_data={"head": np.arange(5), "velocity": np.zeros((5, 3))},
+        cell_data={"source": [np.array([-1.0]), np.array([1.0, 2.0, 3.0]), np.array([4.0])]},
+    )
+    file_mesh.write(tmp_path / "a.vtu")
+    mesh = read_mesh(tmp_path / "a.vtu")
+    assert set(mesh.point_fields) == {"head"}
+    np.testing.assert_array_equal(mesh.point_field("head"), np.arange(5.0))
+    assert mesh.point_fields["head"].dtype == np.float64
+    np.testing.assert_array_equal(mesh.field("source"), [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(mesh.cells, CELLS)
+
+
+def test_tetrahedra_with_named_triangles(tmp_path):
+    points, cells = box(1)
+    triangles = np.array([[0, 2, 6], [0, 4, 6]])
+    file_mesh = meshio.Mesh(
+        points,
+        [("triangle", triangles), ("tetra", cells)],
+        cell_data={"gmsh:physical": [np.array([3, 3]), np.full(6, 1)]},
+        field_data={"bottom": np.array([3, 2]), "rock": np.array([1, 3])},
+    )
+    file_mesh.cell_data["gmsh:geometrical"] = file_mesh.cell_data["gmsh:physical"]
+    file_mesh.write(tmp_path / "cube.msh", file_format="gmsh22", binary=False)
+    mesh = read_mesh(tmp_path / "cube.msh")
+    assert mesh.dim == 3
+    np.testing.assert_array_equal(mesh.facets("bottom"), triangles)
+    np.testing.assert_array_equal(mesh.cells_of("rock"), np.arange(6))
+
+
+@pytest.mark.parametrize(
+    ("file_name", "content", "parts"),
+    [
+        ("empty.msh", b"", ["an empty file"]),
+        ("blank.vtu", b"  \n", ["an empty file"]),
+        ("garbage.msh", b"\x00\x01garbage" * 50, ["does not parse"]),
+        ("garbage.vtu", b"<VTKFile><Unclosed", ["does not parse"]),
+        ("garbage.vtk", b"not a mesh at all", ["does not parse"]),
+        ("version.msh", GMSH_22.replace("2.2 0 8", "9.9 0 8").encode(), ["not parse as gmsh"]),
+        ("text.msh", GMSH_22.replace("4 0 1 0", "4 O 1 0").encode(), ["not parse as gmsh"]),
+        ("mesh.dwg", b"anything", ["extension '.dwg'", ".vtu"]),
+        ("mesh", b"anything", ["extension ''"]),
+    ],
+)
+def test_unreadable_content_is_one_line(tmp_path, capfd, file_name, content, parts):
+    path = tmp_path / file_name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_mesh(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+    assert capfd.readouterr() == ("", "")  # meshio's own printing is kept off the terminal
+
+
+@pytest.mark.parametrize("text", [GMSH_22, GMSH_41], ids=["2.2", "4.1"])
+def test_a_gmsh_file_cut_anywhere_is_refused(tmp_path, text):
+    for length in range(1, len(text) - len("$EndElements\n"), 7):
+        path = write(tmp_path / "cut.msh", text[:length])
+        with pytest.raises(InputError):
+            read_mesh(path)
+
+
+def test_unreadable_paths(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such file"):
+        read_mesh(tmp_path / "none.msh")
+    with pytest.raises(InputError, match="a directory"):
+        read_mesh(tmp_path)
+
+    def refuse(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InputError, match=r"Permission denied.*permissions"):
+        read_mesh(tmp_path / "secret.msh")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "parts"),
+    [
+        ([("triangle", CELLS[:2]), ("quad", [[0, 1, 2, 3]])], ["1 quad", "triangles or tetra"]),
+        ([("quad", [[0, 1, 2, 3]])], ["1 quad"]),
+        ([("triangle6", [[0, 1, 2, 3, 4, 0]])], ["1 triangle6", "first-order"]),
+        ([("line", [[0, 1]])], ["1 line", "mesh the body itself"]),
+    ],
+)
+def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
+    meshio.Mesh(np.column_stack([POINTS, np.zeros(5)]), blocks).write(tmp_path / "a.vtu")
+    with pytest.raises(InputError) as caught:
+        read_mesh(tmp_path / "a.vtu")
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_unphysical_elements_beside_groups_are_explained(tmp_path):
+    text = GMSH_41.replace("2 0 0 0 1 1 0 1 2 0\n$EndEntities", "2 0 0 0 1 1 0 0 0\n$EndEntities")
+    assert text != GMSH_41
+    with pytest.raises(InputError, match=r"physical group; save it with Mesh\.SaveAll = 0"):
+        read_mesh(write(tmp_path / "a.msh", text))
+
+
+def test_element_with_a_node_that_does_not_exist(tmp_path):
+    text = GMSH_22.replace("9 2 2 2 2 4 1 5", "9 2 2 2 2 4 1 6")
+    with pytest.raises(InputError, match="does not"):
+        read_mesh(write(tmp_path / "a.msh", text))
+    text = GMSH_41.replace("\n5\n0 0 0", "\n6\n0 0 0")  # renumbers the node the cells call 5
+    with pytest.raises(InputError, match="node that does not exist"):
+        read_mesh(write(tmp_path / "a.msh", text))
+
+
+# --- checks ---
+
+
+def test_non_finite_coordinates():
+    points = POINTS.copy()
+    points[3, 1] = np.nan
+    assert "node 3" in refused(points, CELLS)
+    points[3, 1] = np.inf
+    assert "node 3" in refused(points, CELLS)
+
+
+def test_orphan_nodes_are_named():
+    points = np.concatenate([POINTS, [[2.0, 3.0], [4.0, 5.0]]])
+    message = refused(points, CELLS)
+    assert "2 orphan node(s): 5, 6" in message
+    assert "(2, 3)" in message
+
+
+@pytest.mark.parametrize("bad", [5, -1])
+def test_missing_nodes(bad):
+    cells = CELLS.copy()
+    cells[2, 0] = bad
+    assert "element 2" in refused(POINTS, cells)
+
+
+def test_degenerate_elements():
+    repeated = np.concatenate([CELLS, [[0, 1, 1]]])
+    assert "element 4" in refused(POINTS, repeated)
+    assert "repeated node" in refused(POINTS, repeated)
+    flat = np.concatenate([CELLS, [[0, 4, 2]]])
+    message = refused(POINTS, flat)
+    assert "element 4" in message
+    assert "zero area" in message
+
+
+def test_degenerate_elements_far_from_the_origin():
+    """The coordinates' rounding there is far above the relative limit of an element's own size."""
+    points = POINTS + np.array([512345.7, 5412345.3])
+    assert mesh_from_arrays(points, CELLS).num_cells == 4
+    points[4] = points[0] + (points[1] - points[0]) / 3 + [0.0, 1e-9]
+    assert "element 0" in refused(points, CELLS)
+
+
+def test_thin_layers_are_not_degenerate():
+    mesh = mesh_from_arrays(POINTS * np.array([1.0, 1e-7]), CELLS)
+    assert mesh.volumes.sum() == pytest.approx(1e-7)
+
+
+def test_degenerate_tetrahedron():
+    points, cells = box(1)
+    cells = np.concatenate([cells, [[0, 1, 2, 3]]])  # four corners of a face
+    message = refused(points, cells)
+    assert "element 6" in message
+    assert "zero volume" in message
+
+
+def test_duplicate_elements_name_both():
+    message = refused(POINTS, np.concatenate([CELLS, [[2, 4, 1]]]))
+    assert "element 4" in message
+    assert "4 repeats 1" in message
+
+
+def test_inverted_elements_are_named_but_a_clockwise_mesh_is_turned():
+    cells = CELLS.copy()
+    cells[2] = cells[2, [1, 0, 2]]
+    message = refused(POINTS, cells)
+    assert "element 2" in message
+    assert "1 of 4 elements inverted" in message
+    mesh = mesh_from_arrays(POINTS, CELLS[:, [1, 0, 2]])
+    np.testing.assert_allclose(mesh.volumes, 0.25)
+    points, cells = box(2)
+    mesh = mesh_from_arrays(points, cells[:, [1, 0, 2, 3]])
+    np.testing.assert_allclose(mesh.volumes, 1 / 48)
+    cells[5] = cells[5, [1, 0, 2, 3]]
+    assert "element 5" in refused(points, cells)
+
+
+def test_a_folded_mesh_overlaps():
+    points = np.concatenate([POINTS, [[0.5, 0.4]]])
+    # Both triangles on the edge 0-1 lie above it.
+    assert "overlapping" in refused(points, np.concatenate([CELLS, [[0, 1, 5]]]))
+
+
+def test_more_than_two_cells_at_a_facet():
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0], [0.5, -1.0], [0.5, 2.0]])
+    assert "overlapping" in refused(points, [[0, 1, 2], [1, 0, 3], [0, 1, 4]])
+
+
+def test_flat_meshes_lose_a_zero_coordinate_only():
+    def with_z(z):
+        return np.column_stack([POINTS, z])
+
+    assert mesh_from_arrays(with_z(np.zeros(5)), CELLS).points.shape == (5, 2)
+    assert mesh_from_arrays(with_z(np.full(5, 1e-17)), CELLS).dim == 2
+    assert "all z = 2" in refused(with_z(np.full(5, 2.0)), CELLS)
+    assert "z from 0 to 1" in refused(with_z(POINTS[:, 0]), CELLS)
+    assert "z from 0 to 1" in refused(np.insert(POINTS, 1, 0.0, axis=1), CELLS)
+
+
+@pytest.mark.parametrize(
+    ("points", "cells"),
+    [
+        (POINTS[:, :1], CELLS),
+        (POINTS.astype(str), CELLS),
+        (POINTS, CELLS[:0]),
+        (POINTS, CELLS[:, :2]),
+        (POINTS, CELLS.astype(float)),
+        (POINTS, [[0, 1, 4], [1, 2]]),
+        (POINTS, [[0, 1, 2, 3]]),
+    ],
+)
+def test_arrays_of_the_wrong_kind(points, cells):
+    refused(points, cells)
+
+
+def test_groups_must_fit_the_mesh():
+    kept = mesh_from_arrays(POINTS, CELLS, boundaries={"a": [[1, 0], [0, 1], [4, 0]]})
+    np.testing.assert_array_equal(kept.facets("a"), [[0, 1], [0, 4]])
+    message = refused(POINTS, CELLS, boundaries={"a": [[0, 1], [0, 2]]})
+    assert "boundary group 'a'" in message
+    assert "[0, 2]" in message
+    assert "boundary group 'a'" in refused(POINTS, CELLS, boundaries={"a": [[0, 7]]})
+    assert "boundary group 'a'" in refused(POINTS, CELLS, boundaries={"a": [0, 1]})
+    assert "subdomain 'a'" in refused(POINTS, CELLS, subdomains={"a": [4]})
+    assert "subdomain 'a'" in refused(POINTS, CELLS, subdomains={"a": [True, False]})
+    assert "field 'a'" in refused(POINTS, CELLS, point_fields={"a": [1.0]})
+    assert "field 'a'" in refused(POINTS, CELLS, cell_fields={"a": ["x"] * 4})
+
+
+def test_callers_arrays_stay_theirs():
+    points, cells = POINTS.copy(), CELLS.copy()
+    mesh = mesh_from_arrays(points, cells)
+    points[0] = 7.0
+    cells[0] = 0
+    np.testing.assert_array_equal(mesh.points, POINTS)
+    with pytest.raises(ValueError, match="read-only"):
+        mesh.points[0] = 1.0
+
+
+# --- names ---
+
+
+@pytest.fixture
+def square() -> Mesh:
+    return mesh_from_arrays(
+        POINTS,
+        CELLS,
+        boundaries={"inflow": [[0, 3]], "outflow": [[1, 2]]},
+        subdomains={"clay": [0, 1]},
+        point_fields={"head": np.array([0.0, 1.0, np.nan, 0.0, 0.0])},
+        name="square.msh",
+    )
+
+
+def test_unknown_names_list_what_there_is(square):
+    with pytest.raises(InputError, match=r"'boundary', 'inflow', 'outflow'.*'inflw'.*did you mean"):
+        square.facets("inflw", "problem.toml, [pde] dirichlet")
+    with pytest.raises(InputError, match=r"^problem\.toml, \[pde\] dirichlet: "):
+        square.facets("inflw", "problem.toml, [pde] dirichlet")
+    with pytest.raises(InputError, match=r"^square\.msh: .*'clay' is a subdomain"):
+        square.facets("clay")
+    with pytest.raises(InputError, match=r"'clay'.*'sand'"):
+        square.cells_of("sand")
+    with pytest.raises(InputError, match=r"'head'.*'heat'"):
+        square.point_field("heat")
+    with pytest.raises(InputError, match="none at all"):
+        mesh_from_arrays(POINTS, CELLS).cells_of("clay")
+
+
+def test_a_field_with_nan_is_refused_where_it_is_used(square):
+    with pytest.raises(InputError, match="position 2"):
+        square.field("head")
+
+
+def test_boundary_means_all_unless_it_is_a_group(square):
+    np.testing.assert_array_equal(square.facets("boundary"), [[0, 1], [0, 3], [1, 2], [2, 3]])
+    own = mesh_from_arrays(POINTS, CELLS, boundaries={"boundary": [[0, 1]]})
+    np.testing.assert_array_equal(own.facets("boundary"), [[0, 1]])
+
+
+# --- geometry ---
+
+
+def test_volumes_and_boundary_of_a_cube():
+    mesh = mesh_from_arrays(*box(3))
+    assert mesh.volumes.sum() == pytest.approx(1.0, rel=1e-14)
+    assert len(mesh.boundary_facets) == 6 * 9 * 2
+    corners = mesh.points[mesh.boundary_facets]
+    is_on_face = (corners == corners[:, :1]) & ((corners == 0.0) | (corners == 1.0))
+    assert is_on_face.all(axis=1).any(axis=1).all()
+    is_owned = (mesh.cells[mesh.boundary_cells][:, None] == mesh.boundary_facets[..., None]).any(2)
+    assert is_owned.all()
+    assert mesh.diameter == pytest.approx(math.sqrt(3.0))
+
+
+def test_quality_is_one_for_regular_simplices_only():
+    triangle = mesh_from_arrays([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]], [[0, 1, 2]])
+    assert mesh_quality(triangle)[0] == pytest.approx(1.0)
+    tetrahedron = mesh_from_arrays(
+        [[1, 1, 1], [1, -1, -1], [-1, -1, 1], [-1, 1, -1]], [[0, 1, 2, 3]]
+    )
+    assert mesh_quality(tetrahedron)[0] == pytest.approx(1.0)
+    # Right isosceles triangle with legs 1: r = 1 - sqrt(1/2), R = sqrt(1/2).
+    right = mesh_from_arrays([[0, 0], [1, 0], [0, 1]], [[0, 1, 2]])
+    expected = 2 * (1 - math.sqrt(0.5)) / math.sqrt(0.5)
+    assert mesh_quality(right)[0] == pytest.approx(expected)
+    # Corner tetrahedron with legs 1: r = 1 / (3 + sqrt(3)), R = sqrt(3) / 2.
+    corner = mesh_from_arrays([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 2, 3]])
+    assert mesh_quality(corner)[0] == pytest.approx(3 / (3 + math.sqrt(3)) / (math.sqrt(3) / 2))
+    sliver = mesh_from_arrays([[0, 0], [1, 0], [0.5, 1e-4]], [[0, 1, 2]])
+    assert 0 < mesh_quality(sliver)[0] < 1e-3
+
+
+def test_each_connected_part_needs_a_condition():
+    mesh = mesh_from_arrays(
+        np.concatenate([POINTS, POINTS + 3.0]),
+        np.concatenate([CELLS, CELLS + 5]),
+        boundaries={"first": [[0, 1]], "second": [[5, 6]]},
+    )
+    np.testing.assert_array_equal(mesh.components, [0] * 5 + [1] * 5)
+    check_anchored(mesh, ["first", "second"], "problem.toml, [pde]")
+    check_anchored(mesh, ["boundary"], "problem.toml, [pde]")
+    with pytest.raises(InputError, match=r"\[pde\]: .*1 of 2 parts .*\(3, 3\)"):
+        check_anchored(mesh, ["first"], "problem.toml, [pde]")

@@ -1,0 +1,335 @@
+"""Sensor tables and point location: every bad row is named, every good point is found."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from invlift.errors import InputError
+from invlift.fem.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
+from invlift.fem.mesh import mesh_from_arrays
+from invlift.fem.sensors import locate, read_sensors, sensors_from_arrays, write_sensors
+
+
+def holed_square(n=9, stretch=1.0):
+    """Triangulate [0, 1]^2 without its middle block; cells shrink towards x = y = 0."""
+    steps = np.linspace(0.0, 1.0, n + 1) ** stretch
+    grid = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
+    third = n // 3
+    cells = []
+    for i, j in itertools.product(range(n), range(n)):
+        if third <= i < 2 * third and third <= j < 2 * third:
+            continue
+        a = i * (n + 1) + j
+        b, c, d = a + n + 1, a + n + 2, a + 1
+        cells += [[a, b, c], [a, c, d]]
+    used, cells = np.unique(np.array(cells), return_inverse=True)
+    return mesh_from_arrays(grid[used], cells.reshape(-1, 3), name="holed.msh"), steps[third], steps
+
+
+def box(n=3):
+    """Cut the unit cube into 6 n^3 tetrahedra."""
+    steps = np.arange(n + 1)
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    stride = np.array([(n + 1) ** 2, n + 1, 1])
+    corner = grid[(grid < n).all(axis=1)] @ stride
+    cells = []
+    for order in itertools.permutations(range(3)):
+        path = np.concatenate([[0], np.cumsum(stride[list(order)])])
+        if np.linalg.det(np.eye(3)[list(order)]) < 0:
+            path[[2, 3]] = path[[3, 2]]
+        cells.append(corner[:, None] + path)
+    return mesh_from_arrays(grid / n, np.concatenate(cells), name="box.msh")
+
+
+def sensors_at(points):
+    points = np.asarray(points, dtype=float)
+    return sensors_from_arrays(points, np.zeros(len(points)), name="s.csv")
+
+
+def places(mesh, observation):
+    """Points that the observation rows reproduce: linear basis functions reproduce x."""
+    return (observation.weights[..., None] * mesh.points[observation.nodes]).sum(axis=1)
+
+
+def check_rows(mesh, observation):
+    assert (observation.weights >= 0.0).all()
+    np.testing.assert_allclose(observation.weights.sum(axis=1), 1.0, rtol=1e-14)
+    cells = {tuple(cell) for cell in mesh.cells.tolist()}
+    assert all(tuple(nodes) in cells for nodes in observation.nodes.tolist())
+
+
+# --- location ---
+
+
+@pytest.mark.parametrize("stretch", [1.0, 6.0], ids=["even", "graded"])
+def test_points_inside_a_domain_with_a_hole(stretch):
+    mesh, _, _ = holed_square(stretch=stretch)
+    rng = np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(3), size=400)
+    cells = rng.integers(mesh.num_cells, size=400)
+    points = (weights[..., None] * mesh.points[mesh.cells[cells]]).sum(axis=1)
+    observation = locate(mesh, sensors_at(points))
+    check_rows(mesh, observation)
+    np.testing.assert_allclose(places(mesh, observation), points, atol=1e-14)
+    np.testing.assert_array_equal(observation.distances, 0.0)
+    # The cell itself is right, also where cells are 1e-6 of the domain in size.
+    np.testing.assert_array_equal(np.sort(observation.nodes), np.sort(mesh.cells[cells]))
+
+
+@pytest.mark.parametrize("build_mesh", [lambda: holed_square()[0], box], ids=["2-D", "3-D"])
+def test_points_on_nodes_edges_facets_and_the_boundary(build_mesh):
+    mesh = build_mesh()
+    edges = {
+        pair for cell in mesh.cells.tolist() for pair in itertools.combinations(sorted(cell), 2)
+    }
+    thirds = mesh.points[np.array(sorted(edges))] * np.array([1 / 3, 2 / 3])[:, None]
+    facets = mesh.points[mesh.boundary_facets].mean(axis=1)
+    points = np.concatenate([mesh.points, thirds.sum(axis=1), facets])
+    points = points[np.sort(np.unique(points.round(9), axis=0, return_index=True)[1])]
+    observation = locate(mesh, sensors_at(points))
+    check_rows(mesh, observation)
+    np.testing.assert_allclose(places(mesh, observation), points, atol=1e-14)
+    np.testing.assert_array_equal(observation.distances, 0.0)
+    at_nodes = observation.weights[: mesh.num_nodes].max(axis=1)
+    np.testing.assert_allclose(at_nodes, 1.0, rtol=1e-14)
+
+
+def test_distances_outside_and_in_the_hole_are_exact():
+    mesh, low, _ = holed_square()
+    rng = np.random.default_rng(2)
+    points = rng.uniform(-0.3, 1.3, size=(500, 2))
+    observation = locate(mesh, sensors_at(points), outside="project")
+    beyond = np.linalg.norm(points - np.clip(points, 0.0, 1.0), axis=1)
+    in_hole = np.minimum(points - low, (1.0 - low) - points).min(axis=1)
+    expected = np.maximum(beyond, np.maximum(in_hole, 0.0))
+    np.testing.assert_allclose(observation.distances, expected, atol=1e-14)
+    assert (in_hole > 0).sum() > 5
+    check_rows(mesh, observation)
+    moved = np.linalg.norm(places(mesh, observation) - points, axis=1)
+    np.testing.assert_allclose(moved, expected, atol=1e-14)
+
+
+def test_projection_onto_a_box():
+    mesh = box()
+    points = np.random.default_rng(3).uniform(-2.0, 3.0, size=(300, 3))
+    observation = locate(mesh, sensors_at(points), outside="project")
+    check_rows(mesh, observation)
+    np.testing.assert_allclose(places(mesh, observation), np.clip(points, 0.0, 1.0), atol=1e-14)
+    np.testing.assert_array_equal(observation.kept, np.arange(300))
+
+
+def test_search_agrees_with_trying_all_facets():
+    """Randomly sized facets in space: the search must miss none of them."""
+    rng = np.random.default_rng(4)
+    size = 10.0 ** rng.uniform(-4, 0, size=(80, 1, 1))
+    corners = rng.normal(size=(80, 1, 3)) + size * rng.normal(size=(80, 3, 3))
+    points = 2.0 * rng.normal(size=(60, 3))
+    _, _, distance = find_closest_facet(corners, points)
+    pairs = [np.repeat(corners, 60, axis=0), np.tile(points, (80, 1))]
+    weights = closest_on_triangle(*pairs)
+    closest = (weights[..., None] * pairs[0]).sum(axis=1)
+    all_distances = np.linalg.norm(closest - pairs[1], axis=1).reshape(80, 60)
+    np.testing.assert_allclose(distance, all_distances.min(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("closest_fn", "num_corners", "dim"),
+    [(closest_on_segment, 2, 2), (closest_on_segment, 2, 3), (closest_on_triangle, 3, 3)],
+)
+def test_closest_point_agrees_with_least_squares(closest_fn, num_corners, dim):
+    rng = np.random.default_rng(5)
+    corners = rng.normal(size=(200, num_corners, dim))
+    points = 1.5 * rng.normal(size=(200, dim))
+    weights = closest_fn(corners, points)
+    assert (weights >= 0).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-12)
+    found = np.linalg.norm((weights[..., None] * corners).sum(axis=1) - points, axis=1)
+    for corner, point, distance in zip(corners, points, found, strict=True):
+        # A heavy last row keeps the sum of the non-negative weights at 1.
+        system = np.concatenate([corner.T, np.full((1, num_corners), 1e6)])
+        best, _ = nnls(system, np.append(point, 1e6))
+        assert distance == pytest.approx(np.linalg.norm(best @ corner - point), rel=1e-5)
+
+
+def test_rounding_outside_counts_as_inside():
+    mesh = holed_square()[0]
+    points = np.array([[0.5, -0.9e-9], [1.0 + 0.9e-9, 0.2]])
+    observation = locate(mesh, sensors_at(points))
+    check_rows(mesh, observation)
+    np.testing.assert_array_equal(observation.distances, 0.0)
+    with pytest.raises(InputError, match="outside"):
+        locate(mesh, sensors_at(points * 1.0 + [[0.0, -2e-9], [0.0, 0.0]]))
+
+
+def test_outside_names_row_distance_and_other_rows():
+    mesh = holed_square()[0]
+    sensors = sensors_at([[0.1, 0.1], [0.5, -0.25], [0.9, 0.9], [1.5, 0.5]])
+    with pytest.raises(InputError) as caught:
+        locate(mesh, sensors)
+    message = str(caught.value)
+    assert message.startswith("s.csv, row 3: ")
+    for part in ("holed.msh", "0.25 outside", "(0.5, 0)", "rows outside: 3, 5", '"project"'):
+        assert part in message
+
+
+def test_all_outside_hints_at_units():
+    mesh = holed_square()[0]
+    sensors = sensors_at([[100.0, 100.0], [500.0, 250.0]])
+    with pytest.raises(InputError, match=r"check the units, the mesh spans \(0, 0\) to \(1, 1\)"):
+        locate(mesh, sensors)
+    with pytest.raises(InputError, match="all 2 outside, the closest by 140"):
+        locate(mesh, sensors, outside="drop")
+
+
+def test_drop_keeps_the_others():
+    mesh = holed_square()[0]
+    sensors = sensors_from_arrays(
+        [[0.5, 0.5], [0.1, 0.1], [2.0, 0.0], [0.9, 0.1]], [1.0, 2.0, 3.0, 4.0], [0.1] * 4
+    )
+    observation = locate(mesh, sensors, outside="drop")
+    np.testing.assert_array_equal(observation.kept, [1, 3])
+    np.testing.assert_allclose(observation.distances, [1 / 6, 0.0, 1.0, 0.0], atol=1e-14)
+    kept = sensors.take(observation.kept)
+    np.testing.assert_array_equal(kept.values, [2.0, 4.0])
+    np.testing.assert_array_equal(kept.rows, [3, 5])
+    np.testing.assert_allclose(places(mesh, observation), kept.points, atol=1e-14)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-10])
+def test_repeated_sensors_name_both_rows(shift):
+    mesh = holed_square()[0]
+    points = [[0.2, 0.2], [0.1, 0.1], [0.9, 0.1], [0.1 + shift, 0.1]]
+    with pytest.raises(InputError, match=r"s\.csv, rows 3 and 5: .*\(0\.1, 0\.1\)"):
+        locate(mesh, sensors_at(points))
+    points[3][0] = 0.1 + 1e-6
+    assert len(locate(mesh, sensors_at(points)).kept) == 4
+
+
+def test_wrong_dimension_or_policy():
+    mesh = holed_square()[0]
+    with pytest.raises(InputError, match="2-dimensional"):
+        locate(mesh, sensors_at([[0.1, 0.1, 0.1]]))
+    with pytest.raises(InputError, match="'snap'"):
+        locate(mesh, sensors_at([[0.1, 0.1]]), outside="snap")
+
+
+# --- tables ---
+
+
+def write(tmp_path, text, name="s.csv"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_columns_in_any_order(tmp_path):
+    sensors = read_sensors(write(tmp_path, "sigma,value,y,x\n0.1,5,2,1\n\n0.2, 6e1 ,4,3\n"), 2)
+    np.testing.assert_array_equal(sensors.points, [[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(sensors.values, [5.0, 60.0])
+    np.testing.assert_array_equal(sensors.sigma, [0.1, 0.2])
+    np.testing.assert_array_equal(sensors.rows, [2, 4])  # the blank line counts
+    assert sensors.name == str(tmp_path / "s.csv")
+
+
+def test_spreadsheet_export(tmp_path):
+    text = b'\xef\xbb\xbf"x","y","z","value"\r\n1,2,3,4\r\n'
+    sensors = read_sensors(write(tmp_path, text), 3)
+    np.testing.assert_array_equal(sensors.points, [[1.0, 2.0, 3.0]])
+    assert sensors.sigma is None
+
+
+@pytest.mark.parametrize("has_sigma", [False, True])
+def test_written_table_reads_back_exactly(tmp_path, has_sigma):
+    rng = np.random.default_rng(6)
+    sigma = rng.uniform(size=5) if has_sigma else None
+    sensors = sensors_from_arrays(rng.normal(size=(5, 3)), rng.normal(size=5) * 1e-7, sigma)
+    write_sensors(tmp_path / "s.csv", sensors)
+    again = read_sensors(tmp_path / "s.csv", 3)
+    np.testing.assert_array_equal(again.points, sensors.points)
+    np.testing.assert_array_equal(again.values, sensors.values)
+    np.testing.assert_array_equal(again.rows, sensors.rows)
+    if has_sigma:
+        np.testing.assert_array_equal(again.sigma, sigma)
+    else:
+        assert again.sigma is None
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        # the header
+        ("", ["an empty file"]),
+        ("x,y,value\n", ["only a header"]),
+        ("1,2,3\n4,5,6\n", ["row 1", "header"]),
+        ("x,y\n1,2\n", ["row 1", "no column 'value'"]),
+        ("x,y,valeu\n1,2,3\n", ["row 1", "'valeu'", "did you mean 'value'?"]),
+        ("X,y,value\n1,2,3\n", ["'X'", "did you mean 'x'?"]),
+        ("x,y,value,depth\n1,2,3,4\n", ["'depth'", "remove or rename"]),
+        ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
+        ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),
+        ("x;y;value\n1;2;3\n", ["separate the columns by commas"]),
+        ("x\ty\tvalue\n1\t2\t3\n", ["separate the columns by commas"]),
+        # the rows
+        ("x,y,value\n1,2,3\n1,2\n", ["row 3", "3 entries", "found 2"]),
+        ("x,y,value\n1,2,3\n\n0,1,0,2,5\n", ["row 4", "3 entries", "found 5", "decimal"]),
+        ("x,y,value\n1,2,hot\n", ["row 2, column value", "'hot'"]),
+        ("x,y,value\n1,,3\n", ["row 2, column y", "an empty entry"]),
+        ("x,y,value\n1,1_0,3\n", ["row 2, column y", "'1_0'"]),
+        ("x,y,value\n1,2,nan\n", ["row 2, column value", "finite", "nan"]),
+        ("x,y,value\n1,2,3\n-inf,2,3\n", ["row 3, column x", "-inf"]),
+        ("x,y,value\n1,2,1e999\n", ["row 2, column value", "inf"]),
+        ("x,y,value,sigma\n1,2,3,0.1\n1,2,3,0\n", ["row 3, column sigma", "positive", "found 0"]),
+        ("x,y,value,sigma\n1,2,3,-0.1\n", ["row 2, column sigma", "-0.1"]),
+        ("x,y,value,sigma\n1,2,3,nan\n", ["row 2, column sigma", "nan"]),
+        # not text
+        (b"\xff\xfex\x00", ["not text"]),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", ["not text"]),
+    ],
+)
+def test_bad_tables_name_the_row(tmp_path, text, parts):
+    with pytest.raises(InputError) as caught:
+        read_sensors(write(tmp_path, text), 2)
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / "s.csv"))
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+
+
+def test_a_body_needs_z(tmp_path):
+    with pytest.raises(InputError, match="no column 'z'; the mesh is three-dimensional"):
+        read_sensors(write(tmp_path, "x,y,value\n1,2,3\n"), 3)
+
+
+def test_unreadable_tables(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such file"):
+        read_sensors(tmp_path / "none.csv", 2)
+    with pytest.raises(InputError, match="a directory"):
+        read_sensors(tmp_path, 2)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(InputError, match=r"Permission denied.*permissions"):
+        read_sensors(tmp_path / "secret.csv", 2)
+
+
+@pytest.mark.parametrize(
+    ("points", "values", "sigma"),
+    [
+        ([[0.0, 1.0]], [1.0, 2.0], None),
+        ([0.0, 1.0], [1.0], None),
+        ([[0.0, 1.0]], [1.0], [0.1, 0.2]),
+        (np.empty((0, 2)), [], None),
+        ([[0.0, np.nan]], [1.0], None),
+        ([[0.0, 1.0]], ["hot"], None),
+        ([[0.0, 1.0]], [1.0], [0.0]),
+    ],
+)
+def test_bad_arrays(points, values, sigma):
+    with pytest.raises(InputError, match="sensors"):
+        sensors_from_arrays(points, values, sigma)

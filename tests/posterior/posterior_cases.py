@@ -1,0 +1,102 @@
+"""Meshes and made-up runs for the tests of the posterior layer."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from invlift.posterior import MergedMoments, Posterior, Readings
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What sampling returns for one chain, as far as this layer looks at it."""
+
+    draws: dict
+    stats: dict = field(default_factory=dict)
+    moments: dict = field(default_factory=dict)
+    warmup_stats: dict = field(default_factory=dict)
+    step_size: float = 0.5
+    warmup_seconds: float = 1.0
+    sampling_seconds: float = 2.0
+    compile_seconds: float = 3.0
+
+
+def square(num=5):
+    """Triangles of the unit square with num x num nodes."""
+    x = np.linspace(0, 1, num)
+    points = np.array([(a, b) for b in x for a in x])
+    corner = np.array([i + num * j for j in range(num - 1) for i in range(num - 1)])
+    lower = np.stack([corner, corner + 1, corner + num], axis=1)
+    upper = np.stack([corner + 1, corner + num + 1, corner + num], axis=1)
+    return points, np.concatenate([lower, upper])
+
+
+def box(num=4, height=0.5):
+    """Tetrahedra (six to a cube) of a unit square box of the given height."""
+    x = np.linspace(0, 1, num)
+    points = np.array([(a, b, height * c) for c in x for b in x for a in x])
+    step = np.array([1, num, num * num])
+    cells = []
+    for k in range(num - 1):
+        for j in range(num - 1):
+            for i in range(num - 1):
+                origin = np.dot((i, j, k), step)
+                for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0), (1, 0, 2)):
+                    path = origin + np.concatenate([[0], np.cumsum(step[list(order)])])
+                    cells.append(path if order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) else
+                                 path[[0, 2, 1, 3]])  # fmt: skip
+    return points, np.array(cells)
+
+
+def moments_of(values):
+    """Exact moments of (num_draws, n) values."""
+    mean = values.mean(axis=0)
+    return MergedMoments(len(values), mean, ((values - mean) ** 2).sum(axis=0))
+
+
+def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, seed=0):
+    """Independent draws of a field, a noise scale and predictions; everything is right here."""
+    rng = np.random.default_rng(seed)
+    chains = []
+    for _ in range(num_chains):
+        fields = 0.3 + 0.5 * rng.normal(size=(num_draws, size))
+        solution = 2.0 + 0.1 * rng.normal(size=(num_draws, num_nodes))
+        chains.append(
+            Chain(
+                draws={
+                    "log_conductivity": fields,
+                    "sigma": np.exp(0.2 * rng.normal(size=num_draws)) * 0.1,
+                    "predicted": 1.0 + 0.05 * rng.normal(size=(num_draws, num_sensors)),
+                },
+                stats={
+                    "acceptance_rate": rng.uniform(0.7, 1.0, num_draws),
+                    "is_accepted": np.ones(num_draws, dtype=bool),
+                    "num_steps": np.full(num_draws, 3),
+                    "num_projection_failures": np.zeros(num_draws, dtype=int),
+                    "num_factorisations": np.full(num_draws, 30),
+                },
+                moments={"solution": moments_of(solution)},
+                warmup_stats={"acceptance_rate": rng.uniform(0.5, 1.0, 100)},
+            )
+        )
+    return chains
+
+
+def make_posterior(location="nodes", mesh=square, *, seed=0, **changes):
+    """A posterior on a small mesh; `changes` go to the constructor."""
+    points, cells = mesh()
+    size = len(points) if location == "nodes" else len(cells)
+    rng = np.random.default_rng(seed + 1)
+    sensors = Readings(
+        values=1.0 + 0.1 * rng.normal(size=6), points=rng.uniform(0.1, 0.4, (6, points.shape[1]))
+    )
+    arguments = {
+        "chains": make_chains(size, len(points), seed=seed),
+        "points": points,
+        "cells": cells,
+        "location": location,
+        "sensors": sensors,
+        "prior_sd": np.full(size, 1.0),
+        "num_draws_requested": 400,
+    }
+    return Posterior(**(arguments | changes))

@@ -1,0 +1,238 @@
+"""Files as other programs read them: PyVista, a strict JSON reader, a CSV reader."""
+
+import csv
+import json
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvista
+from posterior_cases import Chain, box, make_posterior, square
+
+from invlift.errors import InputError
+from invlift.posterior import Posterior, Readings
+from invlift.posterior.atomic import replace_on_success
+from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_sensors
+
+FIELDS = {
+    "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
+    "log_conductivity_q95", "log_conductivity_ess_bulk", "log_conductivity_r_hat",
+    "log_conductivity_prior_sd", "conductivity_mean", "conductivity_q05", "conductivity_q50",
+    "conductivity_q95", "variance_reduction",
+}  # fmt: skip
+SOLUTION = {"solution_mean", "solution_sd"}
+
+
+def strict_json(path):
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+@pytest.mark.parametrize("mesh", [square, box])
+def test_fields_on_nodes_open_in_pyvista(tmp_path, mesh):
+    posterior = make_posterior(mesh=mesh)
+    posterior.write(tmp_path)
+    grid = pyvista.read(tmp_path / "posterior.vtu")
+    assert set(grid.point_data) == FIELDS | SOLUTION
+    assert not set(grid.cell_data)
+    np.testing.assert_array_equal(grid.points, in_three_dimensions(posterior.points))
+    kind = pyvista.CellType.TRIANGLE if mesh is square else pyvista.CellType.TETRA
+    np.testing.assert_array_equal(grid.cells_dict[kind], posterior.cells)
+    for name, values in posterior.fields().items():
+        np.testing.assert_array_equal(grid.point_data[name], values)
+
+
+def test_fields_on_cells_keep_the_solution_on_nodes(tmp_path):
+    posterior = make_posterior("cells")
+    posterior.write(tmp_path)
+    grid = pyvista.read(tmp_path / "posterior.vtu")
+    assert set(grid.cell_data) == FIELDS
+    assert set(grid.point_data) == SOLUTION
+    np.testing.assert_array_equal(
+        grid.cell_data["variance_reduction"], posterior.fields()["variance_reduction"]
+    )
+
+
+def test_fields_hold_what_their_names_say():
+    posterior = make_posterior()
+    fields = posterior.fields()
+    draws = np.concatenate(posterior.draws("log_conductivity"))
+    np.testing.assert_allclose(fields["log_conductivity_sd"], draws.std(axis=0, ddof=1))
+    np.testing.assert_allclose(fields["conductivity_mean"], np.exp(draws).mean(axis=0))
+    np.testing.assert_allclose(fields["conductivity_q05"], np.exp(np.quantile(draws, 0.05, axis=0)))
+    np.testing.assert_allclose(fields["variance_reduction"], 1 - draws.var(axis=0, ddof=1))
+    assert np.abs(fields["solution_mean"] - 2.0).max() < 5 * 0.1 / np.sqrt(1600)
+    # negative control: a prior twice as wide is another reduction
+    wide = make_posterior(prior_sd=2.0).fields()["variance_reduction"]
+    assert (wide > fields["variance_reduction"] + 0.1).all()
+
+
+def test_sensors_open_in_pyvista(tmp_path):
+    posterior = make_posterior()
+    posterior.write(tmp_path)
+    grid = pyvista.read(tmp_path / "sensors.vtu")
+    assert set(grid.point_data) == {
+        "observed", "predicted_mean", "predicted_sd", "standardised_residual", "predictive_p_value"
+    }  # fmt: skip
+    assert (grid.celltypes == pyvista.CellType.VERTEX).all()
+    assert grid.n_cells == 6
+    np.testing.assert_array_equal(grid.points, in_three_dimensions(posterior.sensors.points))
+    np.testing.assert_array_equal(grid.point_data["observed"], posterior.sensors.values)
+    predicted = np.concatenate(posterior.draws("predicted"))
+    np.testing.assert_allclose(grid.point_data["predicted_mean"], predicted.mean(axis=0))
+    sigma = np.concatenate(posterior.draws("sigma"))
+    total = np.sqrt(predicted.var(axis=0, ddof=1) + np.mean(sigma**2))
+    np.testing.assert_allclose(
+        grid.point_data["standardised_residual"],
+        (posterior.sensors.values - predicted.mean(axis=0)) / total,
+    )
+
+
+def test_missing_values_survive_as_nan(tmp_path):
+    points, cells = square()
+    values = np.arange(25.0)
+    values[3] = np.nan
+    write_fields(tmp_path / "a.vtu", points, cells, {"v": values}, {})
+    np.testing.assert_array_equal(pyvista.read(tmp_path / "a.vtu").point_data["v"], values)
+
+
+def test_file_is_compressed_binary(tmp_path):
+    points, cells = square(60)
+    write_fields(tmp_path / "a.vtu", points, cells, {"v": np.zeros(3600)}, {})
+    text = (tmp_path / "a.vtu").read_bytes()
+    assert b"vtkZLibDataCompressor" in text
+    assert b'format="ascii"' not in text
+
+
+def test_folder_holds_the_results_and_nothing_else(tmp_path):
+    written = make_posterior().write(tmp_path / "results" / "here", {"seed": 1})
+    names = {"posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "run.json"}
+    assert {path.name for path in (tmp_path / "results" / "here").iterdir()} == names
+    assert {path.name for path in written} == names
+
+
+def test_summary_is_a_plain_table(tmp_path):
+    posterior = make_posterior()
+    posterior.write(tmp_path)
+    with open(tmp_path / "summary.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == list(posterior.summary().index)
+    for row in rows:
+        assert float(row["sd"]) == posterior.summary().loc[row["name"], "sd"]
+
+
+def test_record_of_the_run(tmp_path):
+    chains = make_posterior().chains[:1]
+    posterior = make_posterior(chains=chains, num_draws_requested=1000)
+    posterior.write(tmp_path, {"seed": np.int64(3), "mesh": Path("a") / "b", "bad": np.nan})
+    record = strict_json(tmp_path / "run.json")
+    assert record["seed"] == 3
+    assert record["mesh"] == str(Path("a") / "b")
+    assert record["bad"] is None
+    assert record["num_factorisations"] == 400 * 30
+    assert record["num_projection_failures"] == 0
+    assert record["step_size"] == [0.5]
+    assert record["sampling_seconds"] == [2.0]
+    assert record["verdict"]["is_converged"] is False
+    assert record["verdict"]["reasons"]
+
+
+def test_json_is_strict_and_complete(tmp_path):
+    write_json(
+        tmp_path / "a.json",
+        {
+            "inf": -np.inf, "array": np.array([[1.0, np.nan]]), "bool": np.bool_(True),
+            "none": None, "tuple": (1, 2), "day": date(2026, 1, 1), "nested": {1: {"é": 0.1}},
+            "set": {"b", "a"},
+        },
+    )  # fmt: skip
+    assert strict_json(tmp_path / "a.json") == {
+        "inf": None, "array": [[1.0, None]], "bool": True, "none": None, "tuple": [1, 2],
+        "day": "2026-01-01", "nested": {"1": {"é": 0.1}}, "set": ["a", "b"],
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"record\.a\[1\]"):
+        write_json(tmp_path / "b.json", {"a": [1, object()]})
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_interrupted_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def interrupted():
+        with replace_on_success(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_unusable_destinations_are_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(InputError, match="file"):
+        write_json(tmp_path / "file" / "a.json", {})
+    with pytest.raises(InputError, match=r"folder\.json"):
+        write_json(tmp_path / "folder.json", {})
+
+
+def test_fields_that_do_not_fit_are_refused(tmp_path):
+    points, cells = square()
+    with pytest.raises(InputError, match="point field v: expected 25 values"):
+        write_fields(tmp_path / "a.vtu", points, cells, {"v": np.zeros(24)}, {})
+    with pytest.raises(InputError, match="cell field v"):
+        write_fields(tmp_path / "a.vtu", points, cells, {}, {"v": np.zeros((len(cells), 1))})
+    with pytest.raises(InputError, match="triangles"):
+        write_fields(tmp_path / "a.vtu", points, cells[:, :2], {}, {})
+    with pytest.raises(InputError, match="points"):
+        write_sensors(tmp_path / "a.vtu", np.zeros((3, 4)), {})
+
+
+def test_model_without_a_mesh_writes_no_fields(tmp_path):
+    rng = np.random.default_rng(0)
+    chains = [
+        Chain({"parameters": rng.normal(size=(60, 2)), "predicted": rng.normal(size=(60, 3))})
+        for _ in range(2)
+    ]
+    posterior = Posterior(chains, sensors=Readings(np.zeros(3), sigma=1.0), prior_sd=1.0)
+    written = posterior.write(tmp_path)
+    assert {path.name for path in written} == {"posterior.nc", "summary.csv", "run.json"}
+    assert posterior.sensor_fit().standardised_residual.shape == (3,)
+    assert set(posterior.fields()) == {
+        f"parameters_{key}"
+        for key in ("mean", "sd", "q05", "q50", "q95", "r_hat", "ess_bulk", "prior_sd")
+    } | {"variance_reduction"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"chains": []}, "at least one chain"),
+        ({"chains": [Chain({})]}, "draws in every chain"),
+        ({"chains": [Chain({"a": np.ones(3)}), Chain({"b": np.ones(3)})]}, "same quantities"),
+        ({"chains": [Chain({"a": np.ones(3), "b": np.ones(4)})]}, "equally many"),
+        ({"chains": [Chain({"log_conductivity": np.ones((0, 25))})]}, "at least one draw"),
+        ({"location": "edges"}, "location"),
+        ({"points": np.zeros((24, 2))}, "one value for each of the 24 nodes"),
+        ({"points": None}, "points, cells"),
+        ({"sensors": Readings(np.zeros(5))}, "sensors: expected one reading"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        make_posterior(**changes)
+
+
+def test_asking_for_what_was_not_stored():
+    with pytest.raises(InputError, match="'nothing'"):
+        make_posterior().draws("nothing")
+    with pytest.raises(InputError, match="sensors"):
+        make_posterior(sensors=None).sensor_fit()
+    with pytest.raises(InputError, match="positive"):
+        make_posterior(prior_sd=0.0).fields()

@@ -1,0 +1,157 @@
+"""Labelled arrays and their files, under ArviZ 0.x and 1.x alike."""
+
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+from posterior_cases import Chain, make_chains, make_posterior
+
+from invlift.errors import InputError
+from invlift.posterior import Posterior, Readings
+from invlift.posterior.labelled import SUMMARY_COLUMNS, save_netcdf
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import arviz
+
+
+def dataset(data, group):
+    """Return one group, from ArviZ 0.x's or 1.x's container."""
+    found = data[group]
+    return found.to_dataset() if hasattr(found, "to_dataset") else found
+
+
+def test_groups_and_axes_for_a_field_on_nodes():
+    posterior = make_posterior()
+    data = posterior.to_arviz()
+    fields = dataset(data, "posterior")
+    assert fields["log_conductivity"].dims == ("chain", "draw", "node")
+    assert fields["sigma"].dims == ("chain", "draw")
+    assert fields["predicted"].dims == ("chain", "draw", "sensor")
+    np.testing.assert_array_equal(
+        fields["log_conductivity"][2].values, posterior.draws("log_conductivity")[2]
+    )
+    assert dataset(data, "sample_stats")["num_steps"].shape == (4, 400)
+    assert dataset(data, "warmup_sample_stats")["acceptance_rate"].shape == (4, 100)
+    np.testing.assert_array_equal(
+        dataset(data, "observed_data")["observed"], posterior.sensors.values
+    )
+    constant = dataset(data, "constant_data")
+    np.testing.assert_array_equal(constant["cells"], posterior.cells)
+    np.testing.assert_array_equal(constant["points"], posterior.points)
+    assert constant["prior_sd"].dims == ("node",)
+    assert list(constant["axis"].values) == ["x", "y"]
+
+
+def test_field_on_cells_is_labelled_so():
+    data = make_posterior("cells").to_arviz()
+    assert dataset(data, "posterior")["log_conductivity"].dims == ("chain", "draw", "cell")
+
+
+def test_predictive_draws_add_the_noise_and_repeat():
+    posterior = make_posterior()
+    first, second = (posterior.to_arviz() for _ in range(2))
+    observed = dataset(first, "posterior_predictive")["observed"]
+    np.testing.assert_array_equal(observed, dataset(second, "posterior_predictive")["observed"])
+    parts = dataset(first, "posterior")
+    noise = (observed - parts["predicted"]) / parts["sigma"]
+    assert float(noise.std()) == pytest.approx(1.0, abs=0.03)
+
+
+def test_known_sigma_is_used_when_none_was_drawn():
+    chains = [Chain({"predicted": np.zeros((500, 2))}) for _ in range(2)]
+    posterior = Posterior(chains, sensors=Readings(np.ones(2), sigma=np.array([0.1, 10.0])))
+    noise = dataset(posterior.to_arviz(), "posterior_predictive")["observed"].values
+    np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
+    without = Posterior(chains, sensors=Readings(np.ones(2))).to_arviz()
+    groups = without.groups() if callable(without.groups) else without.groups
+    assert not any("posterior_predictive" in group for group in groups)
+
+
+def test_netcdf_round_trip(tmp_path):
+    posterior = make_posterior()
+    posterior.write(tmp_path)
+    loaded = arviz.from_netcdf(tmp_path / "posterior.nc")
+    expected = posterior.to_arviz()
+    for group in ("posterior", "sample_stats", "posterior_predictive", "observed_data",
+                  "constant_data", "warmup_sample_stats"):  # fmt: skip
+        xr.testing.assert_identical(
+            dataset(loaded, group).load().drop_attrs(), dataset(expected, group).drop_attrs()
+        )
+    ess = arviz.ess(loaded, var_names=["sigma"], method="bulk")
+    assert float(ess["sigma"]) == pytest.approx(posterior.summary().loc["sigma", "ess_bulk"])
+
+
+def test_file_is_compressed_and_nothing_else_is_left(tmp_path):
+    group = xr.Dataset({"x": (("chain", "draw"), np.zeros((4, 100_000)))})
+    save_netcdf({"posterior": group}, tmp_path / "new" / "a.nc")
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.nc"]
+    assert (tmp_path / "new" / "a.nc").stat().st_size < 100_000
+
+
+def test_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.nc"
+    save_netcdf({"posterior": xr.Dataset({"x": ("draw", np.arange(3.0))})}, path)
+    before = path.read_bytes()
+    bad = xr.Dataset({"x": ("draw", np.array([object()] * 3))})
+    with pytest.raises((TypeError, ValueError)):
+        save_netcdf({"posterior": bad}, path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_summary_has_fixed_columns_and_right_values():
+    posterior = make_posterior()
+    table = posterior.summary()
+    assert tuple(table.columns) == SUMMARY_COLUMNS
+    assert tuple(table.columns) == (
+        "mean", "sd", "q05", "q50", "q95", "mcse_mean", "ess_bulk", "ess_tail", "r_hat"
+    )  # fmt: skip
+    assert list(table.index) == [
+        "sigma", "log_conductivity_field_mean", "log_conductivity_field_std"
+    ]  # fmt: skip
+    field = np.concatenate(posterior.draws("log_conductivity"))
+    row = table.loc["log_conductivity_field_std"]
+    assert row["mean"] == pytest.approx(field.std(axis=1).mean())
+    assert row["sd"] == pytest.approx(field.std(axis=1).std(ddof=1))
+    assert row["q95"] == pytest.approx(np.quantile(field.std(axis=1), 0.95))
+    data = xr.Dataset({"x": (("chain", "draw"), np.stack(posterior.draws("sigma")))})
+    assert table.loc["sigma", "r_hat"] == pytest.approx(float(arviz.rhat(data)["x"]))
+    assert table.loc["sigma", "mcse_mean"] == pytest.approx(
+        float(arviz.mcse(data, method="mean")["x"])
+    )
+
+
+def test_mcse_is_the_scatter_of_means_over_replications():
+    # sd / sqrt(ESS) of one run must match the sd of the mean over many runs, and the naive
+    # sd / sqrt(draws), which ignores autocorrelation, must not
+    rng = np.random.default_rng(9)
+    means, errors = [], []
+    for _ in range(60):
+        values = rng.normal(size=(2, 400, 1))
+        for t in range(1, 400):
+            values[:, t] = 0.8 * values[:, t - 1] + 0.6 * values[:, t]
+        table = Posterior([Chain({"parameters": chain}) for chain in values]).summary()
+        means.append(table["mean"].iloc[0])
+        errors.append(table["mcse_mean"].iloc[0])
+    scatter = np.std(means, ddof=1)
+    assert np.mean(errors) == pytest.approx(scatter, rel=0.3)
+    assert 1 / np.sqrt(800) < 0.5 * scatter
+
+
+def test_summary_of_parameters_by_name():
+    chains = [Chain({"parameters": np.random.default_rng(i).normal(size=(50, 2))}) for i in (1, 2)]
+    assert list(Posterior(chains).summary().index) == ["parameters[0]", "parameters[1]"]
+    assert list(Posterior(chains, names=["a", "b"]).summary().index) == ["a", "b"]
+    assert list(dataset(Posterior(chains, names=["a", "b"]).to_arviz(), "posterior")["parameter"])
+    with pytest.raises(InputError, match="2 names"):
+        Posterior(chains, names=["a"])
+
+
+def test_sampler_statistics_of_another_length_are_left_out():
+    chains = make_chains(25, 25)
+    chains[0].stats["num_steps"] = np.ones(7)
+    stats = dataset(make_posterior(chains=chains).to_arviz(), "sample_stats")
+    assert "num_steps" not in stats
+    assert "acceptance_rate" in stats

@@ -1,0 +1,132 @@
+"""Slices of meshes, and figures: what they show, and that they change nothing else."""
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from posterior_cases import Chain, box, make_posterior, square
+
+from invlift.errors import InputError
+from invlift.posterior import Posterior, Readings
+from invlift.posterior.slices import flatten, slice_tetrahedra
+
+
+def area(flat):
+    a, b, c = (flat.points[flat.triangles[:, i]] for i in range(3))
+    edges = np.stack([b - a, c - a], axis=1)
+    return np.abs(np.linalg.det(edges)).sum() / 2
+
+
+@pytest.mark.parametrize(("axis", "size"), [(0, 0.5), (1, 0.5), (2, 1.0)])
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.61])
+def test_slice_of_a_box_is_whole_and_interpolates_linear_fields(axis, size, share):
+    points, cells = box()
+    position = share * (0.5 if axis == 2 else 1.0)
+    flat = slice_tetrahedra(points, cells, axis, position)
+    assert area(flat) == pytest.approx(size)
+    gradient = np.array([1.0, -2.0, 3.0])
+    expected = position * gradient[axis] + flat.points @ gradient[list(flat.axes)]
+    np.testing.assert_allclose(flat.at_points(points @ gradient), expected, atol=1e-12)
+    # the outline is the rim alone: its length is the perimeter
+    rim = np.linalg.norm(np.diff(flat.outline(), axis=1)[:, 0], axis=1).sum()
+    assert rim == pytest.approx(4.0 if axis == 2 else 3.0)
+
+
+def test_slice_shows_the_cells_it_cuts():
+    points, cells = box()
+    flat = slice_tetrahedra(points, cells, 2, 0.2)
+    heights = points[cells[:, :], 2]
+    is_cut = (heights.min(axis=1) < 0.2) & (heights.max(axis=1) >= 0.2)
+    assert set(flat.cells) == set(np.flatnonzero(is_cut))
+
+
+def test_slice_beside_the_mesh_is_refused():
+    with pytest.raises(InputError, match=r"z between 0 and 0\.5"):
+        slice_tetrahedra(*box(), 2, 3.0)
+
+
+def test_flat_mesh_is_shown_as_it_is():
+    points, cells = square()
+    flat = flatten(points, cells)
+    values = np.arange(25.0)
+    np.testing.assert_array_equal(flat.at_points(values), values)
+    assert area(flat) == pytest.approx(1.0)
+    assert len(flat.outline()) == 16
+    with pytest.raises(InputError, match="mesh to draw"):
+        flatten(points, cells[:, :2])
+
+
+@pytest.mark.parametrize("mesh", [square, box])
+@pytest.mark.parametrize("location", ["nodes", "cells"])
+def test_overview_has_four_titled_panels(tmp_path, location, mesh):
+    settings = dict(matplotlib.rcParams)
+    figure = make_posterior(location, mesh).plot_fields(
+        tmp_path / "a.png", length_unit="m", solution_name="Temperature", solution_unit="K"
+    )
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == [
+        "Log-conductivity, posterior mean", "Log-conductivity, posterior sd",
+        "Temperature, posterior mean", "Variance reduction",
+    ]  # fmt: skip
+    assert figure.axes[2].get_xlabel() == "x [m]"
+    assert all(ax.get_aspect() == 1.0 for ax in figure.axes)
+    image = imread(tmp_path / "a.png")
+    assert image.shape[0] > 500
+    assert len(np.unique(np.round(255 * image[..., 0]))) > 50
+    assert dict(matplotlib.rcParams) == settings
+
+
+def test_sensors_are_filled_with_readings_on_the_scale_of_the_solution():
+    posterior = make_posterior()
+    panel = make_posterior().plot_fields().axes[2]
+    marks = panel.collections[-1]
+    np.testing.assert_array_equal(marks.get_array(), posterior.sensors.values)
+    assert marks.norm is panel.collections[0].norm
+    np.testing.assert_array_equal(marks.get_offsets(), posterior.sensors.points)
+
+
+def test_variance_reduction_is_drawn_between_nothing_and_all():
+    norm = make_posterior().plot_fields().axes[3].collections[0].norm
+    assert (norm.vmin, norm.vmax) == (0.0, 1.0)
+
+
+def test_overview_without_prior_solution_or_sensors():
+    chains = [Chain({"log_conductivity": chain.draws["log_conductivity"]})
+              for chain in make_posterior().chains]  # fmt: skip
+    figure = make_posterior(chains=chains, sensors=None, prior_sd=None).plot_fields()
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles[2] == "Conductivity, posterior mean"
+    assert "Variance reduction" not in titles
+
+
+def test_constant_field_can_be_drawn(tmp_path):
+    chains = [Chain({"log_conductivity": np.full((10, 25), 2.0)}) for _ in range(2)]
+    make_posterior(chains=chains, sensors=None).plot_fields(tmp_path / "a.png")
+
+
+def test_ranks_of_each_chain_are_drawn_at_their_heights(tmp_path):
+    posterior = make_posterior()
+    figure = posterior.plot_chains(tmp_path / "chains.png")
+    trace, rank = figure.axes[:2]
+    assert [len(line.get_ydata()) for line in trace.lines] == [400] * 4
+    np.testing.assert_array_equal(trace.lines[1].get_ydata(), posterior.draws("sigma")[1])
+    heights = np.array([patch.get_height() for patch in rank.patches]).reshape(4, 20)
+    np.testing.assert_allclose(heights.sum(axis=1), 20 * 0.6)
+
+
+def test_a_far_reading_is_marked():
+    predicted = [np.random.default_rng(i).normal(size=(100, 3)) for i in range(2)]
+    posterior = Posterior(
+        [Chain({"predicted": values}) for values in predicted],
+        sensors=Readings(np.array([0.0, 1.0, 9.0]), sigma=1.0),
+    )
+    figure = posterior.plot_sensors(quantity="head [m]")
+    assert figure.axes[0].get_xlabel() == "observed head [m]"
+    near, far = figure.axes[1].collections[-2:]
+    assert len(near.get_offsets()) == 2
+    assert far.get_offsets()[0][0] == 2
+
+
+def test_model_without_a_mesh_has_no_fields_to_draw():
+    with pytest.raises(InputError, match="mesh"):
+        Posterior([Chain({"parameters": np.ones((5, 2))})]).plot_fields()
