@@ -229,15 +229,20 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
             lambda h: matrix + h * matrix_slope,
         ),
     ]
-    point = jax.jit(lambda q: lifted.point(q)[3:])
-    logdensity, grad = point(position)
+
+    @jax.jit
+    def density(position):
+        point = lifted.point(position)
+        return point.logdensity, point.logdensity_grad
+
+    logdensity, grad = density(position)
     heading = jnp.asarray(rng.standard_normal(position.shape))
     # Tall noise variables would make a unit direction a leap.
     heading = heading * (0.1 / jnp.maximum(1.0, jnp.max(jnp.abs(position))))
     findings.append(
         _slope_finding(
             "gradient of log det G",
-            lambda h: point(position + h * heading)[0],
+            lambda h: density(position + h * heading)[0],
             lambda h: logdensity + h * (grad @ heading),
         )
     )
@@ -258,6 +263,8 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
 
 def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
     slope, remainder = taylor_slope(value_fn, linear_fn)
+    if not np.isfinite(remainder):
+        return Finding("bad", name, "not finite")
     if np.isnan(slope):
         return Finding("ok", name, f"linear to round-off (remainder {remainder:.1e})")
     is_right = slope > 1.8

@@ -168,9 +168,13 @@ def _simulate(parsed, console: Console, errors: Console) -> int:
     if not 0 < sigma < float("inf"):
         raise InputError("--sigma", "a positive number", parsed.sigma, "give the noise scale")
     seed = _number("--seed", parsed.seed, int)
+    if seed < 0:
+        raise InputError("--seed", "an integer of at least 0", parsed.seed, "correct the option")
+    out = Path(parsed.out)
+    if out.is_dir():
+        raise InputError("--out", "a file to write", f"the directory {out}", "name the file")
     field = build_problem(read_problem(parsed.problem), needs_values=False)
     sensors, truth = simulate_readings(field, sigma, seed)
-    out = Path(parsed.out)
     if not out.parent.is_dir():
         raise InputError(
             "--out", "a file in an existing directory", f"{out.parent}", "make the directory first"

@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
@@ -15,7 +14,7 @@ from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.problem import InverseProblem
 from invlift.precision import require_float64
-from invlift.samplers.chains import Plan, Progress
+from invlift.samplers.chains import Plan, Progress, evaluate_point
 from invlift.samplers.checkpoint import CheckpointStore, fingerprint
 from invlift.samplers.run import Run, run_chains
 from invlift.samplers.trajectories import no_u_turn, quarter_period
@@ -96,24 +95,18 @@ def sample(
     )
 
 
+_initial_position = jax.jit(initial_position)
+
+
 def record(system: LiftedPosterior, point) -> tuple[dict, dict]:
     """What to keep of a draw, and what to keep only the moments of."""
     problem = system.problem
     zeta, white, _ = system.split(point.position)
     coefficients = problem.prior.coefficients(white)
-    predicted, byproducts = problem.forward.predict(coefficients)
-    kept = {problem.forward.coefficients_name: coefficients, "predicted": predicted}
+    kept = {problem.forward.coefficients_name: coefficients, "predicted": point.predicted}
     if problem.noise.num_parameters:
         kept["sigma"] = problem.noise.sigma(zeta)
-    return kept, byproducts
-
-
-@jax.jit
-def _try_start(lifted: LiftedPosterior, rng_key):
-    position = initial_position(lifted, rng_key)
-    point = lifted.point(position)
-    is_good = jnp.isfinite(point.logdensity) & jnp.all(jnp.isfinite(point.logdensity_grad))
-    return position, is_good & jnp.all(jnp.isfinite(position))
+    return kept, point.byproducts
 
 
 def find_start(lifted: LiftedPosterior, seed: int, chain: int) -> np.ndarray:
@@ -128,8 +121,9 @@ def find_start(lifted: LiftedPosterior, seed: int, chain: int) -> np.ndarray:
     """
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
     for attempt in range(MAX_STARTS):
-        position, is_good = _try_start(lifted, jax.random.fold_in(key, attempt))
-        if is_good:
+        position = _initial_position(lifted, jax.random.fold_in(key, attempt))
+        point = evaluate_point(lifted, position)
+        if all(np.all(np.isfinite(x)) for x in (position, point.logdensity, point.logdensity_grad)):
             return np.asarray(position)
     raise InputError(
         f"chain {chain}, start",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from numbers import Real
 
 import jax.numpy as jnp
 import numpy as np
@@ -63,9 +64,9 @@ def assemble_poisson(
     Raises
     ------
     InputError
-        If a group is unknown, two groups overlap, a source or a value is not finite, neither a Dirichlet nor a Robin
-        boundary is given (the equation then fixes u only up to a constant), a part of the mesh
-        touches none of them, or JAX is not in double precision.
+        If a group is unknown, two groups overlap, a source or a value is not finite, neither a
+        Dirichlet nor a Robin boundary is given (the equation then fixes u only up to a constant),
+        a part of the mesh touches none of them, or JAX is not in double precision.
     """
     require_float64(points=mesh.points)
     dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
@@ -108,6 +109,8 @@ def assemble_poisson(
         robin_matrix = term if robin_matrix is None else robin_matrix + term
 
     held, values = _dirichlet_values(mesh, dirichlet)
+    if robin_matrix is not None:
+        load -= robin_matrix @ values
     free = np.setdiff1d(np.arange(mesh.num_nodes), held)
     if free.size == 0:
         raise InputError(
@@ -127,6 +130,7 @@ def assemble_poisson(
         np.concatenate([rows[kept], robin_rows]),
         np.concatenate([cols[kept], robin_cols]),
         free.size,
+        mesh.points[free],
     )
     observation_load = np.zeros((free.size + 1, observation.nodes.shape[0]))
     np.add.at(
@@ -157,7 +161,8 @@ def assemble_poisson(
 
 def _number(where: str, value) -> float:
     """A finite number, or an error that says where it stands."""
-    if isinstance(value, bool) or not np.isscalar(value) or not np.isfinite(value):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value):
         raise InputError(where, "a finite number", f"{value!r}", "correct the value")
     return float(value)
 

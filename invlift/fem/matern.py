@@ -204,7 +204,15 @@ def matern_prior(
     for name, value in (("range", correlation_range), ("std", std)):
         if not (np.isfinite(value) and value > 0):
             raise InputError(f"[prior] {name}", "a positive number", f"{value}", "correct it")
-    mean = np.broadcast_to(np.asarray(mean, dtype=float), (mesh.num_nodes,))
+    mean = np.asarray(mean, dtype=float)
+    if mean.shape not in ((), (mesh.num_nodes,)):
+        raise InputError(
+            "[prior] mean",
+            f"one number or {mesh.num_nodes} at the nodes",
+            f"shape {mean.shape}",
+            "give a field of this mesh",
+        )
+    mean = np.broadcast_to(mean, (mesh.num_nodes,))
     if not np.all(np.isfinite(mean)):
         raise InputError("[prior] mean", "finite values", "NaN or infinity", "correct it")
     kappa = math.sqrt(8 * smoothness) / correlation_range
@@ -220,7 +228,7 @@ def matern_prior(
     elif boundary != "neumann":
         raise InputError("[prior] boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
     lower = sp.tril(operator).tocoo()
-    structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes)
+    structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes, mesh.points)
     factor = jax.jit(linalg.factorise)(structure, jnp.asarray(lower.data))
     below = sp.tril(mass, k=-1).tocoo()
     return MaternPrior(

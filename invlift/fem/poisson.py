@@ -140,11 +140,6 @@ class PoissonMap:
         """Readings B u, (d,), of a solution at the nodes, (num_nodes,)."""
         return jnp.sum(solution[self.observation_nodes] * self.observation_weights, axis=1)
 
-    def predict(self, log_conductivity: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Readings, (d,), and the ``solution`` at the nodes, (num_nodes,), behind them."""
-        solution = self.solve(log_conductivity)
-        return self.observe(solution), {"solution": solution}
-
     def value_and_jacobian(self, log_conductivity: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings and their derivatives from one factorisation.
 
@@ -162,6 +157,12 @@ class PoissonMap:
         jacobian : (d, N)
             dF / dphi, in units of u (phi is dimensionless).
         """
+        return self.linearise(log_conductivity)[0]
+
+    def linearise(
+        self, log_conductivity: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
+        """:meth:`value_and_jacobian`, and the ``solution`` at the nodes, (num_nodes,)."""
         weights, factor = self._factorise(log_conductivity)
         rhs = jnp.concatenate([self._right_hand_side(weights)[:, None], self.observation_load], 1)
         solved = self._apply_inverse(factor, weights, rhs)
@@ -175,7 +176,7 @@ class PoissonMap:
         columns = columns.at[self.conductivity.nodes].add(
             chain[:, :, None] * by_conductivity[:, None, :], mode="promise_in_bounds"
         )
-        return self.observe(solution), columns.T
+        return (self.observe(solution), columns.T), {"solution": solution}
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""

@@ -32,8 +32,10 @@ class ForwardMap(Protocol):
         """F(phi), (d,), and dF/dphi, (d, N); differentiable once more in reverse mode."""
         ...
 
-    def predict(self, coefficients: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """F(phi), (d,), and by-products whose posterior moments are worth having, by name."""
+    def linearise(
+        self, coefficients: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
+        """The same, and by-products whose posterior moments are worth having, by name."""
         ...
 
 
@@ -59,10 +61,6 @@ class JaxForward:
         """Noise-free observations, (d,), for parameters of shape (N,)."""
         return self.fn(coefficients, *self.arguments)
 
-    def predict(self, coefficients: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Noise-free observations, (d,), and no by-products."""
-        return self(coefficients), {}
-
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Observations, (d,), and their Jacobian, (d, N), in the mode that needs fewer sweeps."""
         size = jax.eval_shape(self, coefficients).shape[0]
@@ -70,6 +68,12 @@ class JaxForward:
         if size <= coefficients.shape[0]:
             return value, jax.vmap(lambda row: pullback(row)[0])(jnp.eye(size))
         return value, jax.jacfwd(self)(coefficients)
+
+    def linearise(
+        self, coefficients: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
+        """:meth:`value_and_jacobian`, and no by-products."""
+        return self.value_and_jacobian(coefficients), {}
 
 
 @partial(jax.tree_util.register_dataclass)

@@ -57,35 +57,35 @@ def initial_position(lifted: LiftedPosterior, rng_key: jax.Array) -> jax.Array:
         return value, full
 
     def damped(loop):
-        white, _, count = loop
+        white, _, _, count = loop
         value, full = gauss_newton(white)
         before = objective(white, value)
 
-        def try_half(search):
-            scale, _, _ = search
+        def halve(search):
+            scale, *_ = search
             scale = 0.5 * scale
             candidate = white + scale * (full - white)
             new = problem.forward(problem.prior.coefficients(candidate))
-            return scale, candidate, objective(candidate, new)
+            return scale, candidate, new, objective(candidate, new)
 
         def is_worse(search):
-            scale, _, after = search
+            scale, _, _, after = search
             return ~(after < before) & (scale > 1e-4)
 
-        _, candidate, after = jax.lax.while_loop(
-            is_worse, try_half, try_half((jnp.asarray(2.0), white, before))
+        start = (jnp.asarray(2.0), white, value, jnp.asarray(jnp.inf))
+        _, candidate, new, after = jax.lax.while_loop(is_worse, halve, start)
+        is_better = after < before
+        white, value = jax.tree.map(
+            lambda moved, old: jnp.where(is_better, moved, old), (candidate, new), (white, value)
         )
-        improved = after < before
-        moved = jnp.where(improved, candidate, white)
-        # Stalled: no step helps, or the gain is negligible.
-        is_stuck = ~improved | (before - after < 1e-3 * before)
-        return moved, is_stuck, count + 1
+        # Done where no step helps, or the gain is negligible.
+        is_done = ~is_better | (before - after < 1e-3 * before)
+        return white, value, is_done, count + 1
 
     def is_running(loop):
-        _, is_stuck, count = loop
-        return ~is_stuck & (count < MAX_ITERATIONS)
+        *_, is_done, count = loop
+        return ~is_done & (count < MAX_ITERATIONS)
 
-    white, _, _ = jax.lax.while_loop(
-        is_running, damped, (anchor, jnp.asarray(False), jnp.asarray(0))
-    )
-    return lifted.lift(jnp.concatenate([zeta, white]))
+    start = (anchor, jnp.zeros_like(problem.observed), jnp.asarray(False), jnp.asarray(0))
+    white, value, _, _ = jax.lax.while_loop(is_running, damped, start)
+    return jnp.concatenate([zeta, white, (problem.observed - value) / sigma])

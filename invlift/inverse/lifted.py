@@ -57,6 +57,10 @@ class Point(NamedTuple):
         q = (zeta, w, eta).
     constraint : (d,)
         c(q), zero up to the solver's tolerance; units of the observations.
+    predicted : (d,)
+        F, the noise-free observations.
+    byproducts : dict of arrays
+        What the forward map computes on the way, such as the solution of the equation.
     frame : Frame
     logdensity : ()
         -(1/2) log det G: the density relative to the standard normal one.
@@ -65,6 +69,8 @@ class Point(NamedTuple):
 
     position: jax.Array
     constraint: jax.Array
+    predicted: jax.Array
+    byproducts: dict[str, jax.Array]
     frame: Frame
     logdensity: jax.Array
     logdensity_grad: jax.Array
@@ -123,8 +129,8 @@ class LiftedPosterior:
         """
         prior = self.problem.prior
         zeta, white, eta = self.split(position)
-        (value, by_coefficients), pullback_forward = jax.vjp(
-            self.problem.forward.value_and_jacobian, prior.coefficients(white)
+        (value, by_coefficients), pullback_forward, byproducts = jax.vjp(
+            self.problem.forward.linearise, prior.coefficients(white), has_aux=True
         )
         (sigma, by_zeta), pullback_noise = jax.vjp(self._noise_part, zeta, eta)
         by_white = prior.sqrt_transpose(by_coefficients.T).T
@@ -139,6 +145,8 @@ class LiftedPosterior:
         return Point(
             position=position,
             constraint=value + sigma * eta - self.problem.observed,
+            predicted=value,
+            byproducts=byproducts,
             frame=Frame(by_zeta, by_white, sigma, spread, gram),
             logdensity=-0.5 * gram.log_determinant(),
             logdensity_grad=-jnp.concatenate([grad_zeta, grad_white, grad_eta]),

@@ -213,7 +213,7 @@ def run_chain(
         began = time.perf_counter()
         position, adaptation, kept, accumulated, stats = _block(
             system,
-            state.position,
+            evaluate_point(system, state.position),
             state.adaptation,
             rng_key,
             state.iteration,
@@ -253,14 +253,22 @@ def run_chain(
 def compile_chain(system, plan: Plan, rng_key: jax.Array, position) -> None:
     """Compile what :func:`run_chain` calls, so that chains in threads do not all compile it."""
     state = start_chain(position)
+    point = evaluate_point(system, state.position)
     functions = (plan.transition, plan.record_fn)
-    jax.block_until_ready(
-        _block(system, state.position, state.adaptation, rng_key, 0, 0, True, *functions)
-    )
+    jax.block_until_ready(_block(system, point, state.adaptation, rng_key, 0, 0, True, *functions))
+
+
+@jax.jit
+def evaluate_point(system, position):
+    """The system's evaluation at a position, (Q,), as a program of its own.
+
+    Every block starts with it, so that a resumed chain sees the same bits as one that ran through.
+    """
+    return system.point(position)
 
 
 @partial(jax.jit, static_argnames=("transition", "record_fn"))
-def _block(system, position, adaptation, rng_key, first, num, is_warmup, transition, record_fn):
+def _block(system, point, adaptation, rng_key, first, num, is_warmup, transition, record_fn):
     """Up to BLOCK iterations; new position, step-size search, draws, values and statistics.
 
     Warm-up and sampling share one program, which halves compilation; what is recorded during
@@ -283,8 +291,7 @@ def _block(system, position, adaptation, rng_key, first, num, is_warmup, transit
         }
         return (point, adaptation), (kept, accumulated, stats)
 
-    carry = (system.point(position), adaptation)
-    (point, adaptation), recorded = _scan(step, carry, rng_key, first, num)
+    (point, adaptation), recorded = _scan(step, (point, adaptation), rng_key, first, num)
     return point.position, adaptation, *recorded
 
 

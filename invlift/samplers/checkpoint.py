@@ -101,7 +101,7 @@ class CheckpointStore:
         Raises
         ------
         InputError
-            If a file cannot be read.
+            If a file cannot be read or the one before it is missing.
         """
         pieces = sorted(self.directory.glob(f"chain-{chain}-*.npz"))
         if not pieces:
@@ -111,30 +111,14 @@ class CheckpointStore:
             try:
                 with np.load(path) as piece:
                     arrays = dict(piece)
-            except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+                state = _extended(state, arrays, int(path.stem.rsplit("-", 1)[1]))
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
                 raise InputError(
                     f"{path}",
-                    "a saved piece of a chain",
+                    "a saved piece of a chain that follows the one before",
                     f"{type(error).__name__}",
                     f"delete it and the later pieces of chain {chain}, and resume again",
                 ) from error
-            state = state or start_chain(arrays["position"])
-            state.position = arrays["position"]
-            state.seconds = list(map(float, arrays["seconds"]))
-            leaves, tree = jax.tree.flatten(state.adaptation)
-            leaves = [arrays[f"adaptation/{index}"] for index in range(len(leaves))]
-            state.adaptation = jax.tree.unflatten(tree, leaves)
-            state.iteration = int(path.stem.rsplit("-", 1)[1])
-            block = {kind: _below(arrays, kind) for kind in ("draws", "stats")}
-            if block["stats"]:
-                state.blocks.append(block)
-            if warmup := _below(arrays, "warmup"):
-                state.warmup_blocks.append(warmup)
-            names = {key.split("/")[1] for key in arrays if key.startswith("moments/")}
-            for name in names:
-                parts = (arrays[f"moments/{name}/{part}"] for part in ("count", "mean", "m2"))
-                count, mean, m2 = parts
-                state.moments[name] = Moments(int(count), mean, m2)
         return state
 
 
@@ -148,6 +132,30 @@ def fingerprint(system, plan: Plan, seed: int) -> str:
         array = np.ascontiguousarray(leaf)
         digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def _extended(state: ChainState | None, arrays: dict, iteration: int) -> ChainState:
+    """The chain with one more piece, saved at the given iteration, added to its end."""
+    state = state or start_chain(arrays["position"])
+    state.position = arrays["position"]
+    state.seconds = list(map(float, arrays["seconds"]))
+    leaves, tree = jax.tree.flatten(state.adaptation)
+    leaves = [arrays[f"adaptation/{index}"] for index in range(len(leaves))]
+    state.adaptation = jax.tree.unflatten(tree, leaves)
+    block = {kind: _below(arrays, kind) for kind in ("draws", "stats")}
+    if block["stats"]:
+        state.blocks.append(block)
+    if warmup := _below(arrays, "warmup"):
+        state.warmup_blocks.append(warmup)
+    for stats in (block["stats"], warmup):
+        state.iteration += len(next(iter(stats.values()))) if stats else 0
+    if state.iteration != iteration:
+        raise ValueError(f"{state.iteration} iterations saved, not {iteration}")
+    for name in {key.split("/")[1] for key in arrays if key.startswith("moments/")}:
+        parts = (arrays[f"moments/{name}/{part}"] for part in ("count", "mean", "m2"))
+        count, mean, m2 = parts
+        state.moments[name] = Moments(int(count), mean, m2)
+    return state
 
 
 def _columns(blocks: list[dict]) -> dict:

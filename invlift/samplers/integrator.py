@@ -81,33 +81,46 @@ def constrained_step(system: ConstrainedSystem, state: State, step_size: jax.Arr
         After a failure (no convergence, constraint not met, or the step backwards does not return
         to the start) the old position with ``logdensity`` -inf.
     """
-    point = state.point
+    start = state.point
     half = 0.5 * step_size
-    momentum = project_momentum(system, point, state.momentum + half * point.logdensity_grad)
-    forward, rotated = _rotate(system, point, momentum, step_size)
+    momentum = project_momentum(system, start, state.momentum + half * start.logdensity_grad)
 
-    def arrive(_):
-        new_point = system.point(forward.position)
-        new_momentum = project_momentum(system, new_point, rotated)
-        backward, _ = _rotate(system, new_point, new_momentum, -step_size)
-        error = jnp.max(jnp.abs(backward.position - point.position))
-        is_reversible = backward.is_converged & (error < REVERSIBILITY_TOLERANCE)
-        violation = jnp.max(jnp.abs(new_point.constraint)) / system.constraint_scale
-        is_good = (
-            is_reversible & (violation < CONSTRAINT_TOLERANCE) & jnp.isfinite(new_point.logdensity)
+    def is_going(loop):
+        leg, is_good, *_ = loop
+        return is_good & (leg < 2)
+
+    def go(loop):
+        """Rotate: first there (leg 0), then back (leg 1) from the new point."""
+        leg, _, point, momentum, _, count = loop
+        is_there = leg == 0
+        angle = jnp.where(is_there, step_size, -step_size)
+        projection, rotated = _rotate(system, point, momentum, angle)
+
+        def arrive(_):
+            new = system.point(projection.position)
+            violation = jnp.max(jnp.abs(new.constraint)) / system.constraint_scale
+            is_met = (violation < CONSTRAINT_TOLERANCE) & jnp.isfinite(new.logdensity)
+            return is_met, new, project_momentum(system, new, rotated), 1
+
+        def stay(_):
+            return projection.is_converged, point, momentum, 0
+
+        is_good, point, momentum, extra = jax.lax.cond(
+            is_there & projection.is_converged, arrive, stay, None
         )
-        kicked = new_momentum + half * new_point.logdensity_grad
-        new_momentum = project_momentum(system, new_point, kicked)
-        return is_good, new_point, new_momentum, 1 + backward.num_evaluations
+        count = count + projection.num_evaluations + extra
+        return leg + 1, is_good, point, momentum, projection.position, count
 
-    def give_up(_):
-        return jnp.asarray(False), point, momentum, jnp.zeros_like(forward.num_evaluations)
-
-    is_good, new_point, new_momentum, extra = jax.lax.cond(
-        forward.is_converged, arrive, give_up, None
+    # There and back share one loop body: the program holds the forward map only twice.
+    _, is_good, new, momentum, returned, count = jax.lax.while_loop(
+        is_going,
+        go,
+        (0, jnp.asarray(True), start, momentum, start.position, state.num_evaluations),
     )
-    count = state.num_evaluations + forward.num_evaluations + extra
-    moved = build_state(new_point, new_momentum, count, state.num_failures)
+    error = jnp.max(jnp.abs(returned - start.position))
+    is_good = is_good & (error < REVERSIBILITY_TOLERANCE)
+    momentum = project_momentum(system, new, momentum + half * new.logdensity_grad)
+    moved = build_state(new, momentum, count, state.num_failures)
     failed = state._replace(
         logdensity=jnp.full_like(state.logdensity, -jnp.inf),
         num_evaluations=count,

@@ -137,6 +137,7 @@ def factorise(structure: Structure, values: jax.Array) -> Factor:
         Holds NaN where the matrix is not positive definite.
     """
     s = structure
+    values = jax.lax.stop_gradient(values)
     flat = jnp.zeros(2 * s.num_blocks * s.block_size**2, dtype=values.dtype)
     flat = flat.at[s.slots].add(values, mode="promise_in_bounds")
     flat = flat.at[s.mirrored_slots].add(values[s.mirrored], mode="promise_in_bounds")

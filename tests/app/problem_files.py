@@ -1,0 +1,43 @@
+"""A small problem on disk: mesh, sensor table and problem file, to be changed key by key."""
+
+import copy
+
+import tomli_w
+from structured import box_mesh, write_gmsh
+
+SENSORS = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n0.8,0.2,3.1,0.1\n"
+PROBLEM = {
+    "mesh": {"file": "box.msh"},
+    "pde": {"source": 5.0, "dirichlet": {"left": 0.0}},
+    "prior": {"kind": "matern", "range": 1.0, "std": 0.3, "smoothness": 1.0},
+    "observations": {"file": "sensors.csv"},
+    "noise": {"sigma": 0.1},
+    "sampler": {"chains": 2, "warmup": 20, "draws": 20, "seed": 5},
+    "output": {"dir": "out"},
+}
+REMOVED = object()
+
+
+def changed(changes):
+    """The problem with keys, written "table.key", set or removed."""
+    data = copy.deepcopy(PROBLEM)
+    for key, value in changes.items():
+        *tables, last = key.split(".")
+        target = data
+        for table in tables:
+            target = target.setdefault(table, {})
+        if value is REMOVED:
+            del target[last]
+        else:
+            target[last] = value
+    return data
+
+
+def write_problem(folder, changes=None, *, sensors=SENSORS, mesh=None):
+    """Write the three files into a folder and return the path of the problem file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_gmsh(folder / "box.msh", mesh or box_mesh(2, 3))
+    (folder / "sensors.csv").write_text(sensors, encoding="utf-8")
+    path = folder / "problem.toml"
+    path.write_text(tomli_w.dumps(changed(changes or {})), encoding="utf-8")
+    return path

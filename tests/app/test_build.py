@@ -1,0 +1,225 @@
+"""From a problem file to the inverse problem it describes, for every kind of everything."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problem_files import write_problem
+from scipy.stats import halfnorm, norm
+from structured import box_mesh
+
+from invlift.build import (
+    boundary_conditions,
+    build_problem,
+    field_posterior,
+    simulate_readings,
+)
+from invlift.config import read_problem
+from invlift.errors import InputError
+from invlift.fem.independent import IndependentPrior
+from invlift.fem.matern import MaternPrior
+from invlift.inverse.noise import HalfNormalNoise, KnownNoise, LognormalNoise
+from invlift.sample import sample
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+readings = jax.jit(lambda forward, phi: forward(phi))
+
+
+def build(folder, changes=None, **files):
+    return build_problem(read_problem(write_problem(folder, changes, **files)))
+
+
+@pytest.mark.parametrize(
+    ("name", "dim", "num_nodes", "noise"),
+    [
+        ("disc", 2, 469, LognormalNoise),
+        pytest.param("plate", 2, 1193, KnownNoise, marks=pytest.mark.slow),
+        pytest.param("wolfcamp", 2, 1900, LognormalNoise, marks=pytest.mark.slow),
+        pytest.param("body3d", 3, 2999, KnownNoise, marks=pytest.mark.slow),
+    ],
+)
+def test_examples_are_put_together(name, dim, num_nodes, noise):
+    spec = read_problem(EXAMPLES / name / "problem.toml")
+    field = build_problem(spec)
+    assert field.mesh.dim == dim
+    assert field.problem.prior.num_white == num_nodes
+    assert isinstance(field.problem.noise, noise)
+    num_rows = len(spec.observations.file.read_text().splitlines()) - 1
+    assert field.problem.num_observations == len(field.sensors.values) == num_rows
+    np.testing.assert_array_equal(field.problem.observed, field.sensors.values)
+
+
+NOISES = {
+    "a number": ({"noise.sigma": 0.25}, KnownNoise, 0.25),
+    "the table's column": ({"noise.sigma": "column"}, KnownNoise, [0.1, 0.2, 0.1]),
+    "the column by default": ({"noise": {}}, KnownNoise, [0.1, 0.2, 0.1]),
+    "lognormal": (
+        {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 0.5}},
+        LognormalNoise,
+        np.exp(-1.0 + 0.5 * 0.7),
+    ),
+    "half-normal": (
+        {"noise.sigma": {"distribution": "half-normal", "scale": 2.0}},
+        HalfNormalNoise,
+        2.0 * halfnorm.ppf(norm.cdf(0.7)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_noise_of_every_kind(tmp_path, name):
+    changes, kind, expected = NOISES[name]
+    problem = build(tmp_path, changes).problem
+    assert isinstance(problem.noise, kind)
+    zeta = jnp.full(problem.noise.num_parameters, 0.7)
+    np.testing.assert_allclose(problem.sigma(zeta), np.broadcast_to(expected, 3), rtol=1e-9)
+    assert problem.num_unknowns == 16 + (kind is not KnownNoise)
+
+
+PRIORS = {
+    "matern": ({"prior.boundary": "robin", "prior.mean": 0.4}, MaternPrior, 16, 0.4),
+    "per cell": ({"prior": {"kind": "independent", "std": 0.5, "mean": 1.0}}, None, 18, 1.0),
+    "per subdomain": (
+        {
+            "prior": {
+                "kind": "independent",
+                "per": "subdomain",
+                "std": {"low": 0.5, "high": 0.1},
+                "mean": {"low": 2.0, "high": 2.0},
+            }
+        },
+        None,
+        2,
+        2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_priors_of_every_kind(tmp_path, name):
+    changes, kind, num_white, mean = PRIORS[name]
+    problem = build(tmp_path, changes).problem
+    assert isinstance(problem.prior, kind or IndependentPrior)
+    assert problem.prior.num_white == num_white
+    np.testing.assert_array_equal(problem.prior.mean, np.full(problem.prior.mean.shape, mean))
+    white = jnp.asarray(np.random.default_rng(1).standard_normal(num_white))
+    assert np.all(np.isfinite(readings(problem.forward, problem.prior.coefficients(white))))
+
+
+def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
+    """Each against a closed form, u a function of x alone: the rest is insulated."""
+    linear = {"prior.std": 0.3, "pde.source": 0.0, "pde.dirichlet": {"left": 1.0}}
+    x = np.array([0.3, 0.6, 0.8])
+
+    def value(name, changes):
+        problem = build(tmp_path / name, changes).problem
+        return np.asarray(readings(problem.forward, jnp.full(16, np.log(2.0))))
+
+    flux = value("neumann", linear | {"pde.neumann": {"right": 3.0}})
+    np.testing.assert_allclose(flux, 1.0 + 1.5 * x, rtol=1e-12)
+    robin = {"right": {"coefficient": 4.0, "ambient": 10.0}}
+    # 2 u' = 4 (10 - u(1)), u = 1 + s x: s = 6
+    expected = 1.0 + 6.0 * x
+    np.testing.assert_allclose(value("robin", linear | {"pde.robin": robin}), expected, rtol=1e-12)
+    by_field = value("field", linear | {"pde.dirichlet": {"left": "ramp", "right": "ramp"}})
+    np.testing.assert_allclose(by_field, 1.0 + x, rtol=1e-12)
+    only = {"pde.dirichlet": {}, "pde.robin": {"left": {"coefficient": 5.0, "ambient": 10.0}}}
+    constant = value("robin only", linear | only)
+    np.testing.assert_allclose(constant, 10.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("source", "equal"),
+    [({"low": 2.0, "high": 2.0}, 2.0), ("ramp", None), ({"high": 2.0}, None)],
+)
+def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
+    spec = read_problem(write_problem(tmp_path, {"pde.source": source}))
+    mesh = box_mesh(2, 3)
+    settings = boundary_conditions(spec, mesh)
+    if isinstance(source, str):
+        np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
+    else:
+        assert settings["source"] == source
+    value = readings(build_problem(spec).problem.forward, jnp.zeros(16))
+    constant = build(tmp_path / "constant", {"pde.source": 2.0}).problem.forward
+    same = np.allclose(value, readings(constant, jnp.zeros(16)), rtol=1e-12)
+    assert same == (equal is not None)
+
+
+def test_sensors_outside_are_dropped_or_moved(tmp_path):
+    table = "x,y,value\n0.3,0.4,2.0\n1.2,0.5,3.0\n0.6,0.7,4.0\n"
+    drop = build(tmp_path / "drop", {"observations.outside": "drop"}, sensors=table)
+    assert drop.sensors.values.tolist() == [2.0, 4.0]
+    assert drop.problem.observed.tolist() == [2.0, 4.0]
+    np.testing.assert_allclose(drop.observation.distances, [0.0, 0.2, 0.0])
+    moved = build(tmp_path / "moved", {"observations.outside": "project"}, sensors=table)
+    assert moved.problem.num_observations == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"noise.sigma": "column"}, r"problem.toml, \[noise\] sigma: .*column sigma"),
+        ({"pde.source": "heat"}, r"\[pde\] source: .*'ramp'.*found 'heat'"),
+        ({"pde.source": {"clay": 1.0}}, r"\[pde\] source: .*'high', 'low'.*'clay'"),
+        ({"pde.dirichlet": {"left": "heat"}}, r"\[pde\] dirichlet.left: .*'heat'"),
+        ({"pde.neumann": {"up": 1.0}}, r"\[pde\] neumann: .*'top'.*found 'up'"),
+        ({"prior.smoothness": 0.5}, r"problem.toml, \[prior\] smoothness: .*integer"),
+        (
+            {"prior": {"kind": "independent", "std": {"clay": 1.0}}},
+            r"problem.toml, \[prior\] std: .*'clay'",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_files_blames_the_key(tmp_path, changes, match):
+    with pytest.raises(InputError, match=match):
+        build(tmp_path, changes, sensors="x,y,value\n0.3,0.4,2.0\n")
+
+
+def test_simulated_readings_are_the_truth_observed_with_noise_of_that_size(tmp_path):
+    points = 0.05 + 0.9 * np.random.default_rng(3).random((400, 2))
+    table = "x,y\n" + "".join(f"{x!r},{y!r}\n" for x, y in points.tolist())
+    spec = read_problem(write_problem(tmp_path, sensors=table))
+    with pytest.raises(InputError, match="no column 'value'"):
+        build_problem(spec)
+    field = build_problem(spec, needs_values=False)
+    sensors, truth = simulate_readings(field, 0.01, seed=7)
+    exact = np.asarray(readings(field.problem.forward, jnp.asarray(truth["log_conductivity"])))
+    residual = (sensors.values - exact) / 0.01
+    # 400 standard normal variables: bounds at four standard errors
+    assert abs(residual.mean()) < 4 / 20
+    assert abs(residual.std() - 1) < 4 / np.sqrt(800)
+    np.testing.assert_allclose(field.problem.forward.observe(truth["solution"]), exact, rtol=1e-11)
+    again, _ = simulate_readings(field, 0.01, seed=7)
+    np.testing.assert_array_equal(again.values, sensors.values)
+    other, _ = simulate_readings(field, 0.01, seed=8)
+    assert np.abs(other.values - sensors.values).max() > 0.1
+    assert sensors.sigma is None
+
+
+def test_simulated_sigma_column_holds_the_noise_used(tmp_path):
+    sensors, _ = simulate_readings(build(tmp_path), 0.03, seed=1)
+    np.testing.assert_array_equal(sensors.sigma, [0.03, 0.03, 0.03])
+
+
+@pytest.mark.parametrize("kind", ["matern", "independent"])
+def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
+    prior = {"prior": {"kind": "independent", "std": 0.3}} if kind == "independent" else {}
+    field = build(tmp_path, {"noise": {}} | prior)
+    run = sample(field.problem, chains=2, warmup=5, draws=5)
+    posterior = field_posterior(field.mesh, field.sensors, field.problem, run)
+    posterior.write(tmp_path / "out")
+    location = "nodes" if kind == "matern" else "cells"
+    num = field.mesh.num_nodes if kind == "matern" else field.mesh.num_cells
+    assert posterior.location == location
+    assert posterior.fields()["log_conductivity_mean"].shape == (num,)
+    np.testing.assert_allclose(
+        posterior.fields()["log_conductivity_prior_sd"], field.problem.prior.pointwise_std()
+    )
+    draws = np.concatenate(posterior.draws("log_conductivity"))
+    predicted = np.concatenate(posterior.draws("predicted"))
+    np.testing.assert_allclose(
+        predicted[3], readings(field.problem.forward, jnp.asarray(draws[3])), rtol=1e-9
+    )

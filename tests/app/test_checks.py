@@ -1,0 +1,155 @@
+"""The pre-flight: it passes a sound problem and calls each flaw by its name."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problem_files import write_problem
+from structured import box_mesh
+
+from invlift import checks
+from invlift.build import build_problem
+from invlift.checks import Finding, Report, check_problem, taylor_slope
+from invlift.config import read_problem
+from invlift.fem.mesh import mesh_from_arrays
+from invlift.inverse.forward import StandardNormalPrior
+from invlift.inverse.lifted import LiftedPosterior
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import InverseProblem
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory):
+    """A small problem whose prior is resolved."""
+    folder = tmp_path_factory.mktemp("problem")
+    return read_problem(write_problem(folder, {"prior.range": 2.0}, mesh=box_mesh(2, 4)))
+
+
+@pytest.fixture(scope="module")
+def report(spec):
+    return check_problem(spec)
+
+
+def finding(report, name):
+    (found,) = [each for each in report.findings if each.name == name]
+    return found
+
+
+DERIVATIVES = ["derivative of the forward map", "derivative of the Jacobian"]
+
+
+def test_a_sound_problem_passes(report):
+    assert report.is_good
+    assert report.verdict.startswith("Ready to run")
+    for name in [*DERIVATIVES, "gradient of log det G", "adjoint", "step", "time"]:
+        assert finding(report, name).level == "ok", report
+    for name in DERIVATIVES:
+        assert "right" in finding(report, name).detail
+    assert "25 nodes, 32 triangles, extent 1 x 1" in finding(report, "mesh").detail
+    groups = finding(report, "groups").detail
+    assert "boundary conditions on left" in groups
+    assert "insulated: bottom, right, top" in groups
+    assert "3 in use" in finding(report, "sensors").detail
+    assert finding(report, "resolution").level == "ok"
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class Bent:
+    """A nonlinear map of 4 coefficients to 2 readings whose Jacobian may be off by a factor."""
+
+    matrix: jax.Array
+    factor: jax.Array
+
+    def __call__(self, coefficients):
+        return jnp.tanh(self.matrix @ coefficients)
+
+    def value_and_jacobian(self, coefficients):
+        return self(coefficients), self.factor * jax.jacfwd(self)(coefficients)
+
+    def linearise(self, coefficients):
+        return self.value_and_jacobian(coefficients), {}
+
+
+@pytest.mark.parametrize(
+    ("factor", "level"), [(1.0, "ok"), (1.03, "bad"), (-1.0, "bad"), (0.0, "bad"), (np.nan, "bad")]
+)
+def test_a_wrong_jacobian_is_called_wrong(factor, level):
+    rng = np.random.default_rng(1)
+    forward = Bent(jnp.asarray(rng.standard_normal((2, 4))), jnp.asarray(factor))
+    prior = StandardNormalPrior(jnp.zeros(4))
+    problem = InverseProblem(forward, prior, known_noise(0.1), jnp.asarray([0.2, -0.4]))
+    lifted = LiftedPosterior(problem)
+    position = jnp.asarray(0.3 * rng.standard_normal(6))
+    report = Report(checks._derivatives(lifted, position, rng))
+    found = finding(report, "derivative of the forward map")
+    assert found.level == level, found
+    assert report.is_good == (level == "ok")
+    if level == "bad":
+        assert "derivative of the forward map" in report.verdict
+
+
+@pytest.mark.parametrize(
+    ("claim", "low", "high"),
+    [(np.cos(0.4), 1.9, 2.1), (1.02 * np.cos(0.4), 0.9, 1.3), (0.0, 0.9, 1.1)],
+)
+def test_taylor_slope_tells_right_from_wrong(claim, low, high):
+    slope, remainder = taylor_slope(
+        lambda h: np.sin(np.array([0.4 + h])), lambda h: np.sin(0.4) + h * np.array([claim])
+    )
+    assert low < slope < high
+    assert 0 < remainder < 1
+
+
+def test_taylor_slope_of_a_linear_function_is_round_off():
+    slope, remainder = taylor_slope(lambda h: np.array([1.0 + 3 * h]), lambda h: 1.0 + 3 * h)
+    assert np.isnan(slope)
+    assert remainder < 1e-14
+    found = checks._slope_finding("f", lambda h: np.array([1.0 + 3 * h]), lambda h: 1.0 + 3 * h)
+    assert found.level == "ok"
+    assert "linear to round-off" in found.detail
+
+
+@pytest.mark.parametrize("flaw", ["values", "slope"])
+def test_derivatives_that_are_not_finite_are_not_called_right(flaw):
+    """NaN compares false with everything: it must not pass for round-off."""
+    nan = np.array([np.nan])
+    value_fn = (lambda h: nan) if flaw == "values" else (lambda h: np.array([np.sin(h)]))
+    linear_fn = (lambda h: nan) if flaw == "slope" else (lambda h: np.array([h]))
+    assert checks._slope_finding("f", value_fn, linear_fn).level == "bad"
+
+
+def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
+    mesh = box_mesh(2, 4)
+    assert checks._mesh(mesh).level == "ok"
+    flat = mesh_from_arrays(mesh.points * [1.0, 1e-3], mesh.cells)
+    found = checks._mesh(flat)
+    assert found.level == "note"
+    assert "32 slivers below 0.1, the first is cell 0" in found.detail
+    field = build_problem(spec)
+    edge, resolution = checks._prior(spec, field)
+    assert (edge.level, resolution.level) == ("note", "ok")
+    assert 'boundary = "robin"' in edge.detail
+    short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
+    assert checks._prior(short, field)[1].level == "note"
+
+
+def test_sensors_outside_are_noted(tmp_path):
+    table = "x,y,value\n0.3,0.4,2.0\n1.2,0.5,3.0\n"
+    for outside, fate in (("drop", "left out"), ("project", "moved onto the mesh")):
+        path = write_problem(tmp_path / outside, {"observations.outside": outside}, sensors=table)
+        found = checks._sensors(build_problem(read_problem(path)))
+        assert found.level == "note"
+        assert "1 outside the mesh by up to 0.2" in found.detail
+        assert fate in found.detail
+
+
+def test_verdicts():
+    ok, note, bad = (Finding(level, level, "") for level in ("ok", "note", "bad"))
+    assert Report([ok]).verdict == "Ready to run."
+    assert Report([ok, note]).verdict == "Ready to run; take note of note."
+    assert Report([ok, note]).is_good
+    assert not Report([ok, note, bad]).is_good

@@ -1,0 +1,399 @@
+"""The command line as a person meets it: exit statuses, files, one line for each mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import pyvista
+import xarray as xr
+from problem_files import REMOVED, SENSORS, write_problem
+
+from invlift.build import build_problem
+from invlift.checks import Finding, Report
+from invlift.cli import main
+from invlift.config import read_problem
+from invlift.fem.sensors import read_sensors
+
+RESULTS = {
+    "posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "problem.toml", "run.json",
+}  # fmt: skip
+POINT_FIELDS = {
+    "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
+    "log_conductivity_q95", "conductivity_mean", "conductivity_q05", "conductivity_q50",
+    "conductivity_q95", "solution_mean", "solution_sd", "log_conductivity_ess_bulk",
+    "log_conductivity_r_hat", "variance_reduction",
+}  # fmt: skip
+
+
+def call(*arguments):
+    """Run the command line in this process and return its exit status."""
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    return caught.value.code
+
+
+def strict_json(path):
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+def gmsh_lines(folder, edit):
+    path = folder / "box.msh"
+    path.write_text(edit(path.read_text()))
+
+
+def add_orphan(text):
+    text = text.replace("$Nodes\n16\n", "$Nodes\n17\n")
+    return text.replace("$EndNodes", "17 5.0 5.0 0.0\n$EndNodes", 1)
+
+
+def add_quad(text):
+    count = int(text.split("$Elements\n")[1].split("\n")[0])
+    text = text.replace(f"$Elements\n{count}\n", f"$Elements\n{count + 1}\n")
+    return text.replace("$EndElements", f"{count + 1} 3 2 9 9 1 2 3 4\n$EndElements")
+
+
+def sensors(rows):
+    return "x,y,value,sigma\n" + rows
+
+
+BAD = {  # name: changes of the problem, sensor table, what else to spoil, parts of the message
+    "missing mesh": ({"mesh.file": "none.msh"}, SENSORS, None, ["none.msh", "no such file"]),
+    "missing sensors": (
+        {"observations.file": "none.csv"}, SENSORS, None, ["none.csv", "no such file"],
+    ),
+    "unreadable mesh": (
+        {}, SENSORS, lambda f: (f / "box.msh").write_bytes(b"\0\1\2"), ["box.msh"],
+    ),
+    "unreadable sensors": (
+        {}, SENSORS, lambda f: (f / "sensors.csv").write_bytes(b"\xff\xfe\0"), ["sensors.csv"],
+    ),
+    "unreadable problem": (
+        {}, SENSORS, lambda f: (f / "problem.toml").write_text("[mesh\n"), ["problem.toml, line 1"],
+    ),
+    "unknown key": ({"prior.rnage": 1.0}, SENSORS, None, ["[prior]", "'rnage'", "'range'"]),
+    "wrong type": ({"prior.std": "1"}, SENSORS, None, ["[prior] std", "without quotes"]),
+    "unknown group": ({"pde.neumann": {"lid": 1.0}}, SENSORS, None, ["[pde] neumann", "'lid'"]),
+    "no Dirichlet or Robin": ({"pde.dirichlet": {}}, SENSORS, None, ["[pde]", "Dirichlet"]),
+    "orphan nodes": ({}, SENSORS, lambda f: gmsh_lines(f, add_orphan), ["box.msh", "17"]),
+    "mixed cells": ({}, SENSORS, lambda f: gmsh_lines(f, add_quad), ["box.msh", "quad"]),
+    "too few columns": ({}, sensors("0.3,0.4,2\n"), None, ["row 2", "4 entries", "found 3"]),
+    "text": ({}, sensors("0.3,0.4,warm,0.1\n"), None, ["row 2, column value", "'warm'"]),
+    "NaN": ({}, sensors("0.3,0.4,nan,0.1\n"), None, ["row 2, column value", "finite"]),
+    "sensor outside": (
+        {}, sensors("0.3,0.4,2,0.1\n1.5,0.5,2,0.1\n"), None, ["sensors.csv, row 3", "0.5"],
+    ),
+    "repeated sensor": (
+        {}, sensors("0.3,0.4,2,0.1\n0.5,0.5,2,0.1\n0.3,0.4,2,0.1\n"), None, ["rows 2 and 4"],
+    ),
+    "sigma of 0": ({"noise.sigma": 0.0}, SENSORS, None, ["[noise] sigma", "found 0"]),
+    "sigma of 0 in the table": (
+        {"noise": REMOVED}, sensors("0.3,0.4,2,0\n"), None, ["row 2, column sigma"],
+    ),
+    "negative range": ({"prior.range": -1.0}, SENSORS, None, ["[prior] range", "found -1"]),
+    "bad smoothness": ({"prior.smoothness": 0.7}, SENSORS, None, ["[prior] smoothness", "0.7"]),
+    "no draws": ({"sampler.draws": 0}, SENSORS, None, ["[sampler] draws", "at least 1"]),
+}  # fmt: skip
+
+
+def assert_one_line(capsys, parts):
+    captured = capsys.readouterr()
+    assert captured.err.startswith("invlift: ")
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.endswith("\n")
+    for words in ("expected", "found", ";", *parts):
+        assert words in captured.err, captured.err
+    assert "Traceback" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, name):
+    changes, table, spoil, parts = BAD[name]
+    path = write_problem(tmp_path, changes, sensors=table)
+    if spoil:
+        spoil(tmp_path)
+    assert call("run", path) == 2
+    assert_one_line(capsys, parts)
+    assert not (tmp_path / "out").exists()
+    if name not in ("no draws", "sigma of 0"):
+        assert call("check", path) == 2
+        assert_one_line(capsys, parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--draws", "0"], ["--draws", "at least 1"]),
+        (["--draws", "many"], ["--draws", '"many"']),
+        (["--chains", "-1"], ["--chains"]),
+        (["--warmup", "0"], ["--warmup"]),
+        (["--seed", "1.5"], ["--seed"]),
+        (["--method", "nuts"], ["--method"]),
+    ],
+)
+def test_bad_options_are_one_line_and_status_2(tmp_path, capsys, options, parts):
+    assert call("run", write_problem(tmp_path), *options) == 2
+    assert_one_line(capsys, parts)
+
+
+def test_a_missing_problem_file(tmp_path, capsys):
+    for command in (["run"], ["check"]):
+        assert call(*command, tmp_path / "none.toml") == 2
+        assert_one_line(capsys, ["none.toml", "no such file"])
+
+
+def test_output_that_cannot_be_written(tmp_path, capsys):
+    """A file in the way stops even the superuser."""
+    path = write_problem(tmp_path)
+    (tmp_path / "taken").write_text("")
+    assert call("run", path, "--out", tmp_path / "taken") == 2
+    assert_one_line(capsys, ["taken"])
+    assert call("run", path, "--out", tmp_path / "taken" / "below") == 2
+    assert_one_line(capsys, ["taken"])
+
+
+def test_a_directory_that_is_not_empty_is_left_alone(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("precious")
+    assert call("run", path) == 2
+    assert_one_line(capsys, [str(tmp_path / "out"), "empty", "--resume"])
+    assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["run"], ["frobnicate"], ["simulate", "a.toml"]])
+def test_wrong_usage_has_status_2(capsys, arguments):
+    assert call(*arguments) == 2
+    assert "usage: invlift" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    assert call("--help") == 0
+    assert "simulate" in capsys.readouterr().out
+    assert call("--version") == 0
+    assert capsys.readouterr().out.startswith("invlift 0.")
+
+
+# --- check and simulate -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "status"), [("ok", 0), ("note", 0), ("bad", 3)])
+def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, level, status):
+    path = write_problem(tmp_path)
+    seen = []
+
+    def look(spec):
+        seen.append(spec)
+        return Report([Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")])
+
+    monkeypatch.setattr("invlift.checks.check_problem", look)
+    assert call("check", path) == status
+    assert seen == [read_problem(path)]
+    *lines, blank, verdict = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert lines == ["  ok  mesh: of 16 nodes", f"{level:>4}  prior: [sd] 1"]
+    assert blank == ""
+    assert verdict.startswith("Not ready to run" if status else "Ready to run")
+
+
+def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys):
+    path = write_problem(tmp_path, sensors="x,y\n0.3,0.4\n0.6,0.7\n0.81,0.2\n")
+    arguments = ["simulate", path, "--sigma", 1e-6, "--seed", 4, "--out"]
+    assert call("run", path) == 2
+    assert_one_line(capsys, ["no column 'value'"])
+    assert call(*arguments, tmp_path / "first.csv") == 0
+    assert call(*arguments, tmp_path / "second.csv") == 0
+    first = (tmp_path / "first.csv").read_bytes()
+    assert first == (tmp_path / "second.csv").read_bytes()
+    table = read_sensors(tmp_path / "first.csv", 2)
+    grid = pyvista.read(tmp_path / "first_truth.vtu")
+    assert set(grid.point_data) == {"log_conductivity", "solution"}
+    assert grid.n_points == 16
+    places = pyvista.PolyData(np.column_stack([table.points, np.zeros(3)]))
+    predicted = places.sample(grid)["solution"]
+    np.testing.assert_allclose(predicted, table.values, rtol=0, atol=6e-6)
+    assert np.ptp(table.values) > 1e-3
+    # the table takes the place of the positions
+    (tmp_path / "sensors.csv").write_bytes(first)
+    field = build_problem(read_problem(path))
+    np.testing.assert_array_equal(field.problem.observed, table.values)
+    phi = jnp.asarray(grid["log_conductivity"])
+    np.testing.assert_allclose(field.problem.forward(phi), table.values, rtol=0, atol=6e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--sigma", "0", "--seed", "1", "--out", "a.csv"], ["--sigma", "positive"]),
+        (["--sigma", "x", "--seed", "1", "--out", "a.csv"], ["--sigma", "'x'"]),
+        (["--sigma", "nan", "--seed", "1", "--out", "a.csv"], ["--sigma"]),
+        (["--sigma", "1", "--seed", "y", "--out", "a.csv"], ["--seed", "'y'"]),
+        (["--sigma", "1", "--seed", "-1", "--out", "a.csv"], ["--seed"]),
+        (["--sigma", "1", "--seed", "1", "--out", "none/a.csv"], ["--out", "none"]),
+        (["--sigma", "1", "--seed", "1", "--out", "."], ["--out"]),
+    ],
+)
+def test_bad_options_of_simulate(tmp_path, monkeypatch, capsys, options, parts):
+    monkeypatch.chdir(tmp_path)
+    assert call("simulate", write_problem(tmp_path), *options) == 2
+    assert_one_line(capsys, parts)
+
+
+def test_simulate_on_cells_writes_cell_data(tmp_path):
+    path = write_problem(tmp_path, {"prior": {"kind": "independent", "std": 0.5}})
+    assert call("simulate", path, "--sigma", 0.1, "--seed", 1, "--out", tmp_path / "s.csv") == 0
+    grid = pyvista.read(tmp_path / "s_truth.vtu")
+    assert set(grid.cell_data) == {"log_conductivity"}
+    assert set(grid.point_data) == {"solution"}
+    assert read_sensors(tmp_path / "s.csv", 2).sigma.tolist() == [0.1] * 3
+
+
+# --- run ----------------------------------------------------------------------------------------
+
+
+def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    options = ["--method", "chmc-nuts", "--chains", 1, "--draws", 7, "--warmup", 9, "--seed", 3]
+    assert call("run", path, "--out", tmp_path / "other", *options) == 3
+    captured = capsys.readouterr()
+    assert "Not converged" in captured.out
+    assert not (tmp_path / "out").exists()
+    assert {entry.name for entry in (tmp_path / "other").iterdir()} == RESULTS | {"chains"}
+    spec = read_problem(tmp_path / "other" / "problem.toml")
+    assert spec.sampler.model_dump() == {
+        "method": "chmc-nuts", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
+    }  # fmt: skip
+    original = read_problem(path)
+    assert spec.mesh == original.mesh
+    assert spec.prior == original.prior
+    assert spec.output.dir == tmp_path / "other"
+    record = strict_json(tmp_path / "other" / "run.json")
+    assert (record["method"], record["seed"], record["num_warmup"]) == ("chmc-nuts", 3, 9)
+    with xr.open_dataset(tmp_path / "other" / "posterior.nc", group="posterior") as draws:
+        assert draws["log_conductivity"].shape == (1, 7, 16)
+
+
+LONG = {"sampler.draws": 3000, "sampler.warmup": 40}
+
+
+def environment():
+    return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "invlift", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """A run from the shell, left to its end."""
+    folder = tmp_path_factory.mktemp("whole")
+    status, out, err = finish(start("run", write_problem(folder, LONG)))
+    return folder, status, out, err
+
+
+def test_a_converged_run_has_status_0_and_all_its_files(whole_run):
+    folder, status, out, err = whole_run
+    assert status == 0, out + err
+    assert "Converged" in out
+    assert "Traceback" not in err
+    assert {entry.name for entry in (folder / "out").iterdir()} == RESULTS | {"chains"}
+    grid = pyvista.read(folder / "out" / "posterior.vtu")
+    assert grid.n_points == 16
+    assert set(grid.point_data) >= POINT_FIELDS
+    for name in POINT_FIELDS - {"solution_sd", "log_conductivity_ess_bulk"}:
+        assert np.isfinite(grid[name]).all(), name
+    held = grid.points[:, 0] == 0.0
+    np.testing.assert_array_equal(grid["solution_mean"][held], 0.0)
+    assert (grid["solution_mean"][~held] > 0.1).all()
+    sensors_file = pyvista.read(folder / "out" / "sensors.vtu")
+    assert sensors_file["observed"].tolist() == [2.1, 2.9, 3.1]
+    with xr.open_dataset(folder / "out" / "posterior.nc", group="posterior") as draws:
+        assert draws["log_conductivity"].shape == (2, 3000, 16)
+        assert draws["predicted"].shape == (2, 3000, 3)
+        mean = draws["log_conductivity"].mean(("chain", "draw")).to_numpy()
+    np.testing.assert_allclose(grid["log_conductivity_mean"], mean, rtol=1e-6, atol=1e-9)
+
+
+def test_the_record_of_the_run(whole_run):
+    folder, *_ = whole_run
+    record = strict_json(folder / "out" / "run.json")
+    assert record["seed"] == 5
+    assert record["is_interrupted"] is False
+    assert len(record["mesh_sha256"]) == 64
+    assert {"invlift", "jax", "numpy", "python"} <= set(record["versions"])
+    text = json.dumps(record)
+    for key in ("step_size", "verdict", "warmup_seconds", "sampling_seconds", "factorisations"):
+        assert key in text, key
+
+
+def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
+    """Ctrl-C in the middle of sampling loses nothing and changes nothing."""
+    path = write_problem(tmp_path, LONG)
+    process = start("run", path)
+    for line in process.stderr:
+        if "sampling" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    status, out, err = finish(process)
+    assert status == 3, out + err
+    assert "Traceback" not in err
+    assert "--resume" in out
+    with xr.open_dataset(tmp_path / "out" / "posterior.nc", group="posterior") as draws:
+        assert 1 <= draws.sizes["draw"] < 3000
+    assert strict_json(tmp_path / "out" / "run.json")["is_interrupted"] is True
+    # without --resume nothing is overwritten
+    assert call("run", path) == 2
+    status, out, err = finish(start("run", path, "--resume"))
+    assert status == 0, out + err
+    whole = whole_run[0] / "out"
+    for group in ("posterior", "sample_stats"):
+        with (
+            xr.open_dataset(whole / "posterior.nc", group=group) as expected,
+            xr.open_dataset(tmp_path / "out" / "posterior.nc", group=group) as draws,
+        ):
+            assert set(draws) == set(expected)
+            for name in expected:
+                np.testing.assert_array_equal(draws[name], expected[name], err_msg=name)
+    one, other = (pyvista.read(f / "posterior.vtu") for f in (whole, tmp_path / "out"))
+    for name in POINT_FIELDS - {"solution_mean", "solution_sd"}:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    for name in ("solution_mean", "solution_sd"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
+
+
+def test_resuming_another_problem_is_refused(whole_run, tmp_path, capsys):
+    folder = whole_run[0]
+    path = Path(write_problem(tmp_path, LONG | {"prior.std": 0.31}))
+    before = (folder / "out" / "posterior.nc").stat().st_mtime_ns
+    assert call("run", path, "--out", folder / "out", "--resume") == 2
+    assert_one_line_at_end(capsys, ["chains of another"])
+    assert (folder / "out" / "posterior.nc").stat().st_mtime_ns == before
+
+
+def assert_one_line_at_end(capsys, parts):
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    for part in parts:
+        assert part in captured.err

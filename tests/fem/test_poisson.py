@@ -1,0 +1,513 @@
+"""The forward map: exact solutions, an independent assembly, and derivatives of every kind."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+import skfem
+from skfem.helpers import dot, grad
+from structured import box_mesh, interior_points
+from taylor import assert_taylor_second_order, taylor_slope
+
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.mesh import mesh_from_arrays
+from invlift.fem.sensors import locate, sensors_from_arrays
+
+readings = jax.jit(lambda forward, phi: forward(phi))
+linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))
+
+
+@jax.jit
+def readings_and_solution(forward, phi):
+    solution = forward.solve(phi)
+    return forward.observe(solution), solution
+
+
+readings_and_jacobian = jax.jit(lambda forward, phi: forward.value_and_jacobian(phi))
+
+
+def observe(mesh, points):
+    return locate(mesh, sensors_from_arrays(points, np.zeros(len(points))))
+
+
+# --- convergence to a solution known in advance -------------------------------------------------
+#
+# u = sin(x) + (1 - x^2 b) s(y, z) and conductivity exp(phi), phi = x^2 / 2 + sin(pi x) g(y, z) / 2.
+# At x = 0: phi = 0 and du/dx = 1, a constant flux of -1 into the body (the normal is -x).
+# At x = 1: phi = 1/2, a constant, and exp(1/2) du/dx = coefficient (ambient - u) with the constants
+# below for any s.  The other sides hold u itself, which is not constant there.
+B = 0.4
+EDGE = np.exp(0.5)
+COEFFICIENT = 2 * B * EDGE / (1 - B)
+AMBIENT = np.sin(1.0) + EDGE * np.cos(1.0) / COEFFICIENT
+
+
+def exact_phi(x):
+    return 0.5 * x[0] ** 2 + 0.5 * jnp.sin(jnp.pi * x[0]) * jnp.cos(2.0 * jnp.sum(x[1:]))
+
+
+def exact_solution(x):
+    return jnp.sin(x[0]) + (1 - B * x[0] ** 2) * jnp.sin(1.0 + 2.0 * x[1]) * jnp.exp(
+        0.5 * jnp.sum(x[2:])
+    )
+
+
+def exact_source(x):
+    flux = lambda x: jnp.exp(exact_phi(x)) * jax.grad(exact_solution)(x)  # noqa: E731
+    return -jnp.trace(jax.jacfwd(flux)(x))
+
+
+def at(fn, points):
+    """Values of fn at points (k, dim), padded to one shape: each shape would compile anew."""
+    padded = np.zeros((6000, points.shape[1]))
+    padded[: len(points)] = points
+    return np.asarray(jax.jit(jax.vmap(fn))(padded))[: len(points)]
+
+
+def manufactured(dim, num, location="nodes", **changes):
+    """The forward map on a mesh, the coefficients phi and 60 sensors."""
+    mesh = box_mesh(dim, num)
+    points = interior_points(dim, 60, seed=7)
+    held = at(exact_solution, mesh.points)
+    settings = {
+        "source": at(exact_source, mesh.points),
+        "dirichlet": {
+            side: held for side in ("bottom", "top", "front", "back") if side in mesh.boundaries
+        },
+        "neumann": {"left": -1.0},
+        "robin": {"right": (COEFFICIENT, AMBIENT)},
+    } | changes
+    forward = assemble_poisson(mesh, observe(mesh, points), location=location, **settings)
+    places = mesh.points if location == "nodes" else mesh.points[mesh.cells].mean(axis=1)
+    return mesh, points, forward, jnp.asarray(at(exact_phi, places))
+
+
+def convergence_rates(dim, sizes, location="nodes", **changes):
+    """Fitted rates of the root mean square error at the free nodes and at the sensors."""
+    errors = []
+    for num in sizes:
+        mesh, points, forward, phi = manufactured(dim, num, location, **changes)
+        value, solution = readings_and_solution(forward, phi)
+        at_nodes = (solution - at(exact_solution, mesh.points))[forward.free]
+        at_sensors = value - at(exact_solution, points)
+        errors.append([np.sqrt(np.mean(e**2)) for e in (at_nodes, at_sensors)])
+    return -np.polyfit(np.log(sizes), np.log(errors), 1)[0], np.array(errors)
+
+
+@pytest.mark.parametrize(
+    ("dim", "sizes", "location"),
+    [(2, (8, 16, 32), "nodes"), (2, (8, 16, 32), "cells"), (3, (5, 8, 12), "nodes")],
+)
+def test_second_order_convergence(dim, sizes, location):
+    rates, errors = convergence_rates(dim, sizes, location)
+    assert np.all((rates > 1.8) & (rates < 2.3)), (rates, errors)
+    assert np.all(errors[-1] < 5e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"neumann": {"left": -1.03}},
+        {"robin": {"right": (COEFFICIENT, 1.02 * AMBIENT)}},
+        {"robin": {"right": (1.2 * COEFFICIENT, AMBIENT)}},
+    ],
+    ids=["flux", "ambient", "coefficient"],
+)
+def test_a_slightly_wrong_condition_does_not_converge(changes):
+    """Negative control: wrong data in one condition are far from second order."""
+    rates, _ = convergence_rates(2, (8, 16, 32), **changes)
+    assert np.all(rates < 1.5)
+
+
+# --- solutions that linear elements hold exactly ------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_linear_solutions_are_exact_anywhere(dim):
+    """u = 1 + 2x - y [+ 3z] under constant conductivity 2.5, with all three conditions."""
+    mesh = box_mesh(dim, 3)
+    slope = np.array([2.0, -1.0, 3.0])[:dim]
+    nodal = 1.0 + mesh.points @ slope
+    # sensors inside, on a node, on facets, in corners
+    points = np.concatenate(
+        [interior_points(dim, 20), np.eye(dim), np.full((1, dim), 1 / 3), np.zeros((1, dim))]
+    )
+    forward = assemble_poisson(
+        mesh,
+        observe(mesh, points),
+        source=0.0,
+        # on the right side u varies, but y is held on most of its facets' edges all the same:
+        # a flux there, the solution itself on the other sides
+        dirichlet={side: nodal for side in mesh.boundaries if side not in ("left", "right")},
+        neumann={"right": 2.5 * 2.0},
+        robin={"left": (1e-9, 1.0 - 2.5 * 2.0 / 1e-9)},
+    )
+    phi = jnp.full(mesh.num_nodes, np.log(2.5))
+    expected = 1.0 + points @ slope
+    np.testing.assert_allclose(readings(forward, phi), expected, rtol=0, atol=1e-7)
+    held = assemble_poisson(mesh, observe(mesh, points), source=0.0, dirichlet={"boundary": nodal})
+    value = readings(held, phi)
+    np.testing.assert_allclose(value, expected, rtol=0, atol=1e-13 * 10)
+    # negative control: the nearest node is a far worse place to read
+    nearest = np.argmin(np.linalg.norm(points[:, None] - mesh.points, axis=2), axis=1)
+    assert np.abs(nodal[nearest] - expected).max() > 0.1
+
+
+# --- equality with a plain assembly -------------------------------------------------------------
+
+
+def reference_readings(mesh, points, phi, *, source, dirichlet, neumann, robin, location):
+    """The same equation assembled and solved by scikit-fem and SuperLU, sharing no code."""
+    kind, element, constant = (
+        (skfem.MeshTri, skfem.ElementTriP1(), skfem.ElementTriP0())
+        if mesh.dim == 2
+        else (skfem.MeshTet, skfem.ElementTetP1(), skfem.ElementTetP0())
+    )
+    grid = kind(np.array(mesh.points.T, order="C"), np.array(mesh.cells.T, order="C"))
+    sides = {"left": (0, 0.0), "right": (0, 1.0), "bottom": (1, 0.0), "top": (1, 1.0)}
+    if mesh.dim == 3:
+        sides |= {"front": (2, 0.0), "back": (2, 1.0)}
+    basis = skfem.Basis(grid, element, intorder=2)
+    of_phi = basis if location == "nodes" else basis.with_element(constant)
+    of_source = basis.with_element(constant) if np.shape(source) == (mesh.num_cells,) else basis
+    source = np.broadcast_to(source, of_source.N)
+
+    @skfem.BilinearForm
+    def stiffness(u, v, w):
+        return np.exp(w.phi) * dot(grad(u), grad(v))
+
+    @skfem.LinearForm
+    def load(v, w):
+        return w.source * v
+
+    matrix = stiffness.assemble(basis, phi=of_phi.interpolate(np.asarray(phi)))
+    rhs = load.assemble(basis, source=of_source.interpolate(source))
+
+    def on_side(side):
+        axis, place = sides[side]
+        facets = grid.facets_satisfying(lambda x: np.isclose(x[axis], place))
+        return skfem.FacetBasis(grid, element, facets=facets)
+
+    for side, flux in neumann.items():
+        rhs += skfem.LinearForm(lambda v, w, g=flux: g * v).assemble(on_side(side))
+    for side, (coefficient, ambient) in robin.items():
+        here = on_side(side)
+        matrix += skfem.BilinearForm(lambda u, v, w, c=coefficient: c * u * v).assemble(here)
+        rhs += skfem.LinearForm(lambda v, w, g=coefficient * ambient: g * v).assemble(here)
+    solution, held = np.zeros(mesh.num_nodes), np.zeros(mesh.num_nodes, dtype=bool)
+    for side, value in dirichlet.items():
+        axis, place = sides[side]
+        on = np.isclose(mesh.points[:, axis], place)
+        held |= on
+        solution[on] = np.broadcast_to(value, mesh.num_nodes)[on]
+    free = np.flatnonzero(~held)
+    matrix = matrix.tocsc()
+    rhs = (rhs - matrix @ solution)[free]
+    solution[free] = scipy.sparse.linalg.spsolve(matrix[free][:, free], rhs)
+    return basis.probes(points.T) @ solution
+
+
+CONDITIONS = {
+    "held": {"dirichlet": {"left": 3.0, "right": -1.0}, "neumann": {}, "robin": {}},
+    "all kinds": {
+        "dirichlet": {"left": "field"},
+        "neumann": {"bottom": 1.5},
+        "robin": {"right": (2.0, 5.0), "top": (0.3, -2.0)},
+    },
+    "robin only": {"dirichlet": {}, "neumann": {"top": -0.7}, "robin": {"left": (1.7, 4.0)}},
+}
+
+
+def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5):
+    """A forward map with a varying source, a random phi and all that made them."""
+    mesh = box_mesh(dim, num or {2: 5, 3: 3}[dim])
+    rng = np.random.default_rng(11)
+    field = 1.0 + mesh.points @ np.arange(1.0, dim + 1.0) ** 2
+    settings = {key: dict(value) for key, value in CONDITIONS[conditions].items()}
+    for side, value in settings["dirichlet"].items():
+        if isinstance(value, str):
+            settings["dirichlet"][side] = field
+    settings |= {
+        "source": 5.0 * rng.standard_normal(mesh.num_nodes if dim == 2 else mesh.num_cells),
+        "location": location,
+    }
+    points = interior_points(dim, num_sensors, seed=12)
+    forward = assemble_poisson(mesh, observe(mesh, points), **settings)
+    size = mesh.num_nodes if location == "nodes" else mesh.num_cells
+    return mesh, points, settings, forward, jnp.asarray(rng.standard_normal(size))
+
+
+@pytest.mark.parametrize(
+    ("dim", "location", "conditions"),
+    [
+        (2, "nodes", "held"),
+        (2, "nodes", "all kinds"),
+        (2, "nodes", "robin only"),
+        (2, "cells", "all kinds"),
+        (3, "nodes", "all kinds"),
+    ],
+)
+def test_equals_a_plain_assembly(dim, location, conditions):
+    mesh, points, settings, forward, phi = small_problem(dim, location, conditions, num_sensors=20)
+    expected = reference_readings(mesh, points, phi, **settings)
+    value = readings(forward, phi)
+    np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
+    # negative control: one coefficient of phi, changed a little, is seen
+    changed = readings(forward, phi.at[len(phi) // 2].add(1e-3))
+    assert np.abs(changed - expected).max() > 1e-7 * np.abs(expected).max()
+
+
+def test_sources_per_subdomain_at_nodes_and_in_cells():
+    mesh = box_mesh(2, 6)
+    observation = observe(mesh, interior_points(2, 8))
+    phi = jnp.asarray(np.random.default_rng(1).standard_normal(mesh.num_nodes))
+    held = {"boundary": 0.0}
+
+    def value(source):
+        return np.asarray(
+            readings(assemble_poisson(mesh, observation, source=source, dirichlet=held), phi)
+        )
+
+    in_cells = np.zeros(mesh.num_cells)
+    in_cells[mesh.subdomains["high"]] = 3.0
+    per_subdomain = value({"high": 3.0})
+    np.testing.assert_allclose(per_subdomain, value(in_cells), rtol=1e-13)
+    assert np.abs(per_subdomain - value({"low": 3.0})).max() > 0.1 * np.abs(per_subdomain).max()
+    np.testing.assert_allclose(value({"high": 3.0, "low": 3.0}), value(3.0), rtol=1e-13)
+    np.testing.assert_allclose(value(np.full(mesh.num_nodes, 3.0)), value(3.0), rtol=1e-12)
+    np.testing.assert_allclose(
+        value({"low": 1.0, "high": -2.0}),
+        value({"low": 1.0}) - 2.0 / 3.0 * per_subdomain,
+        rtol=1e-11,
+        atol=1e-13,
+    )
+
+
+def test_linearisation_brings_the_solution_along():
+    mesh, points, settings, forward, phi = small_problem(2, "nodes")
+    (value, jacobian), byproducts = linearisation(forward, phi)
+    assert list(byproducts) == ["solution"]
+    observation = observe(mesh, points)
+    np.testing.assert_allclose(
+        np.sum(byproducts["solution"][observation.nodes] * observation.weights, axis=1),
+        value,
+        rtol=1e-13,
+    )
+    np.testing.assert_allclose(value, readings(forward, phi), rtol=1e-13)
+    on_left = mesh.points[:, 0] == 0.0
+    np.testing.assert_array_equal(
+        byproducts["solution"][on_left], settings["dirichlet"]["left"][on_left]
+    )
+    assert jacobian.shape == (forward.num_observations, len(phi))
+
+
+# --- derivatives --------------------------------------------------------------------------------
+
+MAPS = [(2, "nodes", "all kinds"), (2, "cells", "held"), (3, "nodes", "all kinds")]
+
+
+class Derivatives(NamedTuple):
+    """What automatic differentiation says; one program, as compilation takes most of the time."""
+
+    forwards: np.ndarray  # J v
+    backwards: np.ndarray  # J^T w
+    change: np.ndarray  # derivative of the Jacobian along v
+    gradient: np.ndarray  # its transpose, applied to a (d, N) array
+    columnwise: np.ndarray
+    rowwise: np.ndarray
+
+
+@jax.jit
+def differentiate(forward, phi, direction, weights, many_weights):
+    value_fn = lambda p: forward(p)  # noqa: E731
+    jacobian_fn = lambda p: forward.value_and_jacobian(p)[1]  # noqa: E731
+    return Derivatives(
+        jax.jvp(value_fn, (phi,), (direction,))[1],
+        jax.vjp(value_fn, phi)[1](weights)[0],
+        jax.jvp(jacobian_fn, (phi,), (direction,))[1],
+        jax.vjp(jacobian_fn, phi)[1](many_weights)[0],
+        jax.jacfwd(value_fn)(phi),
+        jax.jacrev(value_fn)(phi),
+    )
+
+
+class Case(NamedTuple):
+    forward: object
+    phi: jax.Array
+    value: np.ndarray
+    jacobian: np.ndarray
+    direction: np.ndarray
+    weights: np.ndarray
+    many_weights: np.ndarray
+    derivatives: Derivatives
+
+
+@pytest.fixture(scope="module", params=MAPS, ids=lambda p: "-".join(map(str, p)))
+def case(request):
+    *_, forward, phi = small_problem(*request.param)
+    value, jacobian = map(np.asarray, readings_and_jacobian(forward, phi))
+    rng = np.random.default_rng(14)
+    shapes = (phi.shape, value.shape, jacobian.shape)
+    probes = [rng.standard_normal(shape) for shape in shapes]
+    derivatives = differentiate(forward, phi, *map(jnp.asarray, probes))
+    return Case(forward, phi, value, jacobian, *probes, jax.tree.map(np.asarray, derivatives))
+
+
+def test_jacobian_is_that_of_automatic_differentiation(case):
+    np.testing.assert_allclose(case.value, readings(case.forward, case.phi), rtol=1e-12)
+    assert case.jacobian.shape == (len(case.value), len(case.phi))
+    tolerance = 1e-12 * np.abs(case.jacobian).max()
+    for expected in (case.derivatives.columnwise, case.derivatives.rowwise):
+        np.testing.assert_allclose(case.jacobian, expected, rtol=0, atol=tolerance)
+
+
+def test_jacobian_is_that_of_central_differences(case):
+    """No part of the derivative rests on JAX's transformations alone."""
+    forward, phi = case.forward, case.phi
+    for index in np.random.default_rng(13).choice(len(phi), 5, replace=False):
+        step = jnp.zeros(len(phi)).at[index].set(1e-5)
+        difference = (readings(forward, phi + step) - readings(forward, phi - step)) / 2e-5
+        np.testing.assert_allclose(
+            difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
+        )
+
+
+def test_taylor_remainders_of_value_and_jacobian(case):
+    claims = [
+        (lambda p: readings(case.forward, p), case.jacobian @ case.direction),
+        (lambda p: readings_and_jacobian(case.forward, p)[1], case.derivatives.change),
+    ]
+    for fn, derivative in claims:
+        assert_taylor_second_order(fn, derivative, case.phi, case.direction)
+        # negative control: a derivative 5 % too large
+        assert taylor_slope(fn, 1.05 * derivative, case.phi, case.direction) < 1.5
+
+
+def test_adjoint_dot_products(case):
+    """<J v, w> = <v, J^T w>, for the readings and for the Jacobian's own derivative."""
+    pairs = [
+        (case.derivatives.forwards, case.weights, case.derivatives.backwards),
+        (case.derivatives.change, case.many_weights, case.derivatives.gradient),
+    ]
+    for forwards, weights, backwards in pairs:
+        left, right = np.sum(forwards * weights), case.direction @ backwards
+        size = np.sum(np.abs(forwards * weights))
+        assert abs(left - right) < 1e-12 * size
+        assert size > 0
+    tolerance = 1e-11 * np.abs(case.jacobian).max()
+    expected = case.weights @ case.jacobian
+    np.testing.assert_allclose(case.derivatives.backwards, expected, rtol=0, atol=tolerance)
+    # negative control: the transpose of a map slightly different from this one
+    wrong = np.asarray(readings_and_jacobian(case.forward, case.phi + 1e-6)[1])
+    left, right = case.weights @ (wrong @ case.direction), case.direction @ pairs[0][2]
+    assert abs(left - right) > 1e-10 * np.sum(np.abs(pairs[0][0] * case.weights))
+
+
+def test_vmap_gives_the_same_as_a_loop(case):
+    many = jnp.stack([case.phi, 0.5 * case.phi, -case.phi])
+    values, jacobians = jax.vmap(readings_and_jacobian, in_axes=(None, 0))(case.forward, many)
+    for k in range(3):
+        value, jacobian = readings_and_jacobian(case.forward, many[k])
+        np.testing.assert_allclose(values[k], value, rtol=1e-11)
+        tolerance = 1e-12 * np.abs(jacobian).max()
+        np.testing.assert_allclose(jacobians[k], jacobian, rtol=0, atol=tolerance)
+    assert np.abs(values[0] - values[1]).max() > 1e-3
+
+
+# --- trouble ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [2000.0, np.nan, np.inf])
+def test_overflow_gives_nan_and_no_exception(case, bad):
+    forward, phi = case.forward, case.phi
+    value, jacobian = readings_and_jacobian(forward, phi.at[len(phi) // 2].set(bad))
+    assert np.isnan(value).all()
+    assert np.isnan(jacobian).all()
+    # negative control
+    value, jacobian = readings_and_jacobian(forward, phi.at[len(phi) // 2].set(8.0))
+    assert np.isfinite(value).all()
+    assert np.isfinite(jacobian).all()
+
+
+def refused(match, mesh=None, **changes):
+    mesh = mesh or box_mesh(2, 3)
+    settings = {"source": 1.0, "dirichlet": {"left": 0.0}} | changes
+    with pytest.raises(InputError, match=match) as caught:
+        assemble_poisson(mesh, observe(mesh, mesh.points[mesh.cells[:1]].mean(axis=1)), **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("match", "changes"),
+    [
+        (r"box, boundary conditions: expected at least one Dirichlet or Robin", {"dirichlet": {}}),
+        (r"Dirichlet or Robin", {"dirichlet": None, "neumann": {"left": 1.0}}),
+        (r"'left'.*'top'.*found 'botom'; did you mean 'bottom'", {"dirichlet": {"botom": 0.0}}),
+        (r"boundary group.*found 'low'; 'low' is a subdomain", {"neumann": {"low": 1.0}}),
+        (r"'right'.*found 'lid'", {"robin": {"lid": (1.0, 0.0)}}),
+        (r"'boundary' and 'left' overlapping", {"dirichlet": {"boundary": 0.0, "left": 1.0}}),
+        (r"'left' and 'boundary' overlapping", {"neumann": {"boundary": 0.0}}),
+        (r"^source: expected a finite number, found nan", {"source": np.nan}),
+        (r"^source, low: expected a finite number", {"source": {"low": np.inf}}),
+        (r"subdomain.*'high', 'low'.*found 'middle'", {"source": {"middle": 1.0}}),
+        (r"^source, entry 2: .*found inf", {"source": np.array([1.0, 0, np.inf] + 13 * [0.0])}),
+        (r"^source: expected 16 values.* 18 in cells.*\(5,\)", {"source": np.ones(5)}),
+        (r"^source: expected a finite number", {"source": "heat"}),
+        (r"^dirichlet, left: .*found inf", {"dirichlet": {"left": np.inf}}),
+        (r"^dirichlet, left: expected 16 finite", {"dirichlet": {"left": np.ones(4)}}),
+        (r"^dirichlet, left: .*NaN", {"dirichlet": {"left": np.full(16, np.nan)}}),
+        (r"^neumann, right: .*found nan", {"neumann": {"right": np.nan}}),
+        (r"^robin, top, coefficient: .*positive.*found 0", {"robin": {"top": (0.0, 1.0)}}),
+        (r"^robin, top, coefficient: .*positive.*found -2", {"robin": {"top": (-2.0, 1.0)}}),
+        (r"^robin, top, coefficient: .*found nan", {"robin": {"top": (np.nan, 1.0)}}),
+        (r"^robin, top, ambient: .*found inf", {"robin": {"top": (1.0, np.inf)}}),
+        (r"^argument location: .*found 'edges'", {"location": "edges"}),
+    ],
+)
+def test_bad_input_is_named(match, changes):
+    refused(match, **changes)
+
+
+def test_nan_outside_the_held_boundary_does_not_matter():
+    mesh = box_mesh(2, 3)
+    values = np.where(mesh.points[:, 0] == 0.0, 2.0, np.nan)
+    observation = observe(mesh, interior_points(2, 2))
+    forward = assemble_poisson(mesh, observation, source=0.0, dirichlet={"left": values})
+    np.testing.assert_allclose(readings(forward, jnp.zeros(16)), 2.0, rtol=1e-12)
+
+
+def two_parts():
+    one = box_mesh(2, 2)
+    return mesh_from_arrays(
+        np.concatenate([one.points, one.points + np.array([3.0, 0.0])]),
+        np.concatenate([one.cells, one.cells + one.num_nodes]),
+        boundaries={"first": one.boundaries["left"], "second": one.boundaries["left"] + 9},
+        name="pair",
+    )
+
+
+def test_every_part_must_be_held():
+    mesh = two_parts()
+    refused(r"pair, boundary conditions: .*1 of 2 parts", mesh=mesh, dirichlet={"first": 0.0})
+    observation = observe(mesh, np.array([[0.3, 0.4], [3.3, 0.4]]))
+    both = {"dirichlet": {"first": 1.0}, "robin": {"second": (1.0, 7.0)}}
+    forward = assemble_poisson(mesh, observation, source=0.0, **both)
+    np.testing.assert_allclose(readings(forward, jnp.zeros(18)), [1.0, 7.0], rtol=1e-12)
+
+
+def test_a_mesh_held_everywhere_is_refused():
+    mesh = box_mesh(2, 1)
+    refused(r"box, dirichlet: .*none left free", mesh=mesh, dirichlet={"boundary": 0.0})
+
+
+def test_single_precision_is_refused():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        refused(r"double precision.*enable_x64")
+    finally:
+        jax.config.update("jax_enable_x64", True)

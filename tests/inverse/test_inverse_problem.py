@@ -1,0 +1,96 @@
+"""Putting a problem together: what fits, and one line for what does not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.errors import InputError
+from invlift.inverse.forward import JaxForward
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.problem import jax_problem
+
+
+def squares(theta):
+    return jnp.concatenate([theta**2, theta[:1]])
+
+
+def problem_of(fn=squares, num_parameters=2, noise=None, observed=(1.0, 2.0, 3.0), **options):
+    return jax_problem(fn, num_parameters, noise or known_noise(0.1), np.array(observed), **options)
+
+
+def test_counts_of_observations_and_unknowns():
+    problem = problem_of(noise=lognormal_noise(0.0, 1.0))
+    assert (problem.num_observations, problem.num_unknowns) == (3, 3)
+    zeta, white = problem.split(jnp.arange(3.0))
+    np.testing.assert_array_equal(zeta, [0.0])
+    np.testing.assert_array_equal(white, [1.0, 2.0])
+
+
+def test_logdensity_of_the_ordinary_posterior():
+    """Against the Normal densities written out, up to the constant the method leaves out."""
+    problem = problem_of(noise=lognormal_noise(-1.0, 0.5))
+    theta = np.array([0.3, -0.4, 0.9])
+    sigma = np.exp(-1.0 + 0.5 * theta[0])
+    misfit = np.array([1.0, 2.0, 3.0]) - np.array([0.16, 0.81, -0.4])
+    expected = -0.5 * theta @ theta - 0.5 * misfit @ misfit / sigma**2 - 3 * np.log(sigma)
+    np.testing.assert_allclose(problem.logdensity(jnp.asarray(theta)), expected, rtol=1e-13)
+
+
+def test_plain_lists_are_observations_too():
+    problem = jax_problem(squares, 2, known_noise(0.1), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(problem.observed, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (3, 3), (5, 2)])
+def test_jacobian_of_a_users_function_in_either_mode(shape):
+    matrix = jnp.asarray(np.random.default_rng(0).normal(size=shape))
+    forward = JaxForward(lambda theta, matrix: jnp.tanh(matrix @ theta), (matrix,))
+    theta = jnp.linspace(-1.0, 1.0, shape[1])
+    value, jacobian = forward.value_and_jacobian(theta)
+    linear = np.asarray(matrix @ theta)
+    np.testing.assert_allclose(value, np.tanh(linear), rtol=1e-14)
+    np.testing.assert_allclose(
+        jacobian, (1 - np.tanh(linear) ** 2)[:, None] * np.asarray(matrix), rtol=1e-13
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where", "found"),
+    [
+        ({"observed": np.float32([1, 2, 3])}, "argument observed", "float32"),
+        ({"observed": [1, 2, 3]}, "argument observed", "int64"),
+        ({"observed": [1.0, np.nan, 3.0]}, "argument observed", "nan at index 1"),
+        ({"observed": [1.0, 2.0, np.inf]}, "argument observed", "inf at index 2"),
+        ({"observed": [[1.0, 2.0, 3.0]]}, "argument observed", "(1, 3)"),
+        ({"observed": np.zeros(0)}, "argument observed", "(0,)"),
+        ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
+        ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
+        ({"num_parameters": 0}, "argument num_parameters", "0"),
+        ({"num_parameters": 2.0}, "argument num_parameters", "2.0"),
+        ({"num_parameters": True}, "argument num_parameters", "True"),
+        ({"fn": lambda theta: jnp.log(theta[:1] + jnp.zeros(3))}, "forward map at", "-inf"),
+        (
+            {"fn": lambda theta: jnp.float32(theta[0]) * jnp.ones(3, "float32")},
+            "forward",
+            "float32",
+        ),
+        ({"fn": lambda theta: theta[0]}, "forward map", "()"),
+        ({"fn": lambda theta: (theta, theta)}, "forward map", "tuple"),
+        ({"fn": lambda theta: theta @ jnp.ones((3, 3))}, "forward map", "TypeError"),
+        ({"fn": lambda theta, missing: theta}, "forward map", "TypeError"),
+        ({"fn": lambda theta: np.sin(float(theta[0]))}, "forward map", "TypeError"),
+    ],
+)
+def test_what_does_not_fit_is_named_in_one_line(arguments, where, found):
+    with pytest.raises(InputError) as caught:
+        problem_of(**arguments)
+    assert caught.value.where.startswith(where)
+    assert found in caught.value.found
+    assert "\n" not in str(caught.value)
+
+
+def test_single_precision_is_refused():
+    with jax.enable_x64(False), pytest.raises(InputError, match="double precision") as caught:
+        problem_of()
+    assert "\n" not in str(caught.value)

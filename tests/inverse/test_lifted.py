@@ -1,0 +1,128 @@
+"""The lifted posterior against dense automatic differentiation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from inverse_cases import CASES
+from taylor import assert_taylor_second_order, taylor_slope
+
+
+class Lifted:
+    """A case at one position on its manifold, with its dense counterparts."""
+
+    def __init__(self, name):
+        self.system = CASES[name]()
+        size = self.system.problem.num_unknowns
+        rng = np.random.default_rng(5)
+        self.theta = jnp.asarray(0.5 * rng.normal(size=size))
+        self.position = self.system.lift(self.theta)
+        self.direction = jnp.asarray(rng.normal(size=self.position.shape))
+        self.multiplier = jnp.asarray(0.1 * rng.normal(size=self.system.num_constraints))
+        self.constraint = jax.jit(self.system.constraint)
+        self.jacobian_fn = jax.jit(jax.jacrev(self.system.constraint))
+        self.point_fn = jax.jit(self.system.point)
+        self.point = self.point_fn(self.position)
+        self.jacobian = self.jacobian_fn(self.position)
+        self.gram = self.jacobian @ self.jacobian.T
+
+
+@pytest.fixture(scope="module", params=CASES)
+def lifted(request):
+    return Lifted(request.param)
+
+
+def test_lift_lands_on_the_manifold_above_theta(lifted):
+    np.testing.assert_allclose(lifted.constraint(lifted.position), 0.0, atol=1e-14)
+    np.testing.assert_array_equal(lifted.position[: lifted.theta.size], lifted.theta)
+    assert lifted.position.shape == (lifted.system.dimension,)
+
+
+def test_point_and_constraint_agree_off_the_manifold(lifted):
+    position = lifted.position + 0.1 * lifted.direction
+    value = lifted.constraint(position)
+    assert jnp.max(jnp.abs(value)) > 1e-3
+    np.testing.assert_allclose(lifted.point_fn(position).constraint, value, rtol=1e-13, atol=1e-14)
+
+
+def test_jacobian_equals_automatic_differentiation(lifted):
+    apply = jax.vmap(lambda v: lifted.system.apply_jacobian(lifted.point, v), out_axes=1)
+    columns = apply(jnp.eye(lifted.system.dimension))
+    np.testing.assert_allclose(columns, lifted.jacobian, rtol=1e-12, atol=1e-13)
+
+
+def test_jacobian_passes_the_taylor_test(lifted):
+    derivative = lifted.system.apply_jacobian(lifted.point, lifted.direction)
+    assert_taylor_second_order(lifted.constraint, derivative, lifted.position, lifted.direction)
+
+
+def test_jacobian_and_its_transpose_are_adjoint(lifted):
+    forward = lifted.system.apply_jacobian(lifted.point, lifted.direction)
+    backward = lifted.system.apply_jacobian_transpose(lifted.point, lifted.multiplier)
+    np.testing.assert_allclose(forward @ lifted.multiplier, lifted.direction @ backward, rtol=1e-13)
+
+
+def test_gram_solve_equals_the_dense_solve(lifted):
+    np.testing.assert_allclose(
+        lifted.system.solve_gram(lifted.point, lifted.multiplier),
+        np.linalg.solve(lifted.gram, lifted.multiplier),
+        rtol=1e-10,
+    )
+
+
+def test_logdensity_is_minus_half_the_log_determinant(lifted):
+    expected = -0.5 * np.linalg.slogdet(lifted.gram)[1]
+    np.testing.assert_allclose(lifted.point.logdensity, expected, rtol=1e-12)
+
+
+def test_gradient_of_the_logdensity_equals_automatic_differentiation(lifted):
+    def dense(position):
+        jacobian = jax.jacfwd(lifted.system.constraint)(position)
+        return -0.5 * jnp.linalg.slogdet(jacobian @ jacobian.T)[1]
+
+    expected = jax.jit(jax.grad(dense))(lifted.position)
+    np.testing.assert_allclose(lifted.point.logdensity_grad, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_gradient_of_the_logdensity_passes_the_taylor_test(lifted, seed):
+    direction = jnp.asarray(np.random.default_rng(seed).normal(size=lifted.position.shape))
+    direction /= jnp.linalg.norm(direction)
+    logdensity_fn = lambda position: lifted.point_fn(position).logdensity  # noqa: E731
+    derivative = lifted.point.logdensity_grad @ direction
+    assert_taylor_second_order(logdensity_fn, derivative, lifted.position, direction)
+    # Negative control: a gradient one per cent off has a remainder of first order.
+    slope = taylor_slope(logdensity_fn, derivative + 0.3, lifted.position, direction)
+    assert slope < 1.2
+
+
+def test_newton_step_in_the_normal_space_equals_the_dense_one(lifted):
+    origin = lifted.position + 0.05 * lifted.direction
+    constraint, step = jax.jit(
+        lambda multiplier: lifted.system.normal_space(lifted.point, origin)(multiplier)
+    )(lifted.multiplier)
+    moved = origin - lifted.multiplier @ lifted.jacobian
+    np.testing.assert_allclose(constraint, lifted.constraint(moved), rtol=1e-11, atol=1e-12)
+    matrix = lifted.jacobian_fn(moved) @ lifted.jacobian.T
+    np.testing.assert_allclose(step, np.linalg.solve(matrix, constraint), rtol=1e-9)
+
+
+def test_density_on_the_manifold_pushes_forward_to_the_ordinary_posterior(lifted):
+    """The area of the graph theta -> (theta, eta) turns one density into the other, exactly."""
+
+    @jax.jit
+    def from_lift(theta):
+        graph = jax.jacfwd(lifted.system.lift)(theta)
+        log_area = 0.5 * jnp.linalg.slogdet(graph.T @ graph)[1]
+        position = lifted.system.lift(theta)
+        return lifted.system.point(position).logdensity - 0.5 * position @ position + log_area
+
+    for factor in (1.0, -0.7):
+        theta = factor * lifted.theta
+        ordinary = lifted.system.problem.logdensity(theta)
+        np.testing.assert_allclose(from_lift(theta), ordinary, rtol=1e-11)
+
+
+def test_observations_set_the_scale_of_the_constraint(lifted):
+    expected = np.abs(lifted.system.problem.observed).max()
+    assert lifted.system.constraint_scale == expected

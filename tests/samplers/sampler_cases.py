@@ -1,0 +1,84 @@
+"""Manifolds whose geometry is known, posteriors with a missing part, and one way to run chains."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.inverse.initial import initial_position
+from invlift.inverse.lifted import LiftedPosterior
+from invlift.sample import record
+from invlift.samplers.chains import Plan
+from invlift.samplers.run import run_chains
+from invlift.samplers.system import DenseSystem
+from invlift.samplers.trajectories import quarter_period
+
+SEMI_AXES = (2.0, 1.0, 0.7)
+TORUS_RADII = (2.0, 0.6)
+
+
+def on_sphere(position):
+    return position @ position - jnp.ones(1)
+
+
+def on_ellipsoid(position):
+    return jnp.sum((position / jnp.asarray(SEMI_AXES)) ** 2) - jnp.ones(1)
+
+
+def on_ellipse(position):
+    return jnp.sum((position / jnp.asarray(SEMI_AXES[:2])) ** 2) - jnp.ones(1)
+
+
+def on_torus(position):
+    large, small = TORUS_RADII
+    ring = jnp.hypot(position[0], position[1]) - large
+    return jnp.reshape(ring**2 + position[2] ** 2 - small**2, 1)
+
+
+def on_plane(position):
+    """Two linear constraints in five dimensions."""
+    matrix = jnp.asarray([[1.0, 0.5, -0.3, 0.0, 0.2], [0.0, -1.0, 0.4, 0.8, 0.1]])
+    return matrix @ position - jnp.asarray([0.7, -0.4])
+
+
+def flat(position):
+    return 0.0 * position[0]
+
+
+def skewed(position):
+    """Bingham-von Mises-Fisher: linear and quadratic terms, no symmetry left."""
+    linear = jnp.asarray([1.5, -0.5, 0.8])[: position.size]
+    quadratic = jnp.asarray([[0.9, 0.4, -0.3], [0.4, -0.8, 0.5], [-0.3, 0.5, 0.2]])
+    quadratic = quadratic[: position.size, : position.size]
+    return linear @ position + position @ quadratic @ position
+
+
+SPHERE = DenseSystem(on_sphere, skewed)
+
+
+def keep_position(system, point):
+    """Record the position, and its square as moments only."""
+    return {"position": point.position}, {"squared": point.position**2}
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class WithoutGramTerm(LiftedPosterior):
+    """A wrong target, for negative controls: -(1/2) log det G is left out."""
+
+    def point(self, position):
+        point = super().point(position)
+        return point._replace(
+            logdensity=jnp.zeros_like(point.logdensity),
+            logdensity_grad=jnp.zeros_like(point.logdensity_grad),
+        )
+
+
+def run_posterior(system, *, transition=quarter_period, chains=4, warmup=200, draws=1000, seed=11):
+    """Chains on a lifted posterior from dispersed starts."""
+    keys = jax.random.split(jax.random.key(seed), chains)
+    start = jax.jit(initial_position)
+    positions = np.stack([start(system, key) for key in keys])
+    return run_chains(system, Plan(transition, record, warmup, draws), positions, seed)

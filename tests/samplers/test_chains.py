@@ -1,0 +1,132 @@
+"""One chain: moments, blocks, early stops."""
+
+import copy
+
+import jax
+import numpy as np
+import pytest
+from sampler_cases import SPHERE, keep_position
+
+from invlift.samplers.adaptation import (
+    INITIAL_STEP_SIZE,
+    MAX_STEP_SIZE,
+    adapt,
+    current_step_size,
+    final_step_size,
+    start_adaptation,
+)
+from invlift.samplers.chains import Moments, Plan, run_chain, start_chain
+from invlift.samplers.trajectories import quarter_period
+
+START = np.array([1.0, 0.0, 0.0])
+PLAN = Plan(quarter_period, keep_position, 25, 43)
+
+
+def test_merged_moments_equal_moments_of_all_values():
+    values = 1e3 + np.random.default_rng(0).normal(size=(37, 2, 3))
+    merged = Moments.of(values[:1])
+    for first, last in ((1, 11), (11, 12), (12, 37)):
+        merged = merged.merge(Moments.of(values[first:last]))
+    assert merged.count == 37
+    np.testing.assert_allclose(merged.mean, values.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(merged.variance, values.var(axis=0, ddof=1), rtol=1e-10)
+
+
+def test_moments_of_one_value_have_no_variance():
+    np.testing.assert_array_equal(Moments.of(np.ones((1, 2))).variance, np.zeros(2))
+
+
+def test_merging_with_nothing_changes_nothing():
+    some = Moments.of(np.arange(6.0).reshape(3, 2))
+    nothing = Moments(0, np.zeros(2), np.zeros(2))
+    for merged in (some.merge(nothing), nothing.merge(some)):
+        np.testing.assert_allclose(merged.mean, some.mean)
+        np.testing.assert_allclose(merged.m2, some.m2)
+    assert nothing.merge(nothing).count == 0
+
+
+def chain_of(state=None, **options):
+    return run_chain(SPHERE, PLAN, jax.random.key(4), state or start_chain(START), **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return chain_of()
+
+
+def assert_same_chain(chain, expected):
+    for group in ("draws", "stats", "warmup_stats"):
+        first, second = getattr(chain, group), getattr(expected, group)
+        assert first.keys() == second.keys()
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    assert chain.step_size == expected.step_size
+    for name, moments in expected.moments.items():
+        assert chain.moments[name].count == moments.count
+        np.testing.assert_array_equal(chain.moments[name].mean, moments.mean)
+        np.testing.assert_array_equal(chain.moments[name].m2, moments.m2)
+
+
+def test_chain_brings_home_what_was_planned(whole):
+    assert whole.num_draws == 43
+    assert whole.draws["position"].shape == (43, 3)
+    assert whole.warmup_stats["step_size"].shape == (25,)
+    for name in ("acceptance_rate", "num_projection_failures", "num_factorisations", "energy"):
+        assert whole.stats[name].shape == (43,)
+        assert np.all(np.isfinite(whole.stats[name]))
+    assert np.all(whole.stats["num_factorisations"] >= whole.stats["num_steps"])
+
+
+def test_moments_are_those_of_the_draws(whole):
+    squares = whole.draws["position"] ** 2
+    moments = whole.moments["squared"]
+    assert moments.count == 43
+    np.testing.assert_allclose(moments.mean, squares.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.variance, squares.var(axis=0, ddof=1), rtol=1e-10)
+
+
+def test_step_size_changes_in_warm_up_and_not_after(whole):
+    assert np.unique(whole.warmup_stats["step_size"]).size > 10
+    assert np.unique(whole.stats["step_size"]).tolist() == [whole.step_size]
+
+
+def test_progress_is_told_after_every_block(whole):
+    heard = []
+    chain_of(chain=3, on_block=lambda state, progress: heard.append(progress) or True)
+    assert [news.iteration for news in heard] == [10, 20, 25, 35, 45, 55, 65, 68]
+    assert [news.is_warmup for news in heard] == [True] * 3 + [False] * 5
+    assert {news.chain for news in heard} == {3}
+    sampling = [news for news in heard if not news.is_warmup]
+    total = whole.stats["num_factorisations"].sum()
+    assert sum(news.num_factorisations for news in sampling) == total
+
+
+@pytest.mark.parametrize("stop_at", [10, 25, 55])
+def test_chain_that_was_stopped_goes_on_to_the_same_end(whole, stop_at):
+    state = start_chain(START)
+    part = chain_of(state, on_block=lambda state, progress: progress.iteration < stop_at)
+    assert state.iteration == stop_at
+    assert part.num_draws == max(stop_at - 25, 0)
+    assert np.isnan(part.step_size) == (stop_at < 25)
+    if part.num_draws:
+        np.testing.assert_array_equal(
+            part.draws["position"], whole.draws["position"][: part.num_draws]
+        )
+    assert_same_chain(chain_of(copy.deepcopy(state)), whole)
+
+
+def test_another_key_gives_another_chain(whole):
+    other = run_chain(SPHERE, PLAN, jax.random.key(5), start_chain(START))
+    assert not np.any(np.all(other.draws["position"] == whole.draws["position"], axis=1))
+
+
+def test_dual_averaging_shrinks_grows_and_is_capped():
+    def after(rate):
+        state = start_adaptation()
+        assert current_step_size(state) == pytest.approx(INITIAL_STEP_SIZE)
+        for _ in range(60):
+            state = adapt(state, rate)
+        return current_step_size(state), final_step_size(state)
+
+    assert max(after(0.0)) < 1e-3
+    assert after(1.0) == (MAX_STEP_SIZE, MAX_STEP_SIZE)

@@ -1,0 +1,283 @@
+"""One step of the constrained integrator: geometry, order, and failures."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampler_cases import (
+    TORUS_RADII,
+    flat,
+    on_ellipsoid,
+    on_plane,
+    on_sphere,
+    on_torus,
+    skewed,
+)
+
+from invlift.samplers import integrator
+from invlift.samplers.integrator import build_state, constrained_step
+from invlift.samplers.projection import CONSTRAINT_TOLERANCE, project_position
+from invlift.samplers.system import DenseSystem, project_momentum
+
+STARTS = {on_ellipsoid: [2.0, 0.0, 0.0], on_torus: [2.6, 0.0, 0.0], on_sphere: [1.0, 0.0, 0.0]}
+
+step = jax.jit(constrained_step)
+start_state = jax.jit(
+    lambda system, position, momentum: build_state(
+        point := system.point(position), project_momentum(system, point, momentum)
+    )
+)
+
+
+def state_on(system, seed=0):
+    """A state somewhere on the manifold with a momentum of order one."""
+    rng = np.random.default_rng(seed)
+    position = jnp.asarray(STARTS[system.constraint_fn])
+    state = start_state(system, position, jnp.asarray(rng.normal(size=3)))
+    for size in (0.13, 0.21, 0.17):
+        state = step(system, state, size)
+    assert state.num_failures == 0
+    return start_state(system, state.position, jnp.asarray(rng.normal(size=3)))
+
+
+def energy(state):
+    return 0.5 * state.momentum @ state.momentum - state.logdensity
+
+
+@pytest.fixture(params=[on_ellipsoid, on_torus], ids=["ellipsoid", "torus"])
+def curved(request):
+    return DenseSystem(request.param, skewed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_step_backwards_returns_to_the_start(curved, seed):
+    state = state_on(curved, seed)
+    there = step(curved, state, 0.15)
+    back = step(curved, there, -0.15)
+    assert there.num_failures == 0
+    assert back.num_failures == 0
+    assert jnp.linalg.norm(there.position - state.position) > 0.03
+    np.testing.assert_allclose(back.position, state.position, atol=1e-8)
+    np.testing.assert_allclose(back.momentum, state.momentum, atol=1e-7)
+
+
+def test_flipping_the_momentum_also_turns_the_time_around(curved):
+    state = state_on(curved)
+    there = step(curved, state, 0.15)
+    back = step(curved, there._replace(momentum=-there.momentum), 0.15)
+    assert (there.num_failures, back.num_failures) == (0, 0)
+    np.testing.assert_allclose(back.position, state.position, atol=1e-8)
+    np.testing.assert_allclose(back.momentum, -state.momentum, atol=1e-7)
+
+
+def test_step_stays_on_the_manifold_and_in_its_tangent_space(curved):
+    state = state_on(curved)
+    for _ in range(10):
+        state = step(curved, state, 0.15)
+        assert jnp.max(jnp.abs(curved.constraint_fn(state.position))) < CONSTRAINT_TOLERANCE
+        jacobian = jax.jacrev(curved.constraint_fn)(state.position)
+        np.testing.assert_allclose(jacobian @ state.momentum, 0.0, atol=1e-12)
+    assert state.num_failures == 0
+    assert state.num_evaluations >= 10 * 3
+
+
+@pytest.mark.parametrize("size", [0.01, 0.5, 1.5, -0.8])
+def test_linear_constraint_is_followed_exactly_at_any_step_size(size):
+    """The flow is a rotation about the point of the plane that is nearest to the origin."""
+    system = DenseSystem(on_plane, flat)
+    offset, jacobian = np.asarray(on_plane(jnp.zeros(5))), jax.jacrev(on_plane)(jnp.zeros(5))
+    centre = -np.linalg.pinv(jacobian) @ offset
+    rng = np.random.default_rng(0)
+    tangent = np.eye(5) - np.linalg.pinv(jacobian) @ jacobian
+    position, momentum = centre + tangent @ rng.normal(size=5), tangent @ rng.normal(size=5)
+    state = start_state(system, jnp.asarray(position), jnp.asarray(momentum))
+    start = state
+    for index in range(1, 4):
+        state = step(system, state, size)
+        cosine, sine = np.cos(index * size), np.sin(index * size)
+        expected = centre + cosine * (position - centre) + sine * momentum
+        np.testing.assert_allclose(state.position, expected, atol=1e-12)
+        expected = cosine * momentum - sine * (position - centre)
+        np.testing.assert_allclose(state.momentum, expected, atol=1e-12)
+        np.testing.assert_allclose(energy(state), energy(start), rtol=1e-13)
+    assert state.num_failures == 0
+
+
+def energy_error(system, state, size, num_steps):
+    start = energy(state)
+    for _ in range(num_steps):
+        state = step(system, state, size)
+    assert state.num_failures == 0
+    return abs(float(energy(state) - start))
+
+
+def test_energy_error_is_of_second_order_on_a_curved_manifold(curved):
+    state = state_on(curved, seed=1)
+    nums = np.array([8, 16, 32, 64])
+    errors = [energy_error(curved, state, 0.6 / num, num) for num in nums]
+    slope = -np.polyfit(np.log(nums), np.log(errors), 1)[0]
+    assert 1.8 < slope < 2.2, f"slope {slope:.2f}"
+
+
+@jax.tree_util.register_dataclass
+class WrongForce(DenseSystem):
+    """The gradient belongs to another density."""
+
+    def point(self, position):
+        point = super().point(position)
+        return point._replace(logdensity_grad=0.7 * point.logdensity_grad)
+
+
+def test_energy_error_of_a_wrong_force_does_not_shrink():
+    """Negative control of the order test."""
+    system = WrongForce(on_ellipsoid, skewed)
+    state = state_on(DenseSystem(on_ellipsoid, skewed), seed=1)
+    state = start_state(system, state.position, state.momentum)
+    coarse, fine = (energy_error(system, state, 0.6 / num, num) for num in (8, 64))
+    assert fine > 0.5 * coarse
+
+
+def torus_point(angles):
+    large, small = TORUS_RADII
+    ring = large + small * jnp.cos(angles[1])
+    return jnp.stack(
+        [ring * jnp.cos(angles[0]), ring * jnp.sin(angles[0]), small * jnp.sin(angles[1])]
+    )
+
+
+def torus_angles(position):
+    large, _ = TORUS_RADII
+    ring = jnp.hypot(position[0], position[1]) - large
+    return jnp.stack([jnp.arctan2(position[1], position[0]), jnp.arctan2(position[2], ring)])
+
+
+def volume_factor(step_fn):
+    """Determinant of a step on the torus in canonical coordinates: angles and their momenta."""
+    system = DenseSystem(on_torus, skewed)
+
+    @jax.jit
+    def step_in_coordinates(canonical):
+        tangent = jax.jacfwd(torus_point)(canonical[:2])
+        momentum = tangent @ jnp.linalg.solve(tangent.T @ tangent, canonical[2:])
+        state = build_state(system.point(torus_point(canonical[:2])), momentum)
+        end = step_fn(system, state, 0.2)
+        angles = torus_angles(end.position)
+        covector = jax.jacfwd(torus_point)(angles).T @ end.momentum
+        return jnp.concatenate([angles, covector]), end.num_failures
+
+    start, width = jnp.asarray([0.4, 1.1, 0.9, -0.5]), 1e-4
+    columns = []
+    for direction in np.eye(4):
+        ahead, failures_ahead = step_in_coordinates(start + width * direction)
+        behind, failures_behind = step_in_coordinates(start - width * direction)
+        assert (failures_ahead, failures_behind) == (0, 0)
+        columns.append((ahead - behind) / (2 * width))
+    return np.linalg.det(np.stack(columns, axis=1))
+
+
+def test_volume_is_preserved_on_the_torus():
+    np.testing.assert_allclose(volume_factor(constrained_step), 1.0, atol=1e-5)
+
+
+def step_without_impulse(system, state, size):
+    """Negative control: the rotation forgets what the projection did to the momentum."""
+    point, half = state.point, 0.5 * size
+    momentum = project_momentum(system, point, state.momentum + half * point.logdensity_grad)
+    origin = jnp.cos(size) * point.position + jnp.sin(size) * momentum
+    new_point = system.point(project_position(system, point, origin).position)
+    rotated = jnp.cos(size) * momentum - jnp.sin(size) * point.position
+    kicked = project_momentum(system, new_point, rotated) + half * new_point.logdensity_grad
+    return build_state(new_point, project_momentum(system, new_point, kicked))
+
+
+def step_without_half_kick(system, state, size):
+    """Negative control: the second kick uses the force of the old position."""
+    end = constrained_step(system, state, size)
+    wrong = 0.5 * size * (state.point.logdensity_grad - end.point.logdensity_grad)
+    return end._replace(momentum=project_momentum(system, end.point, end.momentum + wrong))
+
+
+@pytest.mark.parametrize("wrong_step", [step_without_impulse, step_without_half_kick])
+def test_volume_is_not_preserved_by_a_wrong_step(wrong_step):
+    assert abs(volume_factor(wrong_step) - 1.0) > 1e-3
+
+
+def assert_failed(state, before):
+    assert state.logdensity == -jnp.inf
+    np.testing.assert_array_equal(state.position, before.position)
+    np.testing.assert_array_equal(state.momentum, before.momentum)
+    assert state.num_failures == before.num_failures + 1
+    assert state.num_evaluations > before.num_evaluations
+    for leaf in jax.tree.leaves(state):
+        assert not jnp.any(jnp.isnan(leaf))
+
+
+def test_projection_without_solution_is_a_failed_step():
+    """A fast momentum carries the rotated position beyond every line normal to the start."""
+    system = DenseSystem(on_sphere, flat)
+    position = jnp.asarray([0.0, 0.0, 1.0])
+    slow = start_state(system, position, jnp.asarray([1.0, 0.0, 0.0]))
+    fast = start_state(system, position, jnp.asarray([30.0, 0.0, 0.0]))
+    assert step(system, slow, 0.5).num_failures == 0
+    assert_failed(step(system, fast, 0.5), fast)
+
+
+def test_constraint_that_is_not_finite_is_a_failed_step():
+    def nan_on_one_side(position):
+        return jnp.where(position[0] < 0.5, on_sphere(position), jnp.nan)
+
+    system = DenseSystem(nan_on_one_side, flat)
+    position = jnp.asarray([0.0, 0.0, 1.0])
+    away = start_state(system, position, jnp.asarray([-1.0, 0.2, 0.0]))
+    into = start_state(system, position, jnp.asarray([1.0, 0.2, 0.0]))
+    assert step(system, away, 0.8).num_failures == 0
+    assert_failed(step(system, into, 0.8), into)
+
+
+def test_density_that_is_not_finite_at_arrival_is_a_failed_step():
+    system = DenseSystem(on_sphere, lambda position: jnp.where(position[0] < 0.3, 0.0, -jnp.inf))
+    state = start_state(system, jnp.asarray([0.0, 0.0, 1.0]), jnp.asarray([1.0, 0.2, 0.0]))
+    assert_failed(step(system, state, 0.8), state)
+
+
+def test_failures_are_counted_along_a_trajectory():
+    system = DenseSystem(on_sphere, flat)
+    state = start_state(system, jnp.asarray([0.0, 0.0, 1.0]), jnp.asarray([30.0, 0.0, 0.0]))
+    twice = step(system, step(system, state, 0.5), 0.5)
+    assert twice.num_failures == 2
+
+
+@jax.tree_util.register_dataclass
+class SphereWithAFarRoot(DenseSystem):
+    """A solver that prefers the farther of two roots in the normal space of points with x > 0.1."""
+
+    def normal_space(self, point, origin):
+        normal = point.jacobian[0]
+        square, mixed = normal @ normal, normal @ origin
+        root = jnp.sqrt(mixed**2 - square * (origin @ origin - 1.0))
+        near, far = (mixed - root) / square, (mixed + root) / square
+        chosen = jnp.where(point.position[0] > 0.1, far, near)
+
+        def evaluate(multiplier):
+            constraint = on_sphere(origin - multiplier @ point.jacobian)
+            return constraint, chosen[None] - multiplier
+
+        return evaluate
+
+
+def test_solver_that_prefers_another_root_on_the_way_back_is_caught(monkeypatch):
+    system = SphereWithAFarRoot(on_sphere, flat)
+    state = build_state(system.point(jnp.asarray([0.0, 0.0, 1.0])), jnp.asarray([1.0, 0.2, 0.0]))
+    for size, is_caught in itertools.product((-0.4, 0.4), (True, False)):
+        if not is_caught:
+            monkeypatch.setattr(integrator, "REVERSIBILITY_TOLERANCE", jnp.inf)
+        end = jax.jit(lambda state, size=size: constrained_step(system, state, size))(state)
+        monkeypatch.undo()
+        # Backwards in time the solver behaves; forwards it only passes without the check.
+        if size > 0 and is_caught:
+            assert_failed(end, state)
+        else:
+            assert end.num_failures == 0
+            assert jnp.abs(on_sphere(end.position)) < 1e-10

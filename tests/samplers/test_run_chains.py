@@ -1,0 +1,231 @@
+"""Several chains: the same bits on any executor, through interruptions, from disk."""
+
+import multiprocessing
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sampler_cases import SPHERE, keep_position
+
+from invlift.errors import InputError
+from invlift.samplers.chains import Plan, start_chain
+from invlift.samplers.checkpoint import CheckpointStore, fingerprint
+from invlift.samplers.run import run_chains
+from invlift.samplers.system import DenseSystem
+from invlift.samplers.trajectories import no_u_turn, quarter_period
+
+PLAN = Plan(quarter_period, keep_position, 40, 200)
+STARTS = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])
+SEED = 12
+
+
+def run(**options):
+    return run_chains(SPHERE, PLAN, STARTS, SEED, **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+def assert_same_run(first, second):
+    assert len(first.chains) == len(second.chains)
+    for chain, expected in zip(first.chains, second.chains, strict=True):
+        for group in ("draws", "stats", "warmup_stats"):
+            for name, values in getattr(expected, group).items():
+                np.testing.assert_array_equal(getattr(chain, group)[name], values, err_msg=name)
+        for name, moments in expected.moments.items():
+            assert chain.moments[name].count == moments.count
+            np.testing.assert_array_equal(chain.moments[name].mean, moments.mean)
+            np.testing.assert_array_equal(chain.moments[name].m2, moments.m2)
+
+
+def test_chains_are_complete_and_differ(whole):
+    assert not whole.is_interrupted
+    assert [chain.num_draws for chain in whole.chains] == [200] * 4
+    ends = np.stack([chain.draws["position"][-1] for chain in whole.chains])
+    assert np.unique(ends, axis=0).shape == (4, 3)
+
+
+@pytest.mark.parametrize("num_workers", [1, 4])
+def test_threads_give_the_same_bits(whole, num_workers):
+    with ThreadPoolExecutor(num_workers) as executor:
+        assert_same_run(run(executor=executor), whole)
+
+
+@pytest.mark.slow
+def test_spawned_processes_give_the_same_bits(whole):
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as executor:
+        assert_same_run(run(executor=executor), whole)
+
+
+def test_fewer_chains_are_the_first_of_more(whole):
+    alone = run_chains(SPHERE, PLAN, STARTS[:1], SEED)
+    np.testing.assert_array_equal(
+        alone.chains[0].draws["position"], whole.chains[0].draws["position"]
+    )
+
+
+def interrupting(at_iteration):
+    """Progress reports, the last of which presses Ctrl-C."""
+    pressed = []
+
+    def on_progress(progress):
+        if pressed:
+            time.sleep(0.02)
+        elif progress.iteration >= at_iteration:
+            pressed.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return on_progress
+
+
+def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path):
+    store = CheckpointStore(tmp_path)
+    store.claim("mine", is_resuming=False)
+    part = run(store=store, on_progress=interrupting(100))
+    assert part.is_interrupted
+    lengths = {chain.num_draws for chain in part.chains}
+    assert len(lengths) == 1
+    assert 0 < lengths.pop() < 200
+    for chain in part.chains:
+        assert any(
+            np.array_equal(chain.draws["position"], other.draws["position"][: chain.num_draws])
+            for other in whole.chains
+        )
+    store.claim("mine", is_resuming=True)
+    assert_same_run(run(store=store), whole)
+    # Everything is on disk now: resuming once more computes nothing.
+    heard = []
+    assert_same_run(run(store=store, on_progress=heard.append), whole)
+    assert heard == []
+
+
+def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path):
+    store = CheckpointStore(tmp_path)
+    with ThreadPoolExecutor(1) as executor:
+        part = run(store=store, executor=executor, on_progress=interrupting(10))
+    assert part.is_interrupted
+    assert_same_run(run(store=store), whole)
+
+
+def test_longer_plan_goes_on_where_a_finished_one_ended(whole, tmp_path):
+    store = CheckpointStore(tmp_path)
+    short = Plan(quarter_period, keep_position, 40, 70)
+    run_chains(SPHERE, short, STARTS, SEED, store=store)
+    longer = run(store=store)
+    for chain, expected in zip(longer.chains, whole.chains, strict=True):
+        np.testing.assert_array_equal(chain.draws["position"], expected.draws["position"])
+
+
+def test_error_in_a_chain_is_raised(tmp_path):
+    def failing(progress):
+        raise RuntimeError("from the report")
+
+    with pytest.raises(RuntimeError, match="from the report"):
+        run(on_progress=failing)
+
+
+# Checkpoints ------------------------------------------------------------------------------------
+
+
+def save_pieces(store, chain=0):
+    """Chain states after 10, 20 and 30 iterations, each saved as a piece of its own."""
+    state = start_chain(STARTS[0])
+    for iteration in (10, 20, 30):
+        state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
+        state.position, state.iteration = np.full(3, float(iteration)), iteration
+        store.save(chain, state, (len(state.warmup_blocks) - 1, 0))
+
+
+def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
+    store = CheckpointStore(tmp_path)
+    assert store.load(0) is None
+    save_pieces(store)
+    loaded = store.load(0)
+    assert loaded.iteration == 30
+    np.testing.assert_array_equal(loaded.position, np.full(3, 30.0))
+    saved = np.concatenate([block["step_size"] for block in loaded.warmup_blocks])
+    np.testing.assert_array_equal(saved, np.arange(10.0, 40.0))
+
+
+def test_chain_one_does_not_load_the_pieces_of_chain_ten(tmp_path):
+    store = CheckpointStore(tmp_path)
+    save_pieces(store, chain=10)
+    assert store.load(1) is None
+
+
+def test_missing_piece_is_noticed_and_the_remedy_works(tmp_path):
+    store = CheckpointStore(tmp_path)
+    save_pieces(store)
+    (tmp_path / "chain-0-00000020.npz").unlink()
+    with pytest.raises(InputError, match=r"chain-0-00000030\.npz"):
+        store.load(0)
+    (tmp_path / "chain-0-00000030.npz").unlink()
+    assert store.load(0).iteration == 10
+
+
+def test_new_run_clears_what_an_old_one_left(tmp_path):
+    store = CheckpointStore(tmp_path / "deep" / "folder")
+    store.claim("old", is_resuming=False)
+    save_pieces(store)
+    store.claim("new", is_resuming=False)
+    assert store.load(0) is None
+
+
+def test_chains_of_another_problem_are_refused(tmp_path):
+    store = CheckpointStore(tmp_path)
+    store.claim("mine", is_resuming=False)
+    with pytest.raises(InputError, match="chains of another") as caught:
+        store.claim("yours", is_resuming=True)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2]", b"\xff\xfe", b"not json"])
+def test_corrupted_record_of_a_run_is_refused(tmp_path, content):
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"run\.json") as caught:
+        CheckpointStore(tmp_path).claim("mine", is_resuming=True)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "another archive"])
+def test_corrupted_piece_is_named(tmp_path, damage):
+    store = CheckpointStore(tmp_path)
+    save_pieces(store, chain=2)
+    piece = tmp_path / "chain-2-00000020.npz"
+    content = piece.read_bytes()
+    if damage == "another archive":
+        np.savez(piece, something=np.ones(2))
+    else:
+        replacement = {"empty": b"", "cut": content[: len(content) // 2], "text": b"hello"}
+        piece.write_bytes(replacement[damage])
+    with pytest.raises(InputError, match=piece.name) as caught:
+        store.load(2)
+    assert "\n" not in str(caught.value)
+
+
+def test_place_that_cannot_be_a_directory_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match="a directory that can be written") as caught:
+        CheckpointStore(tmp_path / "file").claim("mine", is_resuming=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_fingerprint_changes_with_all_that_decides_the_draws():
+    original = fingerprint(SPHERE, PLAN, SEED)
+    assert fingerprint(SPHERE, PLAN, SEED) == original
+    longer = Plan(quarter_period, keep_position, 40, 999)
+    assert fingerprint(SPHERE, longer, SEED) == original
+    others = [
+        fingerprint(SPHERE, PLAN, SEED + 1),
+        fingerprint(SPHERE, Plan(no_u_turn, keep_position, 40, 200), SEED),
+        fingerprint(SPHERE, Plan(quarter_period, keep_position, 41, 200), SEED),
+        fingerprint(DenseSystem(SPHERE.constraint_fn, keep_position), PLAN, SEED),
+    ]
+    assert len({original, *others}) == 5

@@ -1,0 +1,153 @@
+"""Transitions leave known densities on curved manifolds invariant."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+from sampler_cases import SPHERE, keep_position, on_sphere, skewed
+
+from invlift.samplers import integrator
+from invlift.samplers.chains import Plan
+from invlift.samplers.run import run_chains
+from invlift.samplers.system import DenseSystem
+from invlift.samplers.trajectories import no_u_turn, quarter_period
+
+ELLIPSE_AXES = (2.0, 0.5)
+
+
+def features(positions):
+    """Coordinates and their squares and products, all of which the density makes unequal."""
+    products = [positions[..., i] * positions[..., j] for i in range(3) for j in range(i, 3)]
+    # The squares add to one: the last is no news.
+    return np.concatenate([positions, np.stack(products[:-1], axis=-1)], axis=-1)
+
+
+def sphere_moments():
+    """Exact expectations: Gauss-Legendre in height, the trapezoidal rule in longitude."""
+    height, weight = np.polynomial.legendre.leggauss(80)
+    longitude = np.linspace(0, 2 * np.pi, 160, endpoint=False)
+    radius = np.sqrt(1 - height**2)[:, None]
+    positions = np.stack(
+        [
+            radius * np.cos(longitude),
+            radius * np.sin(longitude),
+            np.broadcast_to(height[:, None], (80, 160)),
+        ],
+        axis=-1,
+    )
+    density = np.exp(jax.vmap(jax.vmap(skewed))(jnp.asarray(positions)))
+    mass = weight[:, None] * density
+    return np.einsum("ij,ijk->k", mass, features(positions)) / mass.sum()
+
+
+def positions_from(system, transition, draws):
+    plan = Plan(transition, keep_position, 200, draws)
+    starts = np.random.default_rng(3).normal(size=(4, 3))
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    return run_chains(system, plan, starts, seed=5)
+
+
+@pytest.mark.parametrize(("transition", "draws"), [(quarter_period, 3000), (no_u_turn, 1500)])
+def test_moments_of_a_skewed_density_on_the_sphere(transition, draws):
+    run = positions_from(SPHERE, transition, draws)
+    positions = stacked(run, "position")
+    np.testing.assert_allclose(np.linalg.norm(positions, axis=-1), 1.0, atol=1e-9)
+    assert_mean_within(features(positions), sphere_moments(), min_ess=1000)
+    for chain in run.chains:
+        assert 0.6 < chain.stats["acceptance_rate"].mean() < 0.98
+        assert chain.stats["constraint_error"].max() < 1e-10
+
+
+def test_moments_are_wrong_for_another_density():
+    """Negative control: the linear term of the density is a third too small."""
+    almost = DenseSystem(on_sphere, lambda position: skewed(position) - 0.5 * position[0])
+    positions = stacked(positions_from(almost, quarter_period, 3000), "position")
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(features(positions), sphere_moments(), min_ess=1000)
+
+
+def on_slender_ellipse(position):
+    return jnp.sum((position / jnp.asarray(ELLIPSE_AXES)) ** 2) - jnp.ones(1)
+
+
+def tilted(position):
+    return 1.5 * position[0]
+
+
+def squares_on_slender_ellipse(num_draws=2000, step_size=1.2):
+    """Draws (chains, draws, 2) of squared coordinates at a step that often cannot be reversed."""
+    system = DenseSystem(on_slender_ellipse, tilted)
+
+    def run(rng_key):
+        def body(point, key):
+            point, info = quarter_period(system, key, point, step_size)
+            return point, (point.position, info)
+
+        start = system.point(jnp.asarray([ELLIPSE_AXES[0], 0.0]))
+        return jax.lax.scan(body, start, jax.random.split(rng_key, num_draws))[1]
+
+    positions, info = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
+    return np.asarray(positions) ** 2, info
+
+
+def slender_ellipse_squares():
+    angle = np.linspace(0, 2 * np.pi, 4000, endpoint=False)
+    large, small = ELLIPSE_AXES
+    positions = np.stack([large * np.cos(angle), small * np.sin(angle)], axis=-1)
+    arc = np.hypot(large * np.sin(angle), small * np.cos(angle))
+    mass = arc * np.exp(1.5 * positions[:, 0] - 0.5 * np.sum(positions**2, axis=1))
+    return mass @ positions**2 / mass.sum()
+
+
+def test_irreversible_steps_are_rejected_and_the_density_stays_right():
+    squares, info = squares_on_slender_ellipse()
+    assert 0.2 < np.mean(info.num_projection_failures) < 0.5
+    rejected = np.asarray(info.num_projection_failures) > 0
+    np.testing.assert_array_equal(np.asarray(info.acceptance_rate)[rejected], 0.0)
+    assert not np.any(np.asarray(info.is_accepted)[rejected])
+    assert_mean_within(squares, slender_ellipse_squares(), min_ess=2000)
+
+
+def test_without_the_reversibility_check_the_density_is_wrong(monkeypatch):
+    """Negative control of the check itself."""
+    monkeypatch.setattr(integrator, "REVERSIBILITY_TOLERANCE", jnp.inf)
+    squares, _ = squares_on_slender_ellipse()
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(squares, slender_ellipse_squares(), min_ess=2000)
+
+
+@pytest.mark.parametrize("transition", [quarter_period, no_u_turn])
+def test_transition_whose_every_step_fails_stays_where_it_is(transition):
+    """A density that is finite at the start alone."""
+    start = jnp.asarray([0.0, 0.0, 1.0])
+
+    def only_at_the_start(position):
+        return jnp.where(position[2] == 1.0, 0.0, -jnp.inf)
+
+    system = DenseSystem(on_sphere, only_at_the_start)
+    point, info = jax.jit(lambda key: transition(system, key, system.point(start), 0.3))(
+        jax.random.key(1)
+    )
+    np.testing.assert_array_equal(point.position, start)
+    assert info.acceptance_rate == 0.0
+    assert not info.is_accepted
+    assert info.num_projection_failures == 1
+    assert jnp.isfinite(info.energy)
+
+
+def test_trajectories_last_about_a_quarter_period_whatever_the_step_size():
+
+    @partial(jax.vmap, in_axes=(0, None))
+    def transition(rng_key, step_size):
+        return quarter_period(SPHERE, rng_key, SPHERE.point(jnp.eye(3)[0]), step_size)[1]
+
+    keys, compiled = jax.random.split(jax.random.key(2), 200), jax.jit(transition)
+    for step_size in (0.1, 0.5, 1.5):
+        infos = compiled(keys, step_size)
+        complete = np.asarray(infos.num_steps)[np.asarray(infos.num_projection_failures) == 0]
+        assert complete.size > 20
+        shortest, longest = np.ceil(0.5 * np.pi * np.array([0.7, 1.3]) / step_size)
+        assert shortest <= complete.min() < complete.max() <= longest

@@ -1,0 +1,184 @@
+"""Imports go down only, and each outside library has one home: read from the source itself."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "invlift"
+FOLDERS = {"fem", "inverse", "samplers", "posterior"}
+#: Top-level modules that every folder may use.
+SHARED = {"errors", "precision"}
+#: Folders that a folder may import: none knows another.
+ALLOWED_FOLDERS = {"fem": set(), "inverse": set(), "samplers": set(), "posterior": set()}
+#: Outside libraries, and the folders that may import them.
+HOMES = {
+    "skfem": {"fem"},
+    "blackjax": {"samplers"},
+    "arviz": {"posterior"},
+    "matplotlib": {"posterior"},
+    "meshio": {"fem", "posterior"},
+}
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(path):
+    """Dotted name of a module's file, packages without their __init__."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(name, text, *, is_package=False, at_top_level_only=False):
+    """Dotted names of everything a module imports, anywhere in it; relative ones resolved."""
+    tree = ast.parse(text)
+    found = set()
+    for node in tree.body if at_top_level_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                keep = len(parts) - node.level + is_package
+                base = ".".join([*parts[:keep], *([base] if base else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call):
+            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if called in ("__import__", "import_module"):
+                literal = node.args and isinstance(node.args[0], ast.Constant)
+                found.add(node.args[0].value if literal else "(computed)")
+    return found
+
+
+def violations(name, text, *, is_package=False):
+    """What a module of this name and content imports that it must not."""
+    parts = name.split(".")
+    folder = parts[1] if len(parts) > 1 and parts[1] in FOLDERS else None
+    found = []
+    for imported in sorted(imports(name, text, is_package=is_package)):
+        first, *rest = imported.split(".")
+        is_foreign = first in HOMES and folder not in HOMES[first]
+        if folder and first == "invlift":
+            target = rest[0] if rest else "(the package itself)"
+            is_foreign = target not in {folder} | ALLOWED_FOLDERS[folder] | SHARED
+        if is_foreign or (folder and imported == "(computed)"):
+            found.append(f"{name} imports {imported}")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_stay_within_the_layers(path):
+    is_package = path.name == "__init__.py"
+    assert violations(module_name(path), path.read_text("utf-8"), is_package=is_package) == []
+
+
+def test_every_layer_and_library_is_looked_at():
+    """The scan sees the four folders, and each library in each of its homes."""
+    names = {module_name(path).split(".")[1] for path in MODULES if path.parent != ROOT}
+    assert names >= FOLDERS
+    used = {library: set() for library in HOMES}
+    for path in MODULES:
+        name = module_name(path)
+        for imported in imports(name, path.read_text("utf-8")):
+            if (library := imported.split(".")[0]) in used:
+                used[library].add(name.split(".")[1])
+    assert used == HOMES
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("invlift.samplers.chains", "from invlift.fem.mesh import Mesh"),
+        ("invlift.samplers.chains", "import invlift.inverse"),
+        ("invlift.samplers.chains", "from ..fem import mesh"),
+        ("invlift.samplers.chains", "from .. import inverse"),
+        ("invlift.inverse.problem", "def f():\n    from invlift.fem import poisson"),
+        ("invlift.inverse.problem", "from invlift import samplers"),
+        ("invlift.fem.poisson", "from invlift.inverse.noise import Noise"),
+        ("invlift.fem.poisson", "from invlift.posterior import files"),
+        ("invlift.posterior.plots", "from invlift.fem.mesh import Mesh"),
+        ("invlift.posterior.plots", "if True:\n    import invlift.samplers.chains as c"),
+        ("invlift.fem.mesh", "from invlift.config import read_problem"),
+        ("invlift.inverse.noise", "from invlift.build import build_problem"),
+        ("invlift.posterior.files", "import invlift"),
+        ("invlift.samplers.run", "from invlift import sample"),
+        ("invlift.inverse.gram", "import skfem.helpers"),
+        ("invlift.checks", "from skfem import Basis"),
+        ("invlift.inverse.gram", "import blackjax"),
+        ("invlift.sample", "from blackjax.mcmc import nuts"),
+        ("invlift.samplers.run", "import arviz as az"),
+        ("invlift.cli", "import matplotlib.pyplot as plt"),
+        ("invlift.build", "import meshio"),
+        ("invlift.samplers.run", "import importlib\nm = importlib.import_module('skfem')"),
+        ("invlift.samplers.run", "m = __import__(name)"),
+    ],
+)
+def test_forbidden_imports_are_seen(name, text):
+    assert len(violations(name, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("invlift.samplers.run", "from invlift.samplers.chains import Plan\nimport blackjax"),
+        ("invlift.samplers.run", "from .chains import Plan\nfrom ..errors import InputError"),
+        ("invlift.fem.poisson", "from invlift.errors import InputError\nimport skfem, meshio"),
+        ("invlift.posterior.files", "import meshio, arviz\nfrom matplotlib import pyplot"),
+        ("invlift.build", "from invlift.fem import mesh\nfrom invlift import samplers, posterior"),
+        ("invlift.inverse.gram", "'''import skfem'''\n# import blackjax"),
+    ],
+)
+def test_allowed_imports_pass(name, text):
+    assert violations(name, text) == []
+
+
+def cycle_in(graph):
+    """One cycle of a directed graph {name: names}, or an empty list."""
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        path.append(name)
+        for following in sorted(graph.get(name, ())):
+            if found := visit(following):
+                return found
+        done.add(path.pop())
+        return []
+
+    return next((found for name in sorted(graph) if (found := visit(name))), [])
+
+
+def test_no_module_imports_itself_in_a_circle():
+    names = {module_name(path) for path in MODULES}
+    graph = {}
+    for path in MODULES:
+        name = module_name(path)
+        graph[name] = set()
+        for imported in imports(name, path.read_text("utf-8"), at_top_level_only=True):
+            target = imported if imported in names else imported.rpartition(".")[0]
+            if target in names:
+                graph[name].add(target)
+    assert sum(map(len, graph.values())) > len(names)
+    assert cycle_in(graph) == []
+    # negative control
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("errors", set()),
+        ("precision", {"errors"}),
+        ("config_schema", {"errors"}),
+        ("config", {"errors", "config_schema", "config_errors"}),
+        ("build", {"errors", "config", "config_schema", *FOLDERS}),
+        ("sample", {"errors", "precision", "inverse", "samplers"}),
+    ],
+)
+def test_top_level_modules_know_only_what_is_below(name, allowed):
+    found = imports(f"invlift.{name}", (ROOT / f"{name}.py").read_text("utf-8"))
+    ours = {imported.split(".")[1] for imported in found if imported.startswith("invlift.")}
+    assert ours <= allowed

@@ -1,0 +1,120 @@
+"""From a problem to draws: names, shapes, reproducibility, and arguments that are refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.errors import InputError
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.problem import jax_problem
+from invlift.sample import METHODS, sample
+
+SHORT = {"chains": 2, "warmup": 20, "draws": 30}
+
+
+def bent(theta, shift):
+    return jnp.stack([theta[0] + theta[1] ** 2, jnp.sin(theta[2]) + shift])
+
+
+def problem_with(noise=None, shift=0.2):
+    noise = noise or lognormal_noise(-2.0, 0.5)
+    return jax_problem(bent, 3, noise, np.array([0.8, 0.5]), arguments=(jnp.asarray(shift),))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return sample(problem_with(), **SHORT, seed=3)
+
+
+def test_draws_have_their_names_and_shapes(run):
+    assert len(run.chains) == 2
+    for chain in run.chains:
+        shapes = {name: values.shape for name, values in chain.draws.items()}
+        assert shapes == {"parameters": (30, 3), "predicted": (30, 2), "sigma": (30,)}
+        assert all(np.all(np.isfinite(values)) for values in chain.draws.values())
+        assert np.all(chain.draws["sigma"] > 0)
+
+
+def test_predicted_is_the_forward_map_of_the_parameters(run):
+    for chain in run.chains:
+        expected = jax.vmap(lambda theta: bent(theta, 0.2))(chain.draws["parameters"])
+        np.testing.assert_allclose(chain.draws["predicted"], expected, rtol=1e-13)
+
+
+def test_chains_start_apart_and_walk(run):
+    first, second = (chain.draws["parameters"] for chain in run.chains)
+    assert np.all(np.any(first != second, axis=1))
+    for draws in (first, second):
+        assert np.std(draws, axis=0).min() > 0.01
+
+
+def test_known_noise_is_not_among_the_draws():
+    chain = sample(problem_with(known_noise(0.1)), **SHORT).chains[0]
+    assert set(chain.draws) == {"parameters", "predicted"}
+
+
+def test_same_seed_same_bits_and_another_seed_another_run(run):
+    again = sample(problem_with(), **SHORT, seed=3)
+    other = sample(problem_with(), **SHORT, seed=4)
+    for chain, same, different in zip(run.chains, again.chains, other.chains, strict=True):
+        np.testing.assert_array_equal(chain.draws["parameters"], same.draws["parameters"])
+        assert not np.any(chain.draws["parameters"] == different.draws["parameters"])
+
+
+def test_both_methods_run_and_differ(run):
+    assert set(METHODS) == {"chmc", "chmc-nuts"}
+    dynamic = sample(problem_with(), method="chmc-nuts", **SHORT, seed=3)
+    assert not np.array_equal(
+        dynamic.chains[0].draws["parameters"], run.chains[0].draws["parameters"]
+    )
+
+
+def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
+    sample(problem_with(), chains=2, warmup=20, draws=10, seed=3, checkpoint=tmp_path)
+    resumed = sample(problem_with(), **SHORT, seed=3, checkpoint=tmp_path, resume=True)
+    for chain, expected in zip(resumed.chains, run.chains, strict=True):
+        np.testing.assert_array_equal(chain.draws["parameters"], expected.draws["parameters"])
+    other_data = problem_with(shift=0.3)
+    for arguments in (
+        {"problem": other_data, "seed": 3},
+        {"problem": problem_with(), "seed": 4},
+        {"problem": problem_with(), "seed": 3, "method": "chmc-nuts"},
+    ):
+        with pytest.raises(InputError, match="chains of another"):
+            sample(**arguments, **SHORT, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"method": "gibbs"}, "method"),
+        ({"chains": 0}, "chains"),
+        ({"chains": 2.0}, "chains"),
+        ({"warmup": 0}, "warmup"),
+        ({"draws": -5}, "draws"),
+        ({"draws": True}, "draws"),
+        ({"draws": "100"}, "draws"),
+    ],
+)
+def test_arguments_out_of_range_are_named_in_one_line(arguments, where):
+    with pytest.raises(InputError) as caught:
+        sample(problem_with(), **arguments)
+    assert caught.value.where == where
+    assert "\n" not in str(caught.value)
+
+
+def test_forward_map_that_is_finite_at_the_prior_mean_alone():
+    def only_at_zero(theta):
+        return jnp.where(jnp.all(theta == 0.0), 0.0, jnp.nan) * theta
+
+    problem = jax_problem(only_at_zero, 2, known_noise(0.1), np.array([1.0, 1.0]))
+    with pytest.raises(InputError, match="chain 0, start") as caught:
+        sample(problem, **SHORT)
+    assert "\n" not in str(caught.value)
+
+
+def test_single_precision_is_refused():
+    problem = problem_with()
+    with jax.enable_x64(False), pytest.raises(InputError, match="double precision"):
+        sample(problem, **SHORT)
