@@ -2,49 +2,52 @@
 
 The pieces compose in one direction: read a mesh and sensors, choose a prior, assemble the forward
 map, put the problem together, :func:`sample` it and look at the :class:`Posterior`.
+
+Names are imported when they are first used: what configures JAX (:func:`one_core_per_chain`,
+:func:`enable_x64`) must run before modules that start it, and the command line answers at once.
 """
 
-from invlift.build import FieldProblem, build_posterior, build_problem, field_posterior
-from invlift.checks import check_problem
-from invlift.config import read_problem
-from invlift.errors import InputError
-from invlift.fem.assembly import assemble_poisson
-from invlift.fem.independent import independent_prior
-from invlift.fem.matern import matern_prior
-from invlift.fem.mesh import Mesh, mesh_from_arrays, read_mesh
-from invlift.fem.sensors import Sensors, locate, read_sensors, sensors_from_arrays
-from invlift.inverse.noise import half_normal_noise, known_noise, lognormal_noise
-from invlift.inverse.problem import InverseProblem, inverse_problem, jax_problem
-from invlift.posterior import Posterior, Readings
-from invlift.precision import enable_x64
-from invlift.sample import sample
+import importlib
 
-__all__ = [
-    "FieldProblem",
-    "InputError",
-    "InverseProblem",
-    "Mesh",
-    "Posterior",
-    "Readings",
-    "Sensors",
-    "assemble_poisson",
-    "build_posterior",
-    "build_problem",
-    "check_problem",
-    "enable_x64",
-    "field_posterior",
-    "half_normal_noise",
-    "independent_prior",
-    "inverse_problem",
-    "jax_problem",
-    "known_noise",
-    "locate",
-    "lognormal_noise",
-    "matern_prior",
-    "mesh_from_arrays",
-    "read_mesh",
-    "read_problem",
-    "read_sensors",
-    "sample",
-    "sensors_from_arrays",
-]
+_MODULE_OF = {
+    "FieldProblem": "build",
+    "InputError": "errors",
+    "InverseProblem": "inverse.problem",
+    "Mesh": "fem.mesh",
+    "Posterior": "posterior",
+    "Readings": "posterior",
+    "Sensors": "fem.sensors",
+    "assemble_poisson": "fem.assembly",
+    "build_posterior": "build",
+    "build_problem": "build",
+    "check_problem": "checks",
+    "enable_x64": "precision",
+    "field_posterior": "build",
+    "half_normal_noise": "inverse.noise",
+    "independent_prior": "fem.independent",
+    "inverse_problem": "inverse.problem",
+    "jax_problem": "inverse.problem",
+    "known_noise": "inverse.noise",
+    "locate": "fem.sensors",
+    "lognormal_noise": "inverse.noise",
+    "matern_prior": "fem.matern",
+    "mesh_from_arrays": "fem.mesh",
+    "one_core_per_chain": "cores",
+    "read_mesh": "fem.mesh",
+    "read_problem": "config",
+    "read_sensors": "fem.sensors",
+    "sample": "sampling",
+    "sensors_from_arrays": "fem.sensors",
+}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str):
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'invlift' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"invlift.{_MODULE_OF[name]}"), name)
+
+
+def __dir__():
+    return __all__

@@ -15,8 +15,8 @@ from invlift.config import ProblemSpec
 from invlift.config_schema import IndependentSpec
 from invlift.fem.mesh import Mesh, mesh_quality
 from invlift.inverse.lifted import LiftedPosterior
-from invlift.sample import find_start
 from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
+from invlift.sampling import find_start
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.metadata
-import os
 import platform
 import sys
 from pathlib import Path
@@ -17,7 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from invlift.cores import one_core_per_chain
 from invlift.errors import InputError
+from invlift.precision import enable_x64
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 
@@ -31,13 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
         Instead of those of the process.
     """
     parsed = _parser().parse_args(arguments)
-    # One core per chain: the small dense operations of a chain gain nothing from more threads.
-    # Read by JAX when it starts, hence set before anything imports it.
-    os.environ.setdefault(
-        "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    )
-    from invlift.precision import enable_x64
-
+    one_core_per_chain()
     enable_x64()
     try:
         status = parsed.command(parsed, Console(), Console(stderr=True))
@@ -91,7 +86,7 @@ def _run(parsed, console: Console, errors: Console) -> int:
     from invlift.build import build_posterior, build_problem
     from invlift.config import read_problem
     from invlift.progress import progress_display
-    from invlift.sample import sample
+    from invlift.sampling import sample
 
     spec = read_problem(parsed.problem).with_overrides(
         out=parsed.out,

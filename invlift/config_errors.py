@@ -73,8 +73,8 @@ KEYS: dict[str, tuple[str, str]] = {
         "run several, 4 for example, to see whether they agree",
     ),
     "sampler.warmup": (
-        "an integer of at least 0",
-        "use at least 200; 0 leaves the step size as it starts",
+        "an integer of at least 1",
+        "use at least 200, so that the step size can settle",
     ),
     "sampler.draws": ("an integer of at least 1", "use 1000 per chain, for example"),
     "sampler.seed": (

@@ -3,7 +3,10 @@
 import jax
 import pytest
 
-jax.config.update("jax_enable_x64", True)
+import invlift
+
+invlift.one_core_per_chain()
+invlift.enable_x64()
 
 
 @pytest.fixture

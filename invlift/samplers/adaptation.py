@@ -15,6 +15,9 @@ TARGET_ACCEPTANCE = 0.8
 INITIAL_STEP_SIZE = 0.1
 #: Longest step: a rotation must stay below a half turn, and the shortest trajectory is one step.
 MAX_STEP_SIZE = 1.5
+#: Shortest step: a chain that would need a shorter one is stuck, and should show it by rejecting
+#: rather than by taking thousands of steps per draw.
+MIN_STEP_SIZE = 2e-3
 
 _init, _update, _ = dual_averaging_adaptation(TARGET_ACCEPTANCE)
 
@@ -33,9 +36,13 @@ def adapt(state: DualAveragingAdaptationState, acceptance_rate: jax.Array):
 
 def current_step_size(state: DualAveragingAdaptationState) -> jax.Array:
     """Step size to try next, ()."""
-    return jnp.minimum(jnp.exp(state.log_step_size), MAX_STEP_SIZE)
+    return _clipped(state.log_step_size)
 
 
 def final_step_size(state: DualAveragingAdaptationState) -> jax.Array:
     """Step size to sample with, (): the average over the warm-up, late iterations weighing most."""
-    return jnp.minimum(jnp.exp(state.log_step_size_avg), MAX_STEP_SIZE)
+    return _clipped(state.log_step_size_avg)
+
+
+def _clipped(log_step_size: jax.Array) -> jax.Array:
+    return jnp.clip(jnp.exp(log_step_size), MIN_STEP_SIZE, MAX_STEP_SIZE)

@@ -16,7 +16,7 @@ from invlift.samplers.projection import CONSTRAINT_TOLERANCE, project_position
 from invlift.samplers.system import ConstrainedSystem, project_momentum
 
 #: Largest difference of a position from where the step backwards arrives (Graham, Thiery & Beskos
-#: 2022, Algorithm 1: twice the position tolerance of 1e-8).
+#: 2022, Algorithm 1: twice the position tolerance of 1e-8), relative to positions larger than 1.
 REVERSIBILITY_TOLERANCE = 2e-8
 
 
@@ -118,7 +118,8 @@ def constrained_step(system: ConstrainedSystem, state: State, step_size: jax.Arr
         (0, jnp.asarray(True), start, momentum, start.position, state.num_evaluations),
     )
     error = jnp.max(jnp.abs(returned - start.position))
-    is_good = is_good & (error < REVERSIBILITY_TOLERANCE)
+    size = jnp.maximum(1.0, jnp.max(jnp.abs(start.position)))
+    is_good = is_good & (error < REVERSIBILITY_TOLERANCE * size)
     momentum = project_momentum(system, new, momentum + half * new.logdensity_grad)
     moved = build_state(new, momentum, count, state.num_failures)
     failed = state._replace(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from invlift.cores import one_core_per_chain
+from invlift.precision import enable_x64
 from invlift.samplers.chains import (
     ChainResult,
     ChainState,
@@ -155,8 +157,9 @@ def _chain_task(
 
 
 def _remote_chain_task(*arguments) -> ChainResult:
-    """The same in a worker process, whose JAX this switches to double precision."""
-    jax.config.update("jax_enable_x64", True)
+    """The same in a worker process, whose JAX this sets up."""
+    one_core_per_chain()
+    enable_x64()
     return _chain_task(*arguments)
 
 

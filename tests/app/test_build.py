@@ -21,7 +21,7 @@ from invlift.errors import InputError
 from invlift.fem.independent import IndependentPrior
 from invlift.fem.matern import MaternPrior
 from invlift.inverse.noise import HalfNormalNoise, KnownNoise, LognormalNoise
-from invlift.sample import sample
+from invlift.sampling import sample
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 readings = jax.jit(lambda forward, phi: forward(phi))

@@ -287,7 +287,9 @@ LONG = {"sampler.draws": 3000, "sampler.warmup": 40}
 
 
 def environment():
-    return os.environ | {"OMP_NUM_THREADS": "1"}
+    """A shell's: without the settings that a call in this process leaves behind."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XLA", "PJRT"))}
+    return kept | {"OMP_NUM_THREADS": "1"}
 
 
 def start(*arguments):

@@ -32,7 +32,7 @@ sigma = { distribution = "lognormal", location = 0.0, scale = 3.0 }
 [sampler]
 method = "chmc-nuts"
 chains = 2
-warmup = 0
+warmup = 1
 draws = 10
 seed = 7
 [output]
@@ -83,7 +83,7 @@ def test_full_file_is_read_with_paths_from_its_directory(tmp_path):
     assert isinstance(spec.prior.range, float)
     assert spec.noise.sigma.distribution == "lognormal"
     assert spec.noise.sigma.scale == 3.0
-    assert (spec.sampler.warmup, spec.sampler.seed) == (0, 7)
+    assert (spec.sampler.warmup, spec.sampler.seed) == (1, 7)
 
 
 def test_defaults():
@@ -191,7 +191,7 @@ def test_a_spec_survives_pickling():
         ("noise.sigma", {"distribution": "lognormal", "scale": 1.0}, ["location", "no such key"]),
         ("sampler.draws", 0, ["[sampler] draws", "at least 1", "found 0"]),
         ("sampler.chains", 0, ["[sampler] chains", "at least 1"]),
-        ("sampler.warmup", -1, ["[sampler] warmup", "at least 0", "at least 200"]),
+        ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
         # boundary conditions
@@ -265,12 +265,12 @@ def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = parse_problem(SMALL, "/somewhere/problem.toml")
     assert spec.with_overrides() == spec
-    new = spec.with_overrides(out="here", method="chmc-nuts", draws="7", seed=3, warmup=0)
+    new = spec.with_overrides(out="here", method="chmc-nuts", draws="7", seed=3, warmup=1)
     assert new.output.dir == tmp_path / "here"
     assert new.sampler.model_dump() == {
         "method": "chmc-nuts",
         "chains": 4,
-        "warmup": 0,
+        "warmup": 1,
         "draws": 7,
         "seed": 3,
     }

@@ -9,11 +9,11 @@ import numpy as np
 
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
-from invlift.sample import record
 from invlift.samplers.chains import Plan
 from invlift.samplers.run import run_chains
 from invlift.samplers.system import DenseSystem
 from invlift.samplers.trajectories import quarter_period
+from invlift.sampling import record
 
 SEMI_AXES = (2.0, 1.0, 0.7)
 TORUS_RADII = (2.0, 0.6)

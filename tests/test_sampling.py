@@ -8,7 +8,7 @@ import pytest
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
-from invlift.sample import METHODS, sample
+from invlift.sampling import METHODS, sample
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 

@@ -1,0 +1,37 @@
+"""Every example runs, in a small version, and its results open."""
+
+from pathlib import Path
+
+import pytest
+import pyvista
+
+from invlift.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "disc",
+        "plate",
+        pytest.param("wolfcamp", marks=pytest.mark.slow),
+        pytest.param("body3d", marks=pytest.mark.slow),
+    ],
+)
+def test_example_runs(name, tmp_path, capsys):
+    out = tmp_path / "results"
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(EXAMPLES / name / "problem.toml"), "--out", str(out), *SMALL])
+    # So few draws cannot convince: results are written, the verdict is bad.
+    assert stop.value.code == 3
+    assert "Not converged" in capsys.readouterr().out
+    grid = pyvista.read(out / "posterior.vtu")
+    assert grid.point_data["log_conductivity_sd"].min() > 0
+    assert pyvista.read(out / "sensors.vtu").n_points >= 10
+
+
+def test_no_example_is_forgotten():
+    folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
+    assert folders == {"disc", "plate", "wolfcamp", "body3d"}
