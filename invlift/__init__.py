@@ -3,8 +3,8 @@
 The pieces compose in one direction: read a mesh and sensors, choose a prior, assemble the forward
 map, put the problem together, :func:`sample` it and look at the :class:`Posterior`.
 
-Names are imported when they are first used: what configures JAX (:func:`one_core_per_chain`,
-:func:`enable_x64`) must run before modules that start it, and the command line answers at once.
+Names are imported when they are first used: `import invlift` alone does not start JAX, so a script
+can still configure it, and the command line answers at once.
 """
 
 import importlib
@@ -32,7 +32,6 @@ _MODULE_OF = {
     "lognormal_noise": "inverse.noise",
     "matern_prior": "fem.matern",
     "mesh_from_arrays": "fem.mesh",
-    "one_core_per_chain": "cores",
     "read_mesh": "fem.mesh",
     "read_problem": "config",
     "read_sensors": "fem.sensors",

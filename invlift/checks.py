@@ -16,6 +16,7 @@ from invlift.config_schema import IndependentSpec
 from invlift.fem.mesh import Mesh, mesh_quality
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
+from invlift.samplers.run import single_threaded_blas
 from invlift.sampling import find_start
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
@@ -87,7 +88,11 @@ def check_problem(spec: ProblemSpec) -> Report:
     InputError
         If the problem cannot even be put together.
     """
-    field = build_problem(spec)
+    with single_threaded_blas():
+        return _look_over(spec, build_problem(spec))
+
+
+def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
     lifted = LiftedPosterior(field.problem)
     position = jnp.asarray(find_start(lifted, spec.sampler.seed, 0))
     rng = np.random.default_rng(spec.sampler.seed)

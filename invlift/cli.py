@@ -16,7 +16,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from invlift.cores import one_core_per_chain
 from invlift.errors import InputError
 from invlift.precision import enable_x64
 
@@ -32,7 +31,6 @@ def main(arguments: list[str] | None = None) -> None:
         Instead of those of the process.
     """
     parsed = _parser().parse_args(arguments)
-    one_core_per_chain()
     enable_x64()
     try:
         status = parsed.command(parsed, Console(), Console(stderr=True))
@@ -127,6 +125,8 @@ def _run(parsed, console: Console, errors: Console) -> int:
         return BAD_VERDICT
     posterior = build_posterior(field, run, settings.draws)
     written = posterior.write(directory, _run_info(spec, run))
+    written.append(directory / "posterior.png")
+    posterior.plot_fields(written[-1])
     verdict = posterior.verdict()
     console.print(_table(posterior.summary()))
     console.print(str(verdict), highlight=False, markup=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.precision import require_float64
 from invlift.samplers.chains import Plan, Progress, evaluate_point
 from invlift.samplers.checkpoint import CheckpointStore, fingerprint
-from invlift.samplers.run import Run, run_chains
+from invlift.samplers.run import Run, run_chains, single_threaded_blas
 from invlift.samplers.trajectories import no_u_turn, quarter_period
 
 #: Methods by name: constrained HMC with quarter-period and with dynamic trajectories.
@@ -89,10 +89,11 @@ def sample(
     if checkpoint is not None:
         store = CheckpointStore(Path(checkpoint))
         store.claim(fingerprint(lifted, plan, seed), is_resuming=resume)
-    positions = np.stack([find_start(lifted, seed, chain) for chain in range(chains)])
-    return run_chains(
-        lifted, plan, positions, seed, executor=executor, store=store, on_progress=on_progress
-    )
+    with single_threaded_blas():
+        positions = np.stack([find_start(lifted, seed, chain) for chain in range(chains)])
+        return run_chains(
+            lifted, plan, positions, seed, executor=executor, store=store, on_progress=on_progress
+        )
 
 
 _initial_position = jax.jit(initial_position)

@@ -4,9 +4,10 @@ import jax
 import pytest
 
 import invlift
+from invlift.samplers.run import single_threaded_blas
 
-invlift.one_core_per_chain()
 invlift.enable_x64()
+single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
 @pytest.fixture

@@ -64,18 +64,18 @@ def project_position(system: ConstrainedSystem, point, origin: jax.Array) -> Pro
     evaluate = system.normal_space(point, origin)
 
     def is_running(loop):
-        _, move, _, count = loop
+        _, move, count = loop
         return (move > MOVE_TOLERANCE) & jnp.isfinite(move) & (count < MAX_ITERATIONS)
 
     def iterate(loop):
-        multiplier, last_move, _, count = loop
+        multiplier, _, count = loop
         _, step = evaluate(multiplier)
         move = jnp.max(jnp.abs(system.apply_jacobian_transpose(point, step)))
-        return multiplier + step, move, last_move, count + 1
+        return multiplier + step, move, count + 1
 
     zero = jnp.zeros_like(point.constraint)
-    # The first move must be finite for the loop to start, and larger than any tolerance.
-    start = (zero, jnp.asarray(jnp.finfo(zero.dtype).max), jnp.inf, 0)
-    multiplier, move, _, count = jax.lax.while_loop(is_running, iterate, start)
+    # The move before the first must be finite for the loop to start, and above the tolerance.
+    start = (zero, jnp.asarray(jnp.finfo(zero.dtype).max), 0)
+    multiplier, move, count = jax.lax.while_loop(is_running, iterate, start)
     position = origin - system.apply_jacobian_transpose(point, multiplier)
     return Projection(position, multiplier, move <= MOVE_TOLERANCE, count)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
+import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
+from threadpoolctl import threadpool_limits
 
-from invlift.cores import one_core_per_chain
 from invlift.precision import enable_x64
 from invlift.samplers.chains import (
     ChainResult,
@@ -27,6 +28,15 @@ from invlift.samplers.checkpoint import CheckpointStore
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0
+
+
+def single_threaded_blas():
+    """Context in which LAPACK keeps to the thread that calls it.
+
+    Its own threads wait for each other at every one of a chain's many small factorisations: on a
+    busy machine they then take a hundred times as long.
+    """
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 @dataclass(frozen=True)
@@ -158,9 +168,9 @@ def _chain_task(
 
 def _remote_chain_task(*arguments) -> ChainResult:
     """The same in a worker process, whose JAX this sets up."""
-    one_core_per_chain()
     enable_x64()
-    return _chain_task(*arguments)
+    with single_threaded_blas():
+        return _chain_task(*arguments)
 
 
 def _truncated(chain: ChainResult, num_draws: int) -> ChainResult:

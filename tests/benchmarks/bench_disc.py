@@ -108,7 +108,6 @@ def main() -> None:
     parser.add_argument("--peer-draws", type=int, default=150)
     parser.add_argument("--no-peer", action="store_true")
     options = parser.parse_args()
-    invlift.one_core_per_chain()
     invlift.enable_x64()
     problem = build(options.noise)
     rate = run_invlift(problem, "chmc")

@@ -26,7 +26,6 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--boundary", default="coast")
     options = parser.parse_args()
-    invlift.one_core_per_chain()
     invlift.enable_x64()
     mesh = invlift.read_mesh(options.mesh)
     rng = np.random.default_rng(1)
