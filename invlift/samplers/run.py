@@ -93,7 +93,7 @@ def run_chains(
     began = time.perf_counter()
     owned = None
     if executor is None:
-        workers = max(1, min(len(positions), os.cpu_count() or 1))
+        workers = min(len(positions), _num_cores())
         executor = owned = ThreadPoolExecutor(workers, thread_name_prefix="chain")
     stop = threading.Event()
 
@@ -135,6 +135,13 @@ def run_chains(
     shortest = min((chain.num_draws for chain in chains), default=0)
     chains = [_truncated(chain, shortest) for chain in chains]
     return Run(chains, compile_seconds, is_interrupted)
+
+
+def _num_cores() -> int:
+    """Cores this process may use: a batch system often grants fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _chain_task(
