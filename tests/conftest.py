@@ -1,5 +1,7 @@
 """Shared test settings: double precision, and a fixed random key."""
 
+import signal
+
 import jax
 import pytest
 
@@ -7,6 +9,8 @@ import invlift
 from invlift.samplers.run import single_threaded_blas
 
 invlift.enable_x64()
+# A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
