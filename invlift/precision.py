@@ -6,6 +6,8 @@ Importing a module of invlift never changes JAX's configuration.  The command li
 
 from __future__ import annotations
 
+import os
+
 import jax
 import numpy as np
 
@@ -13,7 +15,16 @@ from invlift.errors import InputError
 
 
 def enable_x64() -> None:
-    """Switch JAX to double precision for this process (JAX's option ``jax_enable_x64``)."""
+    """Set JAX up for this process: double precision, and computations on the caller's thread.
+
+    Call it before JAX makes its first array.  Switches the option ``jax_enable_x64`` on and
+    ``jax_cpu_enable_async_dispatch`` off, and sets the environment variable ``PJRT_NPROC`` to 1
+    unless it is set: chains run side by side, one thread each, and must not wait for each other in
+    a shared pool of threads, where batched factorisations of two chains can block one another for
+    good.
+    """
+    os.environ.setdefault("PJRT_NPROC", "1")
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.config.update("jax_enable_x64", True)
 
 

@@ -6,9 +6,11 @@ import jax
 import pytest
 
 import invlift
-from invlift.samplers.run import single_threaded_blas
 
-invlift.enable_x64()
+invlift.enable_x64()  # before anything starts JAX
+
+from invlift.samplers.run import single_threaded_blas  # noqa: E402
+
 # A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling

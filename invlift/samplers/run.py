@@ -117,8 +117,10 @@ def run_chains(
                 (_remote_chain_task, portable, plan, seed, chain, np.asarray(position), store)
                 for chain, position in enumerate(positions)
             ]
-        futures = [executor.submit(*task) for task in tasks]
+        futures = []
         try:
+            for task in tasks:
+                futures.append(executor.submit(*task))
             wait(futures)
         except KeyboardInterrupt:
             is_interrupted = True
