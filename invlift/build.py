@@ -12,7 +12,7 @@ from invlift.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.independent import IndependentPrior, independent_prior
-from invlift.fem.matern import MaternPrior, matern_prior
+from invlift.fem.matern import MaternPrior, matern_alpha, matern_prior
 from invlift.fem.mesh import Mesh, check_anchored, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import (
@@ -156,7 +156,7 @@ def field_posterior(
 
 def _prior(spec: ProblemSpec, mesh: Mesh) -> MaternPrior | IndependentPrior:
     if isinstance(spec.prior, MaternSpec):
-        spec.alpha(mesh.dim)
+        matern_alpha(spec.prior.smoothness, mesh.dim, spec.where("prior", "smoothness"))
         return matern_prior(
             mesh,
             correlation_range=spec.prior.range,

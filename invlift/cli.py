@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from invlift.errors import InputError
-from invlift.precision import enable_x64
+from invlift.precision import enable_x64, keep_compiled_programs
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     parsed = _parser().parse_args(arguments)
     enable_x64()
+    keep_compiled_programs()
     try:
         status = parsed.command(parsed, Console(), Console(stderr=True))
     except InputError as error:

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from invlift import config_errors
 from invlift.config_schema import (
-    MaternSpec,
     MeshSpec,
     NoiseSpec,
     ObservationsSpec,
@@ -50,39 +49,6 @@ class ProblemSpec(BaseModel):
     def where(self, table: str, *keys: str) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
         return config_errors.where(self._file, (table, *keys))
-
-    def alpha(self, dim: int) -> int:
-        """Return the order alpha = smoothness + dim / 2 of the Matern prior's equation.
-
-        (Lindgren, Rue & Lindstrom 2011, section 2.1.)
-
-        Parameters
-        ----------
-        dim : int
-            Dimension of the mesh, 2 or 3.
-
-        Raises
-        ------
-        InputError
-            If alpha is not an integer, or the prior is not a Matern field.
-        """
-        if not isinstance(self.prior, MaternSpec):
-            raise InputError(
-                self.where("prior", "kind"),
-                '"matern", the only kind that has an order alpha',
-                f'"{self.prior.kind}"',
-                "use a Matern prior",
-            )
-        alpha = self.prior.smoothness + dim / 2
-        if alpha != round(alpha):
-            usual = "1.0, 2.0 or 3.0" if dim == 2 else "0.5, 1.5 or 2.5"
-            raise InputError(
-                self.where("prior", "smoothness"),
-                f"smoothness + {dim}/2 to be an integer on a mesh of dimension {dim}",
-                f"smoothness {self.prior.smoothness:g}",
-                f"use {usual}",
-            )
-        return round(alpha)
 
     def with_overrides(
         self,

@@ -1,4 +1,4 @@
-"""Double precision: asked for once by the entry points, insisted on by the library.
+"""JAX's settings: double precision, asked for once by the entry points, and what goes with it.
 
 Importing a module of invlift never changes JAX's configuration.  The command line calls
 :func:`enable_x64`; a script calls it (or sets JAX's own switch) before it makes its first array.
@@ -10,22 +10,57 @@ import os
 
 import jax
 import numpy as np
+import platformdirs
 
 from invlift.errors import InputError
+
+#: Size of the pool of threads of JAX's CPU backend, read when the backend starts.
+_THREADS_VARIABLE = "PJRT_NPROC"
 
 
 def enable_x64() -> None:
     """Set JAX up for this process: double precision, and computations on the caller's thread.
 
-    Call it before JAX makes its first array.  Switches the option ``jax_enable_x64`` on and
-    ``jax_cpu_enable_async_dispatch`` off, and sets the environment variable ``PJRT_NPROC`` to 1
-    unless it is set: chains run side by side, one thread each, and must not wait for each other in
-    a shared pool of threads, where batched factorisations of two chains can block one another for
-    good.
+    Call it before JAX makes its first array.  Switches the option ``jax_enable_x64`` on and, while
+    JAX has not started, ``jax_cpu_enable_async_dispatch`` off, and sets the environment variable
+    ``PJRT_NPROC`` to 1 unless it is set: see :func:`computes_on_calling_thread`.
     """
-    os.environ.setdefault("PJRT_NPROC", "1")
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    if not _has_started():
+        os.environ.setdefault(_THREADS_VARIABLE, "1")
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.config.update("jax_enable_x64", True)
+
+
+def keep_compiled_programs() -> None:
+    """Let JAX keep what it compiles, so that the next run of the same problem starts at once.
+
+    In the user's cache folder for applications, up to 1 GB; not if JAX's own option
+    ``jax_compilation_cache_dir`` names a folder already.
+    """
+    if not jax.config.jax_compilation_cache_dir:
+        folder = platformdirs.user_cache_path("invlift", appauthor=False) / "compiled"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", 10**9)
+
+
+def computes_on_calling_thread() -> bool:
+    """Whether JAX, on a CPU, has no pool of threads of its own (:func:`enable_x64` came in time).
+
+    Several chains may run in threads only then: in JAX's shared pool, batched factorisations of
+    two chains can wait for one another for good.
+    """
+    return os.environ.get(_THREADS_VARIABLE) == "1"
+
+
+def _has_started() -> bool:
+    """Whether JAX has started its backend, after which some of its options cannot be changed."""
+    before = jax.config.jax_num_cpu_devices
+    try:
+        jax.config.update("jax_num_cpu_devices", 1 if before != 1 else 2)
+    except RuntimeError:
+        return True
+    jax.config.update("jax_num_cpu_devices", before)
+    return False
 
 
 def require_float64(**arrays) -> None:

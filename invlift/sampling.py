@@ -102,9 +102,8 @@ _initial_position = jax.jit(initial_position)
 def record(system: LiftedPosterior, point) -> tuple[dict, dict]:
     """What to keep of a draw, and what to keep only the moments of."""
     problem = system.problem
-    zeta, white, _ = system.split(point.position)
-    coefficients = problem.prior.coefficients(white)
-    kept = {problem.forward.coefficients_name: coefficients, "predicted": point.predicted}
+    zeta, _, _ = system.split(point.position)
+    kept = {problem.forward.coefficients_name: point.coefficients, "predicted": point.predicted}
     if problem.noise.num_parameters:
         kept["sigma"] = problem.noise.sigma(zeta)
     return kept, point.byproducts

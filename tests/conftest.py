@@ -1,12 +1,18 @@
 """Shared test settings: double precision, and a fixed random key."""
 
+import os
 import signal
+import tempfile
 
 import jax
 import pytest
 
 import invlift
 
+# Programs compiled by one test, or the command line it starts, serve the others; none stay behind.
+_COMPILED = tempfile.TemporaryDirectory()
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
+jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift.samplers.run import single_threaded_blas  # noqa: E402

@@ -10,7 +10,7 @@ import numpy as np
 import skfem
 
 from invlift.errors import InputError
-from invlift.fem import linalg
+from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import (
     boundary_load,
     cell_basis,
@@ -138,12 +138,24 @@ def assemble_poisson(
         (number[observation.nodes], np.arange(observation.nodes.shape[0])[:, None]),
         observation.weights,
     )
+    conductivity, num_coefficients = _conductivity(basis, mesh, location)
+    nodes = np.asarray(conductivity.nodes)
+    sensitivity, sensitivity_entries = _pattern(
+        nodes[:, :, None], unknowns[:, None, :], num_coefficients, free.size
+    )
+    couplings, coupling_entries = _pattern(
+        unknowns[:, :, None], unknowns[:, None, :], free.size, free.size
+    )
     as_index = partial(jnp.asarray, dtype=jnp.int32)
     return PoissonMap(
-        conductivity=_conductivity(basis, cells, location),
+        conductivity=conductivity,
         gradients=jnp.asarray(gradients),
         volumes=jnp.asarray(volumes),
         cells=as_index(cells),
+        sensitivity=sensitivity,
+        sensitivity_entries=as_index(sensitivity_entries),
+        couplings=couplings,
+        coupling_entries=as_index(coupling_entries),
         free=as_index(free),
         unknowns=as_index(unknowns),
         corner_pairs=as_index(np.stack([first, second])),
@@ -241,19 +253,31 @@ def _free_half(matrix, number, num_free):
     return rows[keep], cols[keep], matrix.data[keep]
 
 
-def _conductivity(basis, cells, location: str) -> Conductivity:
-    """The map phi -> element conductivities for coefficients at the nodes or in the cells."""
+def _pattern(rows, cols, num_rows: int, num_cols: int):
+    """Pattern of the pairs below num_rows and num_cols, and the entry of every pair."""
+    rows, cols = np.broadcast_arrays(rows, cols)
+    is_kept = (rows < num_rows) & (cols < num_cols)
+    found, kept_entries = sparse.pattern(rows[is_kept], cols[is_kept], num_rows, num_cols)
+    entries = np.full(rows.shape, found.rows.shape[0])
+    entries[is_kept] = kept_entries
+    return found, entries
+
+
+def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
+    """The map phi -> element conductivities for phi at the nodes or in the cells, and its size."""
+    cells = basis.mesh.t.T
     if location == "nodes":
         points, weights = basis.X, basis.W
         shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[1])], axis=1)
-        return Conductivity(
+        conductivity = Conductivity(
             jnp.asarray(cells, dtype=jnp.int32),
             jnp.asarray(shape),
             jnp.asarray(weights / weights.sum()),
         )
+        return conductivity, mesh.num_nodes
     if location == "cells":
         own = jnp.arange(cells.shape[0], dtype=jnp.int32)[:, None]
-        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1))
+        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1)), cells.shape[0]
     raise InputError(
         "argument location", '"nodes" or "cells"', f"{location!r}", "say where phi lives"
     )

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import skfem
 
 from invlift.errors import InputError
-from invlift.fem import linalg
+from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh import Mesh
 from invlift.precision import require_float64
@@ -46,10 +46,9 @@ class MaternPrior:
         Prior mean of phi.
     factor : linalg.Factor
         Of K.
-    mass_diagonal, mass_offdiagonal : (N,), (num_edges,)
+    mass_pattern : sparse.Pattern
+    mass_values : (num_entries,)
         Entries of M.
-    edges : (2, num_edges) int32
-        Places of the off-diagonal entries.
     noise_scale : (N,)
         Diagonal of D^(1/2).
     tau : ()
@@ -62,9 +61,8 @@ class MaternPrior:
 
     mean: jax.Array
     factor: linalg.Factor
-    mass_diagonal: jax.Array
-    mass_offdiagonal: jax.Array
-    edges: jax.Array
+    mass_pattern: sparse.Pattern
+    mass_values: jax.Array
     noise_scale: jax.Array
     tau: jax.Array
     alpha: int = field(metadata={"static": True})
@@ -109,11 +107,7 @@ class MaternPrior:
         return pointwise_std(self)
 
     def _mass(self, columns):
-        first, second = self.edges
-        entries = self.mass_offdiagonal[:, None]
-        product = self.mass_diagonal[:, None] * columns
-        product = product.at[first].add(entries * columns[second], mode="promise_in_bounds")
-        return product.at[second].add(entries * columns[first], mode="promise_in_bounds")
+        return self.mass_pattern.product(self.mass_values, columns)
 
 
 def pointwise_std(prior, *, batch: int = 128) -> np.ndarray:
@@ -138,8 +132,17 @@ def pointwise_std(prior, *, batch: int = 128) -> np.ndarray:
     return np.concatenate(parts)[:size]
 
 
-def matern_alpha(smoothness: float, dim: int) -> int:
-    """Order alpha = smoothness + dim/2 of the operator.
+def matern_alpha(smoothness: float, dim: int, where: str = "[prior] smoothness") -> int:
+    """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
+
+    Parameters
+    ----------
+    smoothness : float
+        nu > 0.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+    where : str
+        What an error message should blame.
 
     Raises
     ------
@@ -150,7 +153,7 @@ def matern_alpha(smoothness: float, dim: int) -> int:
     if not (smoothness > 0 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
         choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
         raise InputError(
-            "[prior] smoothness",
+            where,
             f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
             f"{smoothness:g}",
             "choose the nearest of these",
@@ -230,13 +233,13 @@ def matern_prior(
     lower = sp.tril(operator).tocoo()
     structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes, mesh.points)
     factor = jax.jit(linalg.factorise)(structure, jnp.asarray(lower.data))
-    below = sp.tril(mass, k=-1).tocoo()
+    mass = mass.tocoo()
+    mass_pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
     return MaternPrior(
         mean=jnp.asarray(mean),
         factor=factor,
-        mass_diagonal=jnp.asarray(mass.diagonal()),
-        mass_offdiagonal=jnp.asarray(below.data),
-        edges=jnp.asarray(np.stack([below.row, below.col]), dtype=jnp.int32),
+        mass_pattern=mass_pattern,
+        mass_values=jnp.zeros(mass.nnz).at[entries].set(mass.data),
         noise_scale=jnp.sqrt(jnp.asarray(np.asarray(mass.sum(axis=1)).ravel())),
         tau=jnp.asarray(math.sqrt(variance) / std),
         alpha=alpha,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from invlift.fem import linalg
+from invlift.fem import linalg, sparse
 
 
 @partial(jax.tree_util.register_dataclass)
@@ -45,9 +45,43 @@ class Conductivity:
         """Derivative of each cell's conductivity by each of its coefficients, (num_cells, k)."""
         return (self._at_points(log_conductivity) * self.weights) @ self.basis
 
+    def directional(
+        self, log_conductivity: jax.Array, direction: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """First and second derivative of each cell's conductivity along a direction (N,)."""
+        at_points = self._at_points(log_conductivity)
+        along = direction[self.nodes] @ self.basis.T
+        return (at_points * along) @ self.weights, (at_points * along**2) @ self.weights
+
     def _at_points(self, log_conductivity):
         """exp(phi) at the quadrature points, (num_cells, num_points)."""
         return jnp.exp(log_conductivity[self.nodes] @ self.basis.T)
+
+
+class Expansion(NamedTuple):
+    """What was computed where the forward map was linearised, for use by its second derivative.
+
+    Attributes
+    ----------
+    log_conductivity : (N,)
+        Where.
+    factor : linalg.Factor
+        Of the stiffness matrix.
+    solution : (num_nodes,)
+        u.
+    adjoint : (n, d)
+        Lambda = A^-1 B^T.
+    """
+
+    log_conductivity: jax.Array
+    factor: linalg.Factor
+    solution: jax.Array
+    adjoint: jax.Array
+
+    @property
+    def byproducts(self) -> dict[str, jax.Array]:
+        """The ``solution``, (num_nodes,), whose posterior moments are worth having."""
+        return {"solution": self.solution}
 
 
 @partial(jax.tree_util.register_dataclass)
@@ -68,6 +102,15 @@ class PoissonMap:
         Areas or volumes of the cells, m^dim.
     cells : (num_cells, dim + 1) int32
         Node indices.
+    sensitivity : sparse.Pattern
+        Which of the N coefficients changes the equation of which of the n unknowns.
+    sensitivity_entries : (num_cells, k, dim + 1) int32
+        The entry of `sensitivity` for each coefficient and corner of a cell; its number of entries
+        where the corner is held.
+    couplings : sparse.Pattern
+        Pairs of unknowns that share a cell.
+    coupling_entries : (num_cells, dim + 1, dim + 1) int32
+        Likewise, for each two corners.
     free : (n,) int32
         Nodes that carry an unknown.
     unknowns : (num_cells, dim + 1) int32
@@ -97,6 +140,10 @@ class PoissonMap:
     gradients: jax.Array
     volumes: jax.Array
     cells: jax.Array
+    sensitivity: sparse.Pattern
+    sensitivity_entries: jax.Array
+    couplings: sparse.Pattern
+    coupling_entries: jax.Array
     free: jax.Array
     unknowns: jax.Array
     corner_pairs: jax.Array
@@ -143,8 +190,8 @@ class PoissonMap:
     def value_and_jacobian(self, log_conductivity: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings and their derivatives from one factorisation.
 
-        Solves A [v, Lambda] = [b, B^T] at once; then dF_k / dkappa_e = -lambda_k^T K_e u, and the
-        chain rule takes it to phi.
+        Solves A [v, Lambda] = [b, B^T] at once; then dF/dphi = C Lambda transposed, with the
+        sparse N x n matrix C of -(dA/dphi_j) u.
 
         Parameters
         ----------
@@ -161,22 +208,79 @@ class PoissonMap:
 
     def linearise(
         self, log_conductivity: jax.Array
-    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
-        """:meth:`value_and_jacobian`, and the ``solution`` at the nodes, (num_nodes,)."""
+    ) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
+        """:meth:`value_and_jacobian`, and what :meth:`second_derivative` needs."""
         weights, factor = self._factorise(log_conductivity)
         rhs = jnp.concatenate([self._right_hand_side(weights)[:, None], self.observation_load], 1)
         solved = self._apply_inverse(factor, weights, rhs)
         solution = self._extend(solved[:, 0])
-        flux = jnp.einsum("ec,eck->ek", solution[self.cells], self.gradients)
-        adjoint = self._at_corners(solved[:, 1:])
-        cell_adjoint = jnp.einsum("ecd,eck,ek->ed", adjoint, self.gradients, flux)
-        by_conductivity = -cell_adjoint * self.volumes[:, None]
+        adjoint = solved[:, 1:]
+        entries = self._sensitivity(log_conductivity, solution)
+        columns = self.sensitivity.product(entries, adjoint)
+        expansion = Expansion(log_conductivity, factor, solution, adjoint)
+        return (self.observe(solution), columns.T), expansion
+
+    def pull_back(self, expansion: Expansion, cotangent: jax.Array) -> jax.Array:
+        """Gradient of <X, dF/dphi> by phi, by one solve with d + 1 right-hand sides.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            From :meth:`linearise`, where the gradient is taken.
+        cotangent : (d, N) float64
+            X, constant.
+
+        Returns
+        -------
+        (N,) float64
+        """
+        log_conductivity, factor, solution, adjoint = expansion
+        columns = cotangent.T
+        entries, pull_back_entries = jax.vjp(self._sensitivity, log_conductivity, solution)
+        by_entries = self.sensitivity.sampled_product(columns, adjoint)
+        direct, by_solution = pull_back_entries(by_entries)
+        by_adjoint = self.sensitivity.transposed_product(entries, columns)
+        rhs = jnp.concatenate([by_solution[self.free][:, None], by_adjoint], 1)
+        solved = linalg.solve(factor, rhs)
+        # A depends on phi in A u = b, where u may be held, and in A Lambda = B^T.
+        pairs = self.couplings.sampled_product(solved[:, 1:], adjoint)
+        padded = jnp.concatenate([pairs, jnp.zeros(1, pairs.dtype)])
+        padded = padded.at[self.coupling_entries].get(mode="promise_in_bounds")
+        by_tensor = jnp.einsum("ebc,ebk,eck->e", padded, self.gradients, self.gradients)
+        along = jnp.concatenate([solved[:, 0], jnp.zeros(1, solved.dtype)])[self.unknowns]
+        flux_along = jnp.einsum("ec,eck->ek", along, self.gradients)
+        by_tensor = by_tensor + jnp.sum(flux_along * self._flux(solution), axis=1)
         chain = self.conductivity.derivative(log_conductivity)
-        columns = jnp.zeros((log_conductivity.shape[0], self.num_observations), chain.dtype)
-        columns = columns.at[self.conductivity.nodes].add(
-            chain[:, :, None] * by_conductivity[:, None, :], mode="promise_in_bounds"
+        return direct.at[self.conductivity.nodes].add(
+            -(by_tensor * self.volumes)[:, None] * chain, mode="promise_in_bounds"
         )
-        return (self.observe(solution), columns.T), {"solution": solution}
+
+    def second_derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+        """Second derivative of the readings along a direction, by one solve with the factor.
+
+        With A' and A'' the derivatives of A along v and A u' = -A' u, it is
+        -Lambda^T (A'' u + 2 A' u').
+
+        Parameters
+        ----------
+        expansion : Expansion
+            From :meth:`linearise`, where the derivative is taken.
+        direction : (N,) float64
+            v.
+
+        Returns
+        -------
+        (d,) float64
+            d^2 F(phi + t v) / dt^2 at t = 0, in units of u.
+        """
+        first, second = self.conductivity.directional(expansion.log_conductivity, direction)
+        first, second = first * self.volumes, second * self.volumes
+        flux = self._flux(expansion.solution)
+        along = linalg.solve(expansion.factor, -self._divergence(first[:, None] * flux))
+        padded = jnp.concatenate([along, jnp.zeros(1, along.dtype)])
+        flux_along = jnp.einsum("ec,eck->ek", padded[self.unknowns], self.gradients)
+        forces = self._divergence(second[:, None] * flux + 2.0 * first[:, None] * flux_along)
+        return -(forces @ expansion.adjoint)
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""
@@ -215,6 +319,23 @@ class PoissonMap:
         flux = jnp.einsum("ec,eck->ek", self.dirichlet[self.cells[held]], gradients)
         forces = jnp.einsum("e,ek,eck->ec", weights[held], flux, gradients)
         return self.load - self._gather_forces(self.unknowns[held], forces[..., None])[:, 0]
+
+    def _sensitivity(self, log_conductivity, solution):
+        """Entries of the matrix C of -(dA/dphi_j) u, (num_entries,)."""
+        chain = self.conductivity.derivative(log_conductivity) * self.volumes[:, None]
+        forces = jnp.einsum("ek,eck->ec", self._flux(solution), self.gradients)
+        total = jnp.zeros(self.sensitivity.rows.shape[0] + 1, chain.dtype)
+        contributions = -chain[:, :, None] * forces[:, None, :]
+        return total.at[self.sensitivity_entries].add(contributions, mode="promise_in_bounds")[:-1]
+
+    def _flux(self, solution):
+        """Gradient in each cell, (num_cells, dim), of a nodal vector, (num_nodes,)."""
+        return jnp.einsum("ec,eck->ek", solution[self.cells], self.gradients)
+
+    def _divergence(self, fluxes):
+        """Integrals of the basis functions' gradients times fluxes (num_cells, dim), (n,)."""
+        forces = jnp.einsum("ek,eck->ec", fluxes, self.gradients)
+        return self._gather_forces(self.unknowns, forces[..., None])[:, 0]
 
     def _gather_forces(self, unknowns, forces):
         """Sum corner forces (m, dim + 1, k) into the unknowns, (n, k)."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+
+from invlift.derivatives import second_directional
 
 
 class ForwardMap(Protocol):
@@ -29,14 +31,39 @@ class ForwardMap(Protocol):
         ...
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """F(phi), (d,), and dF/dphi, (d, N); differentiable once more in reverse mode."""
+        """F(phi), (d,), and dF/dphi, (d, N)."""
         ...
 
-    def linearise(
-        self, coefficients: jax.Array
-    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
-        """The same, and by-products whose posterior moments are worth having, by name."""
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Any]:
+        """The same, and an expansion: a pytree that knows what the second derivative needs.
+
+        Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
+        """
         ...
+
+    def pull_back(self, expansion: Any, cotangent: jax.Array) -> jax.Array:
+        """Gradient of <X, dF/dphi> by phi, (N,), where the expansion is from, for X of (d, N)."""
+        ...
+
+    def second_derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
+        """d^2 F(phi + t v) / dt^2 at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        ...
+
+
+class JaxExpansion(NamedTuple):
+    """Where a :class:`JaxForward` was linearised.
+
+    Attributes
+    ----------
+    coefficients : (N,)
+    """
+
+    coefficients: jax.Array
+
+    @property
+    def byproducts(self) -> dict[str, jax.Array]:
+        """None."""
+        return {}
 
 
 @partial(jax.tree_util.register_dataclass)
@@ -71,9 +98,20 @@ class JaxForward:
 
     def linearise(
         self, coefficients: jax.Array
-    ) -> tuple[tuple[jax.Array, jax.Array], dict[str, jax.Array]]:
-        """:meth:`value_and_jacobian`, and no by-products."""
-        return self.value_and_jacobian(coefficients), {}
+    ) -> tuple[tuple[jax.Array, jax.Array], JaxExpansion]:
+        """:meth:`value_and_jacobian`, and where it was taken."""
+        return self.value_and_jacobian(coefficients), JaxExpansion(coefficients)
+
+    def pull_back(self, expansion: JaxExpansion, cotangent: jax.Array) -> jax.Array:
+        """Gradient of <X, dF/dtheta>, (N,), for X of shape (d, N)."""
+        _, pull_back = jax.vjp(
+            lambda parameters: self.value_and_jacobian(parameters)[1], expansion.coefficients
+        )
+        return pull_back(cotangent)[0]
+
+    def second_derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
+        """Second derivative of the observations along a direction (N,), (d,)."""
+        return second_directional(self, (expansion.coefficients,), (direction,))
 
 
 @partial(jax.tree_util.register_dataclass)

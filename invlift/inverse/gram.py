@@ -8,11 +8,12 @@ Thiery 2020 preprint, section 4.4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import cho_solve, lu_factor, lu_solve, solve_triangular
 
 
 class DenseGram(NamedTuple):
@@ -87,18 +88,25 @@ def woodbury_gram(unknowns: jax.Array, sigma: jax.Array) -> WoodburyGram:
     return WoodburyGram(scaled, sigma, jnp.linalg.cholesky(capacitance))
 
 
-def solve_diagonal_plus_product(
-    diagonal: jax.Array, left: jax.Array, right: jax.Array, rhs: jax.Array
-) -> jax.Array:
-    """(diag(diagonal) + left right^T)^-1 rhs through an m x m system (Woodbury identity).
+def diagonal_plus_product_solver(
+    diagonal: jax.Array, left: jax.Array, right: jax.Array
+) -> Callable[[jax.Array], jax.Array]:
+    """Solves with diag(diagonal) + left right^T through an m x m system (Woodbury identity).
 
     Parameters
     ----------
     diagonal : (d,)
     left, right : (d, m)
-    rhs : (d,)
+
+    Returns
+    -------
+    callable
+        (d,) to (d,).
     """
     scaled = left / diagonal[:, None]
-    capacitance = jnp.eye(left.shape[1]) + right.T @ scaled
-    inner = jnp.linalg.solve(capacitance, right.T @ (rhs / diagonal))
-    return rhs / diagonal - scaled @ inner
+    capacitance = lu_factor(jnp.eye(left.shape[1]) + right.T @ scaled)
+
+    def solve(rhs):
+        return rhs / diagonal - scaled @ lu_solve(capacitance, right.T @ (rhs / diagonal))
+
+    return solve

@@ -95,7 +95,7 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
     ------
     InputError
         If shapes do not match, a value is not finite, an array is not float64, or the forward map
-        is not finite at the prior mean.
+        is not finite at the prior mean or cannot be differentiated.
     """
     require_float64(observed=observed)
     observed = np.asarray(observed)
@@ -144,7 +144,24 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{np.asarray(value)[~np.isfinite(value)][0]}",
             "check the function or the prior mean",
         )
+    try:
+        jax.eval_shape(_differentiate, problem)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "forward map",
+            "a JAX function with derivatives in forward and in reverse mode",
+            f"{type(error).__name__}: {str(error).splitlines()[0]}",
+            "see JAX's documentation of what the function is made of",
+        ) from error
     return problem
+
+
+def _differentiate(problem: InverseProblem):
+    """All the derivatives that samplers take, to see whether they exist."""
+    mean = problem.prior.mean
+    (_, jacobian), expansion = problem.forward.linearise(mean)
+    gradient = problem.forward.pull_back(expansion, jacobian)
+    return problem.forward.second_derivative(expansion, gradient)
 
 
 def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:

@@ -1,7 +1,8 @@
 """What a person looks at: posterior fields, diagnostics, verdict, files and figures."""
 
 from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_field
-from invlift.posterior.posterior import Posterior, Readings
+from invlift.posterior.parts import Readings
+from invlift.posterior.posterior import Posterior
 from invlift.posterior.statistics import (
     MergedMoments,
     SensorStatistics,

@@ -14,8 +14,8 @@ import meshio
 import numpy as np
 import pandas as pd
 
+from invlift.atomic import replace_on_success
 from invlift.errors import InputError
-from invlift.posterior.atomic import replace_on_success
 
 CELL_TYPES = {(2, 3): "triangle", (3, 4): "tetra"}  # (dimension, corners) -> meshio's name
 

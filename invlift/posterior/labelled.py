@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from invlift.atomic import replace_on_success
 from invlift.errors import InputError
-from invlift.posterior.atomic import replace_on_success
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.statistics import PROBABILITIES
@@ -123,6 +123,31 @@ def _label_chains(
 
 def _used_coords(axes, coords: Mapping[str, Sequence] | None) -> dict[str, Any]:
     return {axis: list(labels) for axis, labels in (coords or {}).items() if axis in axes}
+
+
+def common_statistics(
+    parts: Sequence[Mapping[str, np.ndarray]],
+) -> dict[str, list[np.ndarray]]:
+    """Statistics that all chains have, with one shape (chains may differ after an interruption).
+
+    Parameters
+    ----------
+    parts : sequence of mappings of str to (num_draws,) array
+        One per chain.
+
+    Returns
+    -------
+    dict of str to list of (num_draws,) arrays
+        One array per chain.
+    """
+    return {
+        name: [np.asarray(part[name]) for part in parts]
+        for name in parts[0]
+        if all(name in part for part in parts)
+        and len({np.shape(part[name]) for part in parts}) == 1
+        and np.ndim(parts[0][name]) >= 1
+        and np.size(parts[0][name])
+    }
 
 
 def to_arviz(groups: Mapping[str, xr.Dataset]) -> Any:

@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from matplotlib.tri import Triangulation
 from scipy.stats import rankdata
 
-from invlift.posterior.atomic import replace_on_success
+from invlift.atomic import replace_on_success
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh
 from invlift.posterior.statistics import SensorStatistics
@@ -322,7 +322,17 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
     return figure
 
 
-def save_figure(figure: Figure, path: str | os.PathLike) -> None:
-    """Write a figure in the format of the path's ending, complete or not at all."""
+def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
+    """Write a figure in the format of the path's ending, complete or not at all; return it.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : path-like or None
+        Where to, if anywhere.
+    """
+    if path is None:
+        return figure
     with replace_on_success(path) as temporary:
         figure.savefig(temporary, dpi=DOTS_PER_INCH)
+    return figure

@@ -15,39 +15,23 @@ from matplotlib.figure import Figure
 
 from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
-from invlift.posterior.blocks import check_draws
-from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_field
-from invlift.posterior.slices import flatten
-from invlift.posterior.statistics import (
-    SensorStatistics,
-    conductivity_statistics,
-    field_statistics,
-    merge_moments,
-    sensor_statistics,
-    variance_reduction,
+from invlift.posterior.diagnostics import Diagnostics, diagnose
+from invlift.posterior.overview import overview_panels
+from invlift.posterior.parts import (
+    FIELD,
+    PARAMETERS,
+    PREDICTED,
+    check_chains,
+    check_mesh,
+    check_names,
+    check_sensors,
+    kept,
 )
+from invlift.posterior.quantities import coefficient_fields, scalar_draws, solution_fields
+from invlift.posterior.record import run_record
+from invlift.posterior.slices import flatten
+from invlift.posterior.statistics import SensorStatistics, sensor_statistics
 from invlift.posterior.verdict import Verdict, judge
-
-FIELD, PARAMETERS = "log_conductivity", "parameters"
-
-
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """What the sensors said, for posteriors that do not come with a sensor table.
-
-    Attributes
-    ----------
-    values : (d,) array
-        Readings.
-    sigma : (d,) array or None
-        Standard deviation of the noise where it is known.
-    points : (d, dim) array or None
-        Positions, for models that have any.
-    """
-
-    values: np.ndarray
-    sigma: np.ndarray | None = None
-    points: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,68 +78,12 @@ class Posterior:
     num_draws_requested: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.chains:
-            raise InputError(
-                "posterior", "at least one chain", "none", "run the sampler before asking for it"
-            )
-        known = [set(chain.draws) for chain in self.chains]
-        if any(names != known[0] for names in known):
-            raise InputError(
-                "posterior",
-                "draws of the same quantities in every chain",
-                "; ".join(str(sorted(names)) for names in known),
-                "combine chains of one problem only",
-            )
-        if not known[0]:
-            raise InputError(
-                "posterior", "draws in every chain", "none", "run the sampler for longer"
-            )
-        num_draws = {name: check_draws(self.draws(name), name)[1] for name in self.chains[0].draws}
-        if len(set(num_draws.values())) > 1:
-            raise InputError(
-                "posterior",
-                "equally many draws of every quantity",
-                str(num_draws),
-                "thin all quantities alike",
-            )
-        self._check_mesh()
-        if self.sensors is not None and "predicted" in known[0]:
-            observed, predicted = np.shape(self.sensors.values), self._shape("predicted")
-            if observed != predicted:
-                raise InputError(
-                    "sensors",
-                    f"one reading for each of the predictions {predicted}",
-                    f"readings {observed}",
-                    "pass the sensors that were used in the run",
-                )
-
-    def _check_mesh(self) -> None:
-        if self.location not in (None, "nodes", "cells"):
-            raise InputError(
-                "posterior, location", '"nodes", "cells" or None', repr(self.location), "fix it"
-            )
+        shapes = check_chains(self.chains)
         if self.location is None:
-            size = self._shape(PARAMETERS)[0] if PARAMETERS in self.chains[0].draws else 0
-            if self.names is not None and len(self.names) != size:
-                raise InputError(
-                    "posterior, names", f"{size} names", f"{len(self.names)}", "name each parameter"
-                )
-            return
-        if self.points is None or self.cells is None or FIELD not in self.chains[0].draws:
-            raise InputError(
-                "posterior",
-                f"points, cells and draws of {FIELD}",
-                f"location {self.location!r} without them",
-                "pass the mesh, or location=None for a model without one",
-            )
-        size = len(self.points) if self.location == "nodes" else len(self.cells)
-        if self._shape(FIELD) != (size,):
-            raise InputError(
-                f"draws of {FIELD}",
-                f"one value for each of the {size} {self.location}",
-                f"shape {self._shape(FIELD)}",
-                "pass the mesh that was used in the run",
-            )
+            check_names(shapes, self.names)
+        else:
+            check_mesh(shapes, self.location, self.points, self.cells)
+        check_sensors(shapes, self.sensors)
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -171,20 +99,24 @@ class Posterior:
 
     def draws(self, name: str) -> list[np.ndarray]:
         """Draws of one quantity: a list of (num_draws, ...) arrays, one per chain, not copied."""
-        if name not in self.chains[0].draws:
+        if not self._has(name):
             raise InputError(
                 "posterior",
                 f"one of {', '.join(sorted(self.chains[0].draws))}",
                 repr(name),
                 "ask for a quantity that was stored",
             )
-        return [chain.draws[name] for chain in self.chains]
+        return self._quantities[name]
 
-    def _shape(self, name: str) -> tuple[int, ...]:
-        return np.shape(self.chains[0].draws[name])[1:]
+    @property
+    def _quantities(self) -> dict[str, list[np.ndarray]]:
+        return {name: [chain.draws[name] for chain in self.chains] for name in self.chains[0].draws}
 
     def _has(self, name: str) -> bool:
         return name in self.chains[0].draws
+
+    def _sensor_data(self, name: str) -> np.ndarray | None:
+        return getattr(self.sensors, name, None)
 
     @property
     def _field(self) -> str | None:
@@ -200,22 +132,7 @@ class Posterior:
         N) over its nodes or cells; for a user's own model the parameters one by one, by the given
         names or as `parameters[i]`.
         """
-        result = {
-            name: [np.asarray(chain, dtype=float) for chain in self.draws(name)]
-            for name in self.chains[0].draws
-            if self._shape(name) == ()
-        }
-        if self._has(FIELD):
-            fields = self.draws(FIELD)
-            result[f"{FIELD}_field_mean"] = [np.mean(field, axis=1) for field in fields]
-            with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
-                result[f"{FIELD}_field_std"] = [np.std(field, axis=1) for field in fields]
-        if self._has(PARAMETERS):
-            size = self._shape(PARAMETERS)[0]
-            names = self.names or [f"{PARAMETERS}[{index}]" for index in range(size)]
-            for index, name in enumerate(names):
-                result[name] = [np.asarray(x[:, index]) for x in self.draws(PARAMETERS)]
-        return result
+        return scalar_draws(self._quantities, self.names)
 
     @cached_property
     def scalar_diagnostics(self) -> dict[str, Diagnostics]:
@@ -227,30 +144,10 @@ class Posterior:
 
     @cached_property
     def _fields(self) -> dict[str, np.ndarray]:
-        name = self._field
-        result: dict[str, np.ndarray] = {}
+        name, result = self._field, {}
         if name is not None:
-            draws = self.draws(name)
-            result |= field_statistics(draws, name)
-            if name == FIELD:
-                result |= conductivity_statistics(draws, result)
-            r_hat, ess_bulk = diagnose_field(draws, name)
-            result |= {f"{name}_r_hat": r_hat, f"{name}_ess_bulk": ess_bulk}
-            if self.prior_sd is not None:
-                posterior_sd = result[f"{name}_sd"]
-                result["variance_reduction"] = variance_reduction(posterior_sd, self.prior_sd)
-                result[f"{name}_prior_sd"] = np.broadcast_to(
-                    np.asarray(self.prior_sd, dtype=float), posterior_sd.shape
-                )
-        moments = [
-            chain.moments["solution"]
-            for chain in self.chains
-            if "solution" in (getattr(chain, "moments", None) or {})
-        ]
-        if any(int(part.count) > 0 for part in moments):
-            merged = merge_moments(moments)
-            result |= {"solution_mean": merged.mean, "solution_sd": merged.sd}
-        return result
+            result |= coefficient_fields(self.draws(name), name, self.prior_sd)
+        return result | solution_fields(kept(self.chains, "moments"))
 
     # -- what a person asks for -------------------------------------------------------------------
 
@@ -277,21 +174,15 @@ class Posterior:
         InputError
             If there are no sensors, or no draws of "predicted".
         """
-        if self.sensors is None or not self._has("predicted"):
+        if self.sensors is None or not self._has(PREDICTED):
             raise InputError(
                 "posterior",
                 "sensors and draws of predicted",
                 "neither or only one of them",
                 "pass sensors, and store the predictions while sampling",
             )
-        sigma = self.draws("sigma") if self._has("sigma") else self._known_sigma()
-        return sensor_statistics(self.draws("predicted"), self.sensors.values, sigma)
-
-    def _known_sigma(self) -> np.ndarray | None:
-        return getattr(self.sensors, "sigma", None)
-
-    def _sensor_points(self) -> np.ndarray | None:
-        return getattr(self.sensors, "points", None)
+        sigma = self.draws("sigma") if self._has("sigma") else self._sensor_data("sigma")
+        return sensor_statistics(self.draws(PREDICTED), self.sensors.values, sigma)
 
     def summary(self) -> pd.DataFrame:
         """Table of the scalars: see `labelled.summarise`."""
@@ -308,42 +199,39 @@ class Posterior:
             field_r_hat=fields.get(f"{FIELD}_r_hat"),
             field_ess=fields.get(f"{FIELD}_ess_bulk"),
             field_place=self.location or "coefficients",
-            stats=[getattr(chain, "stats", None) or {} for chain in self.chains],
+            stats=kept(self.chains, "stats"),
             movement=[] if name is None else [np.mean(x, axis=1) for x in self.draws(name)],
             num_draws_requested=self.num_draws_requested,
         )
 
     def _groups(self) -> dict:
         place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
-        stats, warmup = (
-            _common([getattr(chain, key, None) or {} for chain in self.chains])
-            for key in ("stats", "warmup_stats")
-        )
-        stats = {name: x for name, x in stats.items() if len(x[0]) == self.num_draws}
+        axes = {FIELD: (place,), PARAMETERS: ("parameter",), PREDICTED: ("sensor",)}
+        positions, sigma = self._sensor_data("points"), self._sensor_data("sigma")
         constants, coords = {}, {}
         if self.points is not None and self.cells is not None:
             constants["points"] = (("node", "axis"), self.points)
             constants["cells"] = (("cell", "corner"), self.cells)
             coords["axis"] = list("xyz")[: np.shape(self.points)[1]]
-        if self._sensor_points() is not None:
-            constants["sensor_points"] = (("sensor", "axis"), self._sensor_points())
-            coords["axis"] = list("xyz")[: np.shape(self._sensor_points())[1]]
-        if self.sensors is not None and self._known_sigma() is not None:
-            sigma = np.broadcast_to(self._known_sigma(), np.shape(self.sensors.values))
-            constants["sensor_sigma"] = (("sensor",), sigma)
+        if positions is not None:
+            constants["sensor_points"] = (("sensor", "axis"), positions)
+            coords["axis"] = list("xyz")[: np.shape(positions)[1]]
+        if sigma is not None:
+            shape = np.shape(self.sensors.values)
+            constants["sensor_sigma"] = (axes[PREDICTED], np.broadcast_to(sigma, shape))
         if self.prior_sd is not None and self._field is not None:
-            axis = place if self._has(FIELD) else "parameter"
-            prior_sd = np.broadcast_to(self.prior_sd, self._shape(self._field))
-            constants["prior_sd"] = ((axis,), prior_sd)
+            shape = np.shape(self.draws(self._field)[0])[1:]
+            constants["prior_sd"] = (axes[self._field], np.broadcast_to(self.prior_sd, shape))
         if self.names is not None:
             coords["parameter"] = list(self.names)
+        stats = labelled.common_statistics(kept(self.chains, "stats"))
         return labelled.build_groups(
-            {name: self.draws(name) for name in self.chains[0].draws},
-            {FIELD: (place,), PARAMETERS: ("parameter",), "predicted": ("sensor",)},
-            stats=stats,
-            warmup_stats=warmup,
-            observed=None if self.sensors is None else self.sensors.values,
-            sigma=None if self.sensors is None else self._known_sigma(),
+            self._quantities,
+            axes,
+            stats={name: x for name, x in stats.items() if len(x[0]) == self.num_draws},
+            warmup_stats=labelled.common_statistics(kept(self.chains, "warmup_stats")),
+            observed=self._sensor_data("values"),
+            sigma=sigma,
             constants=constants,
             coords=coords,
         )
@@ -360,40 +248,7 @@ class Posterior:
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        verdict = self.verdict()
-
-        def total(name: str) -> int | None:
-            parts = [chain.stats[name] for chain in self.chains if name in _stats(chain)]
-            return int(sum(np.sum(part) for part in parts)) if parts else None
-
-        def each(name: str) -> list:
-            return [getattr(chain, name, None) for chain in self.chains]
-
-        return {
-            "num_chains": self.num_chains,
-            "num_draws": self.num_draws,
-            "num_draws_requested": self.num_draws_requested,
-            "step_size": each("step_size"),
-            "warmup_seconds": each("warmup_seconds"),
-            "sampling_seconds": each("sampling_seconds"),
-            "compile_seconds": each("compile_seconds"),
-            "acceptance_rate": [
-                float(np.nanmean(_stats(chain)["acceptance_rate"]))
-                if np.isfinite(_stats(chain).get("acceptance_rate", np.nan)).any()
-                else None
-                for chain in self.chains
-            ],
-            "num_steps": total("num_steps"),
-            "num_factorisations": total("num_factorisations"),
-            "num_projection_failures": total("num_projection_failures"),
-            "verdict": {
-                "is_converged": verdict.is_converged,
-                "headline": verdict.headline,
-                "reasons": verdict.reasons,
-                "warnings": verdict.warnings,
-                "advice": verdict.advice,
-            },
-        }
+        return run_record(self.chains, self.num_draws, self.num_draws_requested, self.verdict())
 
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
@@ -426,12 +281,13 @@ class Posterior:
             on_cells = {name: fields[name] for name in fields if name not in on_nodes}
             written.append(directory / "posterior.vtu")
             files.write_fields(written[-1], self.points, self.cells, on_nodes, on_cells)
-        if self._sensor_points() is not None:
+        positions = self._sensor_data("points")
+        if positions is not None:
             data = {"observed": np.asarray(self.sensors.values)}
-            if self._has("predicted"):
+            if self._has(PREDICTED):
                 data |= vars(self.sensor_fit())
             written.append(directory / "sensors.vtu")
-            files.write_sensors(written[-1], self._sensor_points(), data)
+            files.write_sensors(written[-1], positions, data)
         written.append(directory / "summary.csv")
         files.write_table(written[-1], self.summary())
         written.append(directory / "posterior.nc")
@@ -476,63 +332,24 @@ class Posterior:
             raise InputError(
                 "plot of fields", "a posterior on a mesh", "a model without one", "plot the chains"
             )
-        fields, is_nodal = self._fields, self.location == "nodes"
-        log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
-        panels = [
-            plots.Panel("Log-conductivity, posterior mean", fields[f"{FIELD}_mean"], is_nodal,
-                        "viridis", log_unit),
-            plots.Panel("Log-conductivity, posterior sd", fields[f"{FIELD}_sd"], is_nodal,
-                        "magma"),
-        ]  # fmt: skip
-        if "solution_mean" in fields:
-            readings = None if self.sensors is None else self.sensors.values
-            panels.append(
-                plots.Panel(f"{solution_name}, posterior mean", fields["solution_mean"], True,
-                            "inferno", solution_unit, sensor_values=readings)
-            )  # fmt: skip
-        else:
-            panels.append(
-                plots.Panel("Conductivity, posterior mean", fields["conductivity_mean"], is_nodal,
-                            "plasma", conductivity_unit)
-            )  # fmt: skip
-        if "variance_reduction" in fields:
-            panels.append(
-                plots.Panel("Variance reduction", fields["variance_reduction"], is_nodal,
-                            "cividis", "of prior variance", is_share=True)
-            )  # fmt: skip
-        figure = plots.plot_panels(
-            flatten(self.points, self.cells), panels, self._sensor_points(), length_unit
+        panels = overview_panels(
+            self._fields,
+            self.location == "nodes",
+            self._sensor_data("values"),
+            conductivity_unit=conductivity_unit,
+            solution_name=solution_name,
+            solution_unit=solution_unit,
         )
-        return _saved(figure, path)
+        flat = flatten(self.points, self.cells)
+        figure = plots.plot_panels(flat, panels, self._sensor_data("points"), length_unit)
+        return plots.saved(figure, path)
 
     def plot_chains(self, path: str | os.PathLike | None = None) -> Figure:
         """Draw traces and ranks of the scalars: see `plots.plot_chains`."""
-        return _saved(plots.plot_chains(self.scalars, self.scalar_diagnostics), path)
+        return plots.saved(plots.plot_chains(self.scalars, self.scalar_diagnostics), path)
 
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:
         """Draw predictions against readings: see `plots.plot_sensors`."""
-        return _saved(plots.plot_sensors(self.sensor_fit(), quantity), path)
-
-
-def _saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
-    if path is not None:
-        plots.save_figure(figure, path)
-    return figure
-
-
-def _stats(chain: Any) -> Mapping[str, np.ndarray]:
-    return getattr(chain, "stats", None) or {}
-
-
-def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndarray]]:
-    """Statistics that all chains have, with one shape (chains may differ after an interruption)."""
-    return {
-        name: [np.asarray(part[name]) for part in parts]
-        for name in parts[0]
-        if all(name in part for part in parts)
-        and len({np.shape(part[name]) for part in parts}) == 1
-        and np.ndim(parts[0][name]) >= 1
-        and np.size(parts[0][name])
-    }
+        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity), path)

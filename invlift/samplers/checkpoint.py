@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.samplers.chains import ChainState, Moments, Plan, start_chain
 
@@ -56,7 +56,8 @@ class CheckpointStore:
             else:
                 for piece in self.directory.glob("chain-*.npz"):
                     piece.unlink()
-                _write(path, json.dumps({"fingerprint": fingerprint}).encode())
+                with replace_on_success(path) as temporary:
+                    temporary.write_text(json.dumps({"fingerprint": fingerprint}))
         except OSError as error:
             raise InputError(
                 f"{self.directory}",
@@ -90,10 +91,8 @@ class CheckpointStore:
             for name, parts in _columns(blocks).items():
                 arrays[f"{kind}/{name}"] = np.concatenate(parts)
         path = self.directory / f"chain-{chain}-{state.iteration:08d}.npz"
-        temporary = path.with_suffix(".part")
-        with temporary.open("wb") as stream:
-            np.savez(stream, **arrays)
-        os.replace(temporary, path)
+        with replace_on_success(path) as temporary:
+            np.savez(temporary, **arrays)
 
     def load(self, chain: int) -> ChainState | None:
         """The chain as last saved, or None.
@@ -165,9 +164,3 @@ def _columns(blocks: list[dict]) -> dict:
 def _below(arrays: dict, kind: str) -> dict:
     start = f"{kind}/"
     return {key[len(start) :]: value for key, value in arrays.items() if key.startswith(start)}
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_suffix(".part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

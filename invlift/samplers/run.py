@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -14,7 +15,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
 from threadpoolctl import threadpool_limits
 
-from invlift.precision import enable_x64
+from invlift.precision import computes_on_calling_thread, enable_x64
 from invlift.samplers.chains import (
     ChainResult,
     ChainState,
@@ -25,6 +26,8 @@ from invlift.samplers.chains import (
     start_chain,
 )
 from invlift.samplers.checkpoint import CheckpointStore
+
+logger = logging.getLogger(__name__)
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0
@@ -78,8 +81,10 @@ def run_chains(
     seed : int
         Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
     executor : concurrent.futures.Executor, optional
-        Threads, one per core, if left out.  With any other kind the chains are sent out as
-        picklable tasks that set up their own worker; ``on_progress`` is then silent.
+        Threads, one per core, if left out.  On threads, chains take turns where JAX was started
+        with a pool of threads of its own (:func:`invlift.precision.computes_on_calling_thread`).
+        With any other kind the chains are sent out as picklable tasks that set up their own
+        worker; ``on_progress`` is then silent.
     store : CheckpointStore, optional
         Where chains are saved as they run, and taken up again if they are there already.
     on_progress : callable
@@ -107,8 +112,9 @@ def run_chains(
         if isinstance(executor, ThreadPoolExecutor):
             compile_chain(system, plan, jax.random.key(seed), positions[0])
             compile_seconds = time.perf_counter() - began
+            chain_task = _in_turn(_chain_task)
             tasks = [
-                (_chain_task, system, plan, seed, chain, position, store, on_block)
+                (chain_task, system, plan, seed, chain, position, store, on_block)
                 for chain, position in enumerate(positions)
             ]
         else:
@@ -144,6 +150,23 @@ def _num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _in_turn(task: Callable) -> Callable:
+    """The task, and if two of it must not run at the same time, one after another."""
+    if computes_on_calling_thread():
+        return task
+    logger.warning(
+        "chains run one after another: JAX was started before invlift.enable_x64(); "
+        "call that first to run them side by side"
+    )
+    turn = threading.Lock()
+
+    def wait_and_run(*arguments):
+        with turn:
+            return task(*arguments)
+
+    return wait_and_run
 
 
 def _chain_task(

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
+from invlift.derivatives import second_directional
+
 
 class ConstrainedSystem(Protocol):
     """A pytree with these members; Q is the ambient dimension, d the number of constraints.
@@ -42,7 +44,10 @@ class ConstrainedSystem(Protocol):
         ...
 
     def normal_space(self, point: Any, origin: jax.Array) -> Callable:
-        """lambda -> (c(origin - J^T lambda), Newton step for lambda)."""
+        """lambda -> correction to lambda, (d,), towards c(origin - J^T lambda) = 0.
+
+        Of third order (Chebyshev's method): c and its derivatives at one position.
+        """
         ...
 
 
@@ -116,12 +121,16 @@ class DenseSystem:
         return jax.scipy.linalg.cho_solve((point.lower, True), rhs)
 
     def normal_space(self, point: DensePoint, origin: jax.Array) -> Callable:
-        """lambda -> (c(origin - J^T lambda), Newton step for lambda)."""
+        """lambda -> correction to lambda, (d,), by Chebyshev's method."""
 
-        def evaluate(multiplier):
+        def step(multiplier):
             position = origin - multiplier @ point.jacobian
-            constraint = self.constraint_fn(position)
             matrix = jax.jacrev(self.constraint_fn)(position) @ point.jacobian.T
-            return constraint, jnp.linalg.solve(matrix, constraint)
+            factor = jax.scipy.linalg.lu_factor(matrix)
+            newton = jax.scipy.linalg.lu_solve(factor, self.constraint_fn(position))
+            curvature = second_directional(
+                self.constraint_fn, (position,), (newton @ point.jacobian,)
+            )
+            return newton + jax.scipy.linalg.lu_solve(factor, 0.5 * curvature)
 
-        return evaluate
+        return step

@@ -18,9 +18,9 @@ PROBLEM = {
 REMOVED = object()
 
 
-def changed(changes):
-    """The problem with keys, written "table.key", set or removed."""
-    data = copy.deepcopy(PROBLEM)
+def changed(changes, problem=PROBLEM):
+    """A problem with keys, written "table.key", set or removed."""
+    data = copy.deepcopy(problem)
     for key, value in changes.items():
         *tables, last = key.split(".")
         target = data

@@ -15,7 +15,7 @@ from invlift.build import build_problem
 from invlift.checks import Finding, Report, check_problem, taylor_slope
 from invlift.config import read_problem
 from invlift.fem.mesh import mesh_from_arrays
-from invlift.inverse.forward import StandardNormalPrior
+from invlift.inverse.forward import JaxExpansion, JaxForward, StandardNormalPrior
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
@@ -71,7 +71,13 @@ class Bent:
         return self(coefficients), self.factor * jax.jacfwd(self)(coefficients)
 
     def linearise(self, coefficients):
-        return self.value_and_jacobian(coefficients), {}
+        return self.value_and_jacobian(coefficients), JaxExpansion(coefficients)
+
+    def pull_back(self, expansion, cotangent):
+        return JaxForward(self).pull_back(expansion, cotangent)
+
+    def second_derivative(self, expansion, direction):
+        return JaxForward(self).second_derivative(expansion, direction)
 
 
 @pytest.mark.parametrize(

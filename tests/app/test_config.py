@@ -1,10 +1,10 @@
 """The problem file: defaults, paths, round trip, overrides, and one clear line for each mistake."""
 
-import copy
 import pickle
 from pathlib import Path
 
 import pytest
+from problem_files import REMOVED, changed
 
 from invlift.config import parse_problem, read_problem
 from invlift.errors import InputError
@@ -45,21 +45,6 @@ SMALL = {
     "observations": {"file": "s.csv"},
 }
 INDEPENDENT = {"kind": "independent", "std": 1.0}
-REMOVED = object()
-
-
-def changed(key, value):
-    """SMALL with one key, written "table.key", set or removed."""
-    data = copy.deepcopy(SMALL)
-    *tables, last = key.split(".")
-    target = data
-    for table in tables:
-        target = target.setdefault(table, {})
-    if value is REMOVED:
-        del target[last]
-    else:
-        target[last] = value
-    return data
 
 
 def message_of(data):
@@ -119,7 +104,7 @@ def test_defaults():
     ],
 )
 def test_written_file_reads_back_the_same_from_elsewhere(tmp_path, key, value):
-    spec = parse_problem(changed(key, value), tmp_path / "problem.toml")
+    spec = parse_problem(changed({key: value}, SMALL), tmp_path / "problem.toml")
     elsewhere = tmp_path / "results" / "problem.toml"
     elsewhere.parent.mkdir()
     elsewhere.write_text(spec.to_toml(), encoding="utf-8")
@@ -200,19 +185,19 @@ def test_a_spec_survives_pickling():
     ],
 )
 def test_mistakes_are_named_in_one_line(key, value, parts):
-    message = message_of(changed(key, value))
+    message = message_of(changed({key: value}, SMALL))
     assert message.startswith("problem.toml, [")
     for part in parts:
         assert part in message, message
 
 
 def test_a_robin_condition_alone_is_enough():
-    data = changed("pde", {"robin": {"top": {"coefficient": 1.0}}})
+    data = changed({"pde": {"robin": {"top": {"coefficient": 1.0}}}}, SMALL)
     assert parse_problem(data, "problem.toml").pde.dirichlet == {}
 
 
 def test_several_mistakes_are_counted():
-    data = changed("sampler", {"draws": 0, "chains": 0, "warmup": -1})
+    data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
     assert message_of(data).endswith("(2 more problems)")
 
 
@@ -297,19 +282,6 @@ def test_wrong_overrides_name_the_option(option, value):
     with pytest.raises(InputError, match=rf"^--{option}: expected .*, found ") as caught:
         spec.with_overrides(**{option: value})
     assert "problem.toml" not in str(caught.value)
-
-
-def test_alpha_must_be_an_integer():
-    spec = parse_problem(SMALL, "problem.toml")
-    assert spec.alpha(2) == 3
-    with pytest.raises(InputError, match=r"\[prior\] smoothness: .*dimension 3.*use 0\.5"):
-        spec.alpha(3)
-    half = parse_problem(changed("prior.smoothness", 0.5), "problem.toml")
-    assert half.alpha(3) == 2
-    with pytest.raises(InputError, match=r"dimension 2.*use 1\.0"):
-        half.alpha(2)
-    with pytest.raises(InputError, match="matern"):
-        parse_problem(changed("prior", INDEPENDENT), "problem.toml").alpha(2)
 
 
 def test_output_directory_is_made_or_refused(tmp_path):

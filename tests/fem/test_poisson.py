@@ -289,7 +289,8 @@ def test_sources_per_subdomain_at_nodes_and_in_cells():
 
 def test_linearisation_brings_the_solution_along():
     mesh, points, settings, forward, phi = small_problem(2, "nodes")
-    (value, jacobian), byproducts = linearisation(forward, phi)
+    (value, jacobian), expansion = linearisation(forward, phi)
+    byproducts = expansion.byproducts
     assert list(byproducts) == ["solution"]
     observation = observe(mesh, points)
     np.testing.assert_allclose(
@@ -317,6 +318,8 @@ class Derivatives(NamedTuple):
     backwards: np.ndarray  # J^T w
     change: np.ndarray  # derivative of the Jacobian along v
     gradient: np.ndarray  # its transpose, applied to a (d, N) array
+    pulled_back: np.ndarray  # the same by hand
+    curvature: np.ndarray  # second derivative of the readings along v
     columnwise: np.ndarray
     rowwise: np.ndarray
 
@@ -330,6 +333,8 @@ def differentiate(forward, phi, direction, weights, many_weights):
         jax.vjp(value_fn, phi)[1](weights)[0],
         jax.jvp(jacobian_fn, (phi,), (direction,))[1],
         jax.vjp(jacobian_fn, phi)[1](many_weights)[0],
+        forward.pull_back(forward.linearise(phi)[1], many_weights),
+        forward.second_derivative(forward.linearise(phi)[1], direction),
         jax.jacfwd(value_fn)(phi),
         jax.jacrev(value_fn)(phi),
     )
@@ -374,6 +379,19 @@ def test_jacobian_is_that_of_central_differences(case):
         np.testing.assert_allclose(
             difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
         )
+
+
+def test_second_derivative_is_that_of_the_jacobian(case):
+    expected = case.derivatives.change @ case.direction
+    tolerance = 1e-11 * np.abs(expected).max()
+    np.testing.assert_allclose(case.derivatives.curvature, expected, rtol=0, atol=tolerance)
+
+
+def test_pull_back_is_that_of_automatic_differentiation(case):
+    tolerance = 1e-11 * np.abs(case.derivatives.gradient).max()
+    np.testing.assert_allclose(
+        case.derivatives.pulled_back, case.derivatives.gradient, rtol=0, atol=tolerance
+    )
 
 
 def test_taylor_remainders_of_value_and_jacobian(case):

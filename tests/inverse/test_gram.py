@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.gram import dense_gram, solve_diagonal_plus_product, woodbury_gram
+from invlift.inverse.gram import dense_gram, diagonal_plus_product_solver, woodbury_gram
 
 SHAPES = [(3, 7), (4, 4), (9, 2), (1, 1)]
 
@@ -62,7 +62,7 @@ def test_diagonal_plus_unsymmetric_product(shape):
     rhs = jnp.asarray(np.random.default_rng(2).normal(size=shape[0]))
     matrix = np.diag(diagonal) + np.asarray(left @ right.T)
     np.testing.assert_allclose(
-        solve_diagonal_plus_product(diagonal, left, right, rhs),
+        diagonal_plus_product_solver(diagonal, left, right)(rhs),
         np.linalg.solve(matrix, rhs),
         rtol=1e-8,
         atol=1e-10,

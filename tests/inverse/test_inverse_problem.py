@@ -55,6 +55,18 @@ def test_jacobian_of_a_users_function_in_either_mode(shape):
     )
 
 
+def with_a_while_loop(theta):
+    return jax.lax.while_loop(lambda x: x[0] < 8.0, lambda x: x * x + 1.0, jnp.append(theta, 0.1))
+
+
+@jax.custom_vjp
+def without_forward_mode(theta):
+    return jnp.append(theta, 1.0)
+
+
+without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda _, g: (g[:2],))
+
+
 @pytest.mark.parametrize(
     ("arguments", "where", "found"),
     [
@@ -80,6 +92,8 @@ def test_jacobian_of_a_users_function_in_either_mode(shape):
         ({"fn": lambda theta: theta @ jnp.ones((3, 3))}, "forward map", "TypeError"),
         ({"fn": lambda theta, missing: theta}, "forward map", "TypeError"),
         ({"fn": lambda theta: np.sin(float(theta[0]))}, "forward map", "TypeError"),
+        ({"fn": with_a_while_loop}, "forward map", "Reverse-mode"),
+        ({"fn": without_forward_mode}, "forward map", "forward-mode"),
     ],
 )
 def test_what_does_not_fit_is_named_in_one_line(arguments, where, found):

@@ -12,7 +12,6 @@ from posterior_cases import Chain, box, make_posterior, square
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.atomic import replace_on_success
 from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_sensors
 
 FIELDS = {
@@ -156,21 +155,6 @@ def test_json_is_strict_and_complete(tmp_path):
     with pytest.raises(InputError, match=r"record\.a\[1\]"):
         write_json(tmp_path / "b.json", {"a": [1, object()]})
     assert not (tmp_path / "b.json").exists()
-
-
-def test_interrupted_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-
-    def interrupted():
-        with replace_on_success(path) as temporary:
-            temporary.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_unusable_destinations_are_named(tmp_path):

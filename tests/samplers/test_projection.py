@@ -4,14 +4,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampler_cases import SEMI_AXES, flat, on_ellipse, on_plane, on_sphere
+from sampler_cases import (
+    SEMI_AXES,
+    flat,
+    on_ellipse,
+    on_ellipsoid,
+    on_plane,
+    on_sphere,
+    on_torus,
+)
 
 from invlift.samplers.projection import CONSTRAINT_TOLERANCE, MAX_ITERATIONS, project_position
 from invlift.samplers.system import DenseSystem, project_momentum
 
-project = jax.jit(
-    lambda system, position, origin: project_position(system, system.point(position), origin)
-)
+
+@jax.jit
+def project(system, position, origin, expected=np.inf):
+    expected = jnp.broadcast_to(expected, origin.shape)
+    return project_position(system, system.point(position), origin, expected)
 
 
 def nearest_root(metric, position, origin):
@@ -48,15 +58,48 @@ def test_projection_finds_the_nearest_root(constraint_fn, metric, seed):
     assert np.abs(constraint_fn(projection.position)).max() < CONSTRAINT_TOLERANCE
 
 
-def test_linear_constraint_is_met_by_the_first_newton_step():
+def test_linear_constraint_is_met_from_the_start():
     system = DenseSystem(on_plane, flat)
     origin = jnp.asarray([3.0, -1.0, 2.0, 0.5, -4.0])
     projection = project(system, jnp.zeros(5), origin)
     jacobian = np.asarray(jax.jacrev(on_plane)(origin))
     expected = origin - np.linalg.pinv(jacobian) @ np.asarray(on_plane(origin))
     np.testing.assert_allclose(projection.position, expected, atol=1e-13)
-    # The second evaluation only finds that nothing is left to do.
-    assert projection.num_evaluations == 2
+    # The one evaluation only finds that nothing is left to do.
+    assert projection.num_evaluations == 1
+
+
+@pytest.mark.parametrize("constraint_fn", [on_sphere, on_ellipsoid, on_torus])
+def test_convergence_is_of_third_order(constraint_fn):
+    """Each error is about the cube of the last."""
+    system = DenseSystem(constraint_fn, flat)
+    position = project(system, jnp.asarray([1.2, 1.5, 0.3]), jnp.asarray([1.2, 1.5, 0.3])).position
+    point = system.point(position)
+    tangent = project_momentum(system, point, jnp.asarray([0.5, -0.4, 0.7]))
+    errors = []
+    sizes = np.geomspace(0.05, 0.4, 6)
+    for size in sizes:
+        origin = position + size * tangent
+        root = project(system, position, origin).multiplier
+        off = root + 0.05 * size
+        step = system.normal_space(point, origin)(off)
+        errors.append(float(jnp.abs(off + step - root)[0]))
+    assert np.polyfit(np.log(sizes), np.log(errors), 1)[0] > 2.7
+
+
+def test_expected_limit_is_recognised_early_and_another_is_not():
+    system = DenseSystem(on_sphere, flat)
+    position, origin = jnp.asarray([0.0, 1.0, 0.0]), jnp.asarray([0.6, 1.1, 0.0])
+    whole = project(system, position, origin)
+    assert whole.is_converged
+    assert not whole.is_expected
+    early = project(system, position, origin, whole.position)
+    assert early.is_expected
+    assert early.num_evaluations < whole.num_evaluations
+    other_root = whole.position * jnp.asarray([1.0, -1.0, 1.0])
+    late = project(system, position, origin, other_root)
+    assert late.is_converged
+    assert not late.is_expected
 
 
 def test_line_that_misses_the_manifold_is_reported_as_not_converged():
@@ -67,8 +110,12 @@ def test_line_that_misses_the_manifold_is_reported_as_not_converged():
 
 
 def test_constraint_that_is_not_finite_stops_the_search_at_once():
-    system = DenseSystem(lambda position: jnp.log(position[:1]), flat)
-    projection = project(system, jnp.asarray([1.0, 0.0]), jnp.asarray([-0.5, 0.0]))
+    def nan_away_from_one(position):
+        first, second = position[:1], position[1:]
+        return jnp.where(jnp.abs(first - 1.0) < 0.1, first - 1.0 + second**2, jnp.nan)
+
+    system = DenseSystem(nan_away_from_one, flat)
+    projection = project(system, jnp.asarray([1.0, 0.0]), jnp.asarray([1.0, 1.0]))
     assert not projection.is_converged
     assert projection.num_evaluations < 5
 

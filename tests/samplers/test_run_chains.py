@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -61,6 +62,28 @@ def test_spawned_processes_give_the_same_bits(whole):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context) as executor:
         assert_same_run(run(executor=executor), whole)
+
+
+def test_chains_run_side_by_side():
+    meeting = threading.Barrier(2)
+
+    def meet_once(progress):
+        if progress.iteration == 10 and progress.chain < 2:
+            meeting.wait(timeout=60)
+
+    with ThreadPoolExecutor(2) as executor:
+        run(executor=executor, on_progress=meet_once)
+    assert not meeting.broken
+
+
+def test_chains_take_turns_where_jax_has_its_own_threads(whole, monkeypatch, caplog):
+    monkeypatch.delenv("PJRT_NPROC")
+    order = []
+    with ThreadPoolExecutor(4) as executor:
+        result = run(executor=executor, on_progress=lambda news: order.append(news.chain))
+    assert np.count_nonzero(np.diff(order)) == 3  # each chain's blocks in one piece
+    assert "JAX was started before invlift.enable_x64()" in caplog.text
+    assert_same_run(result, whole)
 
 
 def test_fewer_chains_are_the_first_of_more(whole):

@@ -9,13 +9,11 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 from sampler_cases import SPHERE, keep_position, on_sphere, skewed
 
-from invlift.samplers import integrator
+from invlift.samplers import projection
 from invlift.samplers.chains import Plan
 from invlift.samplers.run import run_chains
 from invlift.samplers.system import DenseSystem
 from invlift.samplers.trajectories import no_u_turn, quarter_period
-
-ELLIPSE_AXES = (2.0, 0.5)
 
 
 def features(positions):
@@ -69,54 +67,76 @@ def test_moments_are_wrong_for_another_density():
         assert_mean_within(features(positions), sphere_moments(), min_ess=1000)
 
 
-def on_slender_ellipse(position):
-    return jnp.sum((position / jnp.asarray(ELLIPSE_AXES)) ** 2) - jnp.ones(1)
+def on_flower(position):
+    """A closed curve with five petals, on which many a line has several roots."""
+    angle = jnp.arctan2(position[1], position[0])
+    return jnp.reshape(jnp.hypot(position[0], position[1]) - petals(angle), 1)
+
+
+def petals(angle):
+    return 1.0 + 0.3 * jnp.cos(5 * angle)
 
 
 def tilted(position):
     return 1.5 * position[0]
 
 
-def squares_on_slender_ellipse(num_draws=2000, step_size=1.2):
+def squares_on_flower(num_draws=6000, step_size=0.6):
     """Draws (chains, draws, 2) of squared coordinates at a step that often cannot be reversed."""
-    system = DenseSystem(on_slender_ellipse, tilted)
+    system = DenseSystem(on_flower, tilted)
 
     def run(rng_key):
         def body(point, key):
             point, info = quarter_period(system, key, point, step_size)
             return point, (point.position, info)
 
-        start = system.point(jnp.asarray([ELLIPSE_AXES[0], 0.0]))
+        start = system.point(jnp.asarray([petals(0.0), 0.0]))
         return jax.lax.scan(body, start, jax.random.split(rng_key, num_draws))[1]
 
     positions, info = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
     return np.asarray(positions) ** 2, info
 
 
-def slender_ellipse_squares():
+def flower_squares():
     angle = np.linspace(0, 2 * np.pi, 4000, endpoint=False)
-    large, small = ELLIPSE_AXES
-    positions = np.stack([large * np.cos(angle), small * np.sin(angle)], axis=-1)
-    arc = np.hypot(large * np.sin(angle), small * np.cos(angle))
-    mass = arc * np.exp(1.5 * positions[:, 0] - 0.5 * np.sum(positions**2, axis=1))
+    radius, slope = np.asarray(petals(angle)), -1.5 * np.sin(5 * angle)
+    positions = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    mass = np.hypot(radius, slope) * np.exp(1.5 * positions[:, 0] - 0.5 * radius**2)
     return mass @ positions**2 / mass.sum()
 
 
 def test_irreversible_steps_are_rejected_and_the_density_stays_right():
-    squares, info = squares_on_slender_ellipse()
-    assert 0.2 < np.mean(info.num_projection_failures) < 0.5
+    squares, info = squares_on_flower()
+    assert 0.5 < np.mean(info.num_projection_failures) < 0.7
     rejected = np.asarray(info.num_projection_failures) > 0
     np.testing.assert_array_equal(np.asarray(info.acceptance_rate)[rejected], 0.0)
     assert not np.any(np.asarray(info.is_accepted)[rejected])
-    assert_mean_within(squares, slender_ellipse_squares(), min_ess=2000)
+    assert_mean_within(squares, flower_squares(), min_ess=2000)
+
+
+def test_stopping_early_on_the_way_back_changes_no_decision(monkeypatch):
+    squares, info = squares_on_flower()
+    monkeypatch.setattr(projection, "CERTAIN_ERROR", 0.0)
+    squares_to_the_end, info_to_the_end = squares_on_flower()
+    np.testing.assert_array_equal(squares, squares_to_the_end)
+    failures, failures_to_the_end = (
+        np.asarray(some.num_projection_failures) for some in (info, info_to_the_end)
+    )
+    np.testing.assert_array_equal(failures, failures_to_the_end)
+    assert failures.sum() > 1000
+    counts, counts_to_the_end = (
+        np.asarray(some.num_factorisations)[failures == 0].mean()
+        for some in (info, info_to_the_end)
+    )
+    assert counts < 0.9 * counts_to_the_end
 
 
 def test_without_the_reversibility_check_the_density_is_wrong(monkeypatch):
     """Negative control of the check itself."""
-    monkeypatch.setattr(integrator, "REVERSIBILITY_TOLERANCE", jnp.inf)
-    squares, _ = squares_on_slender_ellipse()
+    monkeypatch.setattr(projection, "REVERSIBILITY_TOLERANCE", jnp.inf)
+    squares, _ = squares_on_flower()
     with pytest.raises(AssertionError, match="standard errors"):
-        assert_mean_within(squares, slender_ellipse_squares(), min_ess=2000)
+        assert_mean_within(squares, flower_squares(), min_ess=2000)
 
 
 @pytest.mark.parametrize("transition", [quarter_period, no_u_turn])

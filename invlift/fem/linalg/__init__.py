@@ -2,6 +2,7 @@
 
 `analyse` the pattern once on the host, `factorise` for each set of values, then `solve`,
 `half_solve` (H with A^-1 = H^T H), `half_solve_transpose` (H^T) or take the `log_determinant`.
+These are compiled: one operation at a time they would take a hundred times as long.
 
 Two factorisations stand behind these: a block-tridiagonal one, whose program compiles in a third
 of the time and which is as fast on small meshes, and a multifrontal one for everything larger.
@@ -40,12 +41,13 @@ def analyse(rows, cols, num_unknowns: int, coordinates: np.ndarray | None = None
     Structure
         A pytree of index arrays; picklable.
     """
-    structure = block_tridiagonal.analyse(rows, cols, num_unknowns)
-    if num_unknowns * structure.block_size**2 <= SMALL:
-        return structure
+    places, bandwidth = block_tridiagonal.ordering(rows, cols, num_unknowns)
+    if num_unknowns * bandwidth**2 <= SMALL:
+        return block_tridiagonal.analyse(rows, cols, places, bandwidth)
     return symbolic.analyse(rows, cols, num_unknowns, coordinates)
 
 
+@jax.jit
 def factorise(structure: Structure, values: jax.Array) -> Factor:
     """Cholesky factor of the matrix with contributions (num_contributions,), in float64.
 
@@ -55,21 +57,25 @@ def factorise(structure: Structure, values: jax.Array) -> Factor:
     return _module(structure).factorise(structure, values)
 
 
+@jax.jit
 def solve(factor: Factor, rhs: jax.Array) -> jax.Array:
     """A^-1 rhs for right-hand sides of shape (n,) or (n, k)."""
     return _module(factor).solve(factor, rhs)
 
 
+@jax.jit
 def half_solve(factor: Factor, rhs: jax.Array) -> jax.Array:
     """H rhs, (n,) or (n, k), with A^-1 = H^T H; the order of the rows of H is the factor's own."""
     return _module(factor).half_solve(factor, rhs)
 
 
+@jax.jit
 def half_solve_transpose(factor: Factor, rhs: jax.Array) -> jax.Array:
     """H^T rhs, (n,) or (n, k), with the H of :func:`half_solve`."""
     return _module(factor).half_solve_transpose(factor, rhs)
 
 
+@jax.jit
 def log_determinant(factor: Factor) -> jax.Array:
     """log det A, ()."""
     return _module(factor).log_determinant(factor)

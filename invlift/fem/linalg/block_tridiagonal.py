@@ -75,30 +75,46 @@ class Factor:
     subdiagonal: jax.Array
 
 
-def analyse(rows, cols, num_unknowns: int) -> Structure:
-    """Symbolic analysis of the pattern of a symmetric matrix (on the host).
+def ordering(rows, cols, num_unknowns: int) -> tuple[np.ndarray, int]:
+    """Reverse Cuthill-McKee ordering of a pattern, and the half-bandwidth it leads to.
 
     Parameters
     ----------
     rows, cols : (num_contributions,) int
-        Index pairs of the contributions, 0 <= index < n.  An off-diagonal pair is listed once, in
-        either order, and stands for both halves; repeated pairs are summed.
     num_unknowns : int
-        Order n of the matrix.
+        As for :func:`invlift.fem.linalg.analyse`.
+
+    Returns
+    -------
+    (n,) int64
+        Place of each unknown in the ordering.
+    int
+        Half-bandwidth b of the permuted matrix, at least 1.
+    """
+    pattern = sp.csr_matrix((np.ones(np.size(rows)), (rows, cols)), shape=(num_unknowns,) * 2)
+    order = reverse_cuthill_mckee((pattern + pattern.T).tocsr(), symmetric_mode=True)
+    places = np.empty(num_unknowns, dtype=np.int64)
+    places[order] = np.arange(num_unknowns)
+    return places, max(1, int(np.abs(places[rows] - places[cols]).max(initial=0)))
+
+
+def analyse(rows, cols, places: np.ndarray, bandwidth: int) -> Structure:
+    """Where the contributions go in blocks as wide as the band.
+
+    Parameters
+    ----------
+    rows, cols : (num_contributions,) int
+    places : (n,) int64
+    bandwidth : int
+        What :func:`ordering` returned for these contributions.
 
     Returns
     -------
     Structure
     """
-    rows, cols = np.asarray(rows), np.asarray(cols)
-    pattern = sp.csr_matrix((np.ones(rows.size), (rows, cols)), shape=(num_unknowns,) * 2)
-    pattern = (pattern + pattern.T).tocsr()
-    order = reverse_cuthill_mckee(pattern, symmetric_mode=True).astype(np.int64)
-    position = np.empty(num_unknowns, dtype=np.int64)
-    position[order] = np.arange(num_unknowns)
-    low = np.maximum(position[rows], position[cols])
-    high = np.minimum(position[rows], position[cols])
-    size = max(1, int((low - high).max(initial=0)))
+    num_unknowns, size = places.size, bandwidth
+    low = np.maximum(places[rows], places[cols])
+    high = np.minimum(places[rows], places[cols])
     num_blocks = -(-num_unknowns // size)
 
     def place(i, j):
@@ -111,8 +127,8 @@ def analyse(rows, cols, num_unknowns: int) -> Structure:
     beyond = np.arange(num_unknowns, num_blocks * size)
     as_index = partial(jnp.asarray, dtype=jnp.int32)
     return Structure(
-        order=as_index(order),
-        inverse_order=as_index(position),
+        order=as_index(np.argsort(places)),
+        inverse_order=as_index(places),
         slots=as_index(place(low, high)),
         mirrored=as_index(mirrored),
         mirrored_slots=as_index(place(high[mirrored], low[mirrored])),

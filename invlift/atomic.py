@@ -1,7 +1,8 @@
 """Files that are either complete or absent.
 
-A run may be interrupted while it writes. Every result is therefore written under a temporary name
-beside its destination and renamed at the end; a rename within one folder is atomic.
+A run may be interrupted while it writes. Its results and saved chains are therefore written under
+a temporary name beside their destination and renamed at the end; a rename within one folder is
+atomic.
 """
 
 from __future__ import annotations

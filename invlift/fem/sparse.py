@@ -1,0 +1,137 @@
+"""Sparse matrices of a fixed pattern times dense columns, in pure JAX.
+
+Rows are gathered, so that many columns are worked on at the speed of memory, where a scatter goes
+entry by entry.  Up to a common width the entries of the rows stand side by side, the few beyond it
+(rows differ in length) in a list of their own: the hybrid format of Bell & Garland (2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+#: Share of the entries that may lie beyond the common width of the rows.
+MAX_BEYOND = 0.02
+_IN_BOUNDS = {"mode": "promise_in_bounds"}
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class _Rows:
+    """Entries of a matrix by rows.
+
+    Attributes
+    ----------
+    entries, sources : (width, num_rows) int32
+        The entry that each row has at each place, and which row of the dense columns it meets;
+        `num_entries` and 0 where there is none.
+    beyond : (3, num_beyond) int32
+        Row, entry and source of those beyond the width.
+    places : (num_entries,) int32
+        Where each entry is among all of these.
+    """
+
+    entries: jax.Array
+    sources: jax.Array
+    beyond: jax.Array
+    places: jax.Array
+
+    def product(self, values, columns):
+        """Rows of the product, (num_rows, k), with columns (num_sources, k)."""
+        padded = jnp.concatenate([values, jnp.zeros(1, values.dtype)])
+        total = jnp.zeros((self.entries.shape[1], columns.shape[1]), columns.dtype)
+        for entry, source in zip(self.entries, self.sources, strict=True):
+            weight = padded.at[entry].get(**_IN_BOUNDS)
+            total = total + weight[:, None] * columns.at[source].get(**_IN_BOUNDS)
+        if self.beyond.shape[1]:
+            row, entry, source = self.beyond
+            part = values[entry][:, None] * columns.at[source].get(**_IN_BOUNDS)
+            total = total.at[row].add(part, **_IN_BOUNDS)
+        return total
+
+    def sampled_product(self, left, right):
+        """Entries of left right^T, (num_entries,), with (num_rows, k) and (num_sources, k)."""
+
+        def dots(left, source):
+            return jnp.sum(left * right.at[source].get(**_IN_BOUNDS), axis=1)
+
+        # Unrolled, the compiler would merge what computes `left` into each turn of this loop.
+        inside = jax.lax.map(lambda source: dots(left, source), self.sources)
+        row, _, source = self.beyond
+        beyond = dots(left.at[row].get(**_IN_BOUNDS), source)
+        return jnp.concatenate([inside.ravel(), beyond]).at[self.places].get(**_IN_BOUNDS)
+
+
+@partial(jax.tree_util.register_dataclass)
+@dataclass(frozen=True)
+class Pattern:
+    """Where the entries of a sparse matrix are; their values come as arrays (num_entries,).
+
+    Attributes
+    ----------
+    rows, cols : (num_entries,) int32
+    by_row, by_col
+        The entries of each row, and of each column.
+    """
+
+    rows: jax.Array
+    cols: jax.Array
+    by_row: _Rows
+    by_col: _Rows
+
+    def product(self, values: jax.Array, columns: jax.Array) -> jax.Array:
+        """The matrix times columns, (num_cols, k) to (num_rows, k)."""
+        return self.by_row.product(values, columns)
+
+    def transposed_product(self, values: jax.Array, columns: jax.Array) -> jax.Array:
+        """The transposed matrix times columns, (num_rows, k) to (num_cols, k)."""
+        return self.by_col.product(values, columns)
+
+    def sampled_product(self, left: jax.Array, right: jax.Array) -> jax.Array:
+        """Entries of left right^T, (num_entries,), of (num_rows, k) and (num_cols, k)."""
+        return self.by_row.sampled_product(left, right)
+
+
+def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarray]:
+    """Pattern of a matrix given by contributions (on the host).
+
+    Parameters
+    ----------
+    rows, cols : int arrays of one shape
+        Places of the contributions; repeated places are one entry.
+    num_rows, num_cols : int
+
+    Returns
+    -------
+    Pattern
+    (same shape) int array
+        The entry that each contribution belongs to.
+    """
+    rows, cols = np.asarray(rows, dtype=np.int64), np.asarray(cols, dtype=np.int64)
+    places, entries = np.unique((rows * num_cols + cols).ravel(), return_inverse=True)
+    row, col = np.divmod(places, num_cols)
+    found = Pattern(row, col, _by_row(row, col, num_rows), _by_row(col, row, num_cols))
+    as_index = partial(jnp.asarray, dtype=jnp.int32)
+    return jax.tree.map(as_index, found), entries.reshape(rows.shape)
+
+
+def _by_row(row, col, num_rows) -> _Rows:
+    order = np.argsort(row, kind="stable")
+    counts = np.bincount(row, minlength=num_rows)
+    place = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    beyond_width = np.cumsum(np.bincount(place)[::-1])[::-1]
+    width = int(np.argmax(np.append(beyond_width, 0) <= MAX_BEYOND * row.size))
+    entries = np.full((width, num_rows), row.size)
+    sources = np.zeros((width, num_rows), dtype=np.int64)
+    inside = place < width
+    entries[place[inside], row[order[inside]]] = order[inside]
+    sources[place[inside], row[order[inside]]] = col[order[inside]]
+    outside = order[~inside]
+    places = np.empty(row.size, dtype=np.int64)
+    places[order[inside]] = place[inside] * num_rows + row[order[inside]]
+    places[outside] = width * num_rows + np.arange(outside.size)
+    return _Rows(entries, sources, np.stack([row[outside], outside, col[outside]]), places)

@@ -1,0 +1,62 @@
+"""Products with sparse matrices of a fixed pattern, against dense ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.fem.sparse import pattern
+
+SHAPES = {
+    "even rows": (40, 30, 300, 0),
+    "one row much longer than the others": (400, 50, 1500, 45),
+    "one entry": (1, 1, 1, 0),
+    "rows without entries": (50, 60, 20, 0),
+}
+
+
+@pytest.fixture(params=SHAPES, ids=SHAPES.keys())
+def matrix(request):
+    """Pattern, entries and the same matrix dense, from contributions some of which coincide."""
+    num_rows, num_cols, num, num_in_row = SHAPES[request.param]
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, num_rows, num), rng.integers(0, num_cols, num)
+    rows[:num_in_row], cols[:num_in_row] = 0, np.arange(num_in_row)
+    contributions = rng.normal(size=num)
+    found, entries = pattern(rows, cols, num_rows, num_cols)
+    values = np.zeros(found.rows.shape[0])
+    np.add.at(values, entries, contributions)
+    dense = np.zeros((num_rows, num_cols))
+    np.add.at(dense, (rows, cols), contributions)
+    return found, jnp.asarray(values), dense
+
+
+def columns(size, seed):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(size, 3)))
+
+
+def test_products_equal_the_dense_ones(matrix):
+    found, values, dense = matrix
+    right, left = columns(dense.shape[1], 1), columns(dense.shape[0], 2)
+    np.testing.assert_allclose(found.product(values, right), dense @ right, atol=1e-13)
+    np.testing.assert_allclose(found.transposed_product(values, left), dense.T @ left, atol=1e-13)
+    sampled = (left @ right.T)[found.rows, found.cols]
+    np.testing.assert_allclose(found.sampled_product(left, right), sampled, atol=1e-13)
+
+
+def test_long_rows_do_not_widen_the_others():
+    rows = np.concatenate([np.zeros(40, int), np.arange(5000) // 2])
+    cols = np.concatenate([np.arange(40), np.arange(5000) % 60])
+    found, _ = pattern(rows, cols, 2500, 60)
+    assert found.by_row.sources.shape[0] <= 3
+    assert found.by_row.beyond.shape[1] >= 37
+
+
+def test_derivatives_and_batches(matrix):
+    found, values, dense = matrix
+    right, left = columns(dense.shape[1], 1), columns(dense.shape[0], 2)
+    gradient = jax.grad(lambda values: jnp.sum(left * found.product(values, right)))(values)
+    np.testing.assert_allclose(gradient, found.sampled_product(left, right), atol=1e-13)
+    many = jnp.stack([values, -2.0 * values])
+    batched = jax.vmap(found.product, in_axes=(0, None))(many, right)
+    np.testing.assert_allclose(batched[1], -2.0 * (dense @ right), atol=1e-12)

@@ -1,0 +1,29 @@
+"""Files are complete or absent."""
+
+import pytest
+
+from invlift.atomic import replace_on_success
+
+
+def test_interrupted_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def interrupted():
+        with replace_on_success(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_unfinished_file_has_the_ending_but_not_the_name_of_the_finished_one(tmp_path):
+    path = tmp_path / "new" / "chain-0-00000010.npz"
+    with replace_on_success(path) as temporary:
+        temporary.write_bytes(b"half")
+        assert temporary.suffix == ".npz"
+        assert list(path.parent.glob("chain-*.npz")) == []
+    assert list(path.parent.iterdir()) == [path]
