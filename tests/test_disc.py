@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from benchmarks.bench_disc import EXAMPLE, build, scalars, smallest
+from benchmarks.discs import ROOT, example, scalars, smallest
 
 import invlift
 
@@ -32,7 +32,7 @@ def check_posterior(run):
 @pytest.fixture(scope="module")
 def runs():
     """Runs over four decades of noise; the middle one is the example itself."""
-    return {s: invlift.sample(build(s), **SETTINGS) for s in (1e-5, 1e-2, 1e-1)}
+    return {s: invlift.sample(example(s), **SETTINGS) for s in (1e-5, 1e-2, 1e-1)}
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_posterior_is_that_of_the_reference(runs):
 
 @pytest.mark.slow
 def test_posterior_with_dynamic_trajectories_is_the_same():
-    check_posterior(invlift.sample(build(1e-2), method="chmc-nuts", **SETTINGS))
+    check_posterior(invlift.sample(example(1e-2), method="chmc-nuts", **SETTINGS))
 
 
 @pytest.mark.slow
@@ -56,8 +56,8 @@ def test_step_size_and_effective_sample_size_do_not_depend_on_the_noise(runs):
 @pytest.mark.slow
 def test_another_prior_is_told_apart(runs):
     """Negative control: half the prior's range gives another answer than the reference."""
-    problem = build(1e-2)
-    mesh = invlift.read_mesh(invlift.read_problem(EXAMPLE).mesh.file)
+    problem = example(1e-2)
+    mesh = invlift.read_mesh(ROOT / "meshes/disc.msh")
     prior = invlift.matern_prior(mesh, correlation_range=0.5, std=1.0, smoothness=2.0)
     other = invlift.inverse_problem(
         problem.forward, prior, problem.noise, np.asarray(problem.observed)
@@ -67,7 +67,7 @@ def test_another_prior_is_told_apart(runs):
 
 
 def test_stored_draws_lie_on_the_manifold():
-    problem = build(1e-5)
+    problem = example(1e-5)
     run = invlift.sample(problem, chains=1, warmup=20, draws=20, seed=1)
     (chain,) = run.chains
     assert chain.stats["constraint_error"].max() < 1e-9

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
+from invlift.posterior.diagnostics import diagnose
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "meshes"))
@@ -50,3 +51,17 @@ def simulated(num_rings: int, num_sensors: int, relative_noise: float = 0.005, s
     sigma = relative_noise * np.abs(clean).max()
     observed = clean + sigma * rng.normal(size=num_sensors)
     return invlift.inverse_problem(forward, prior, invlift.known_noise(sigma), observed)
+
+
+def smallest(draws: dict[str, list[np.ndarray]]) -> tuple[float, float]:
+    """Smallest bulk ESS and largest R-hat over the scalars, each a list of chains."""
+    found = [diagnose([chain[:, None] for chain in chains], name) for name, chains in draws.items()]
+    return min(float(x.ess_bulk[0]) for x in found), max(float(x.r_hat[0]) for x in found)
+
+
+def scalars(sigma, fields) -> dict[str, list[np.ndarray]]:
+    return {
+        "sigma": list(sigma),
+        "mean": [field.mean(axis=1) for field in fields],
+        "std": [field.std(axis=1) for field in fields],
+    }
