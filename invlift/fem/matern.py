@@ -232,7 +232,7 @@ def matern_prior(
         raise InputError("[prior] boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
     lower = sp.tril(operator).tocoo()
     structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes, mesh.points)
-    factor = jax.jit(linalg.factorise)(structure, jnp.asarray(lower.data))
+    factor = linalg.factorise(structure, jnp.asarray(lower.data))
     mass = mass.tocoo()
     mass_pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
     return MaternPrior(

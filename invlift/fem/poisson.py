@@ -247,8 +247,7 @@ class PoissonMap:
         padded = jnp.concatenate([pairs, jnp.zeros(1, pairs.dtype)])
         padded = padded.at[self.coupling_entries].get(mode="promise_in_bounds")
         by_tensor = jnp.einsum("ebc,ebk,eck->e", padded, self.gradients, self.gradients)
-        along = jnp.concatenate([solved[:, 0], jnp.zeros(1, solved.dtype)])[self.unknowns]
-        flux_along = jnp.einsum("ec,eck->ek", along, self.gradients)
+        flux_along = self._flux_of_unknowns(solved[:, 0])
         by_tensor = by_tensor + jnp.sum(flux_along * self._flux(solution), axis=1)
         chain = self.conductivity.derivative(log_conductivity)
         return direct.at[self.conductivity.nodes].add(
@@ -277,8 +276,7 @@ class PoissonMap:
         first, second = first * self.volumes, second * self.volumes
         flux = self._flux(expansion.solution)
         along = linalg.solve(expansion.factor, -self._divergence(first[:, None] * flux))
-        padded = jnp.concatenate([along, jnp.zeros(1, along.dtype)])
-        flux_along = jnp.einsum("ec,eck->ek", padded[self.unknowns], self.gradients)
+        flux_along = self._flux_of_unknowns(along)
         forces = self._divergence(second[:, None] * flux + 2.0 * first[:, None] * flux_along)
         return -(forces @ expansion.adjoint)
 
@@ -331,6 +329,11 @@ class PoissonMap:
     def _flux(self, solution):
         """Gradient in each cell, (num_cells, dim), of a nodal vector, (num_nodes,)."""
         return jnp.einsum("ec,eck->ek", solution[self.cells], self.gradients)
+
+    def _flux_of_unknowns(self, column):
+        """The same of the unknowns, (n,), zero where u is held."""
+        corners = self._at_corners(column[:, None])[:, :, 0]
+        return jnp.einsum("ec,eck->ek", corners, self.gradients)
 
     def _divergence(self, fluxes):
         """Integrals of the basis functions' gradients times fluxes (num_cells, dim), (n,)."""
