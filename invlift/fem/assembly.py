@@ -125,6 +125,7 @@ def assemble_poisson(
     first, second = np.tril_indices(corners)
     rows, cols = unknowns[:, first].ravel(), unknowns[:, second].ravel()
     kept = np.flatnonzero((rows < free.size) & (cols < free.size))
+    products = np.sum(gradients[:, first] * gradients[:, second], axis=2)
     robin_rows, robin_cols, robin_values = _free_half(robin_matrix, number, free.size)
     structure = linalg.analyse(
         np.concatenate([rows[kept], robin_rows]),
@@ -158,8 +159,8 @@ def assemble_poisson(
         coupling_entries=as_index(coupling_entries),
         free=as_index(free),
         unknowns=as_index(unknowns),
-        corner_pairs=as_index(np.stack([first, second])),
-        kept_pairs=as_index(kept),
+        kept_cells=as_index(kept // first.size),
+        kept_products=jnp.asarray(products.ravel()[kept]),
         robin_values=jnp.asarray(robin_values),
         structure=structure,
         load=jnp.asarray(load[free]),

@@ -50,16 +50,21 @@ class Conductivity:
     ) -> tuple[jax.Array, jax.Array]:
         """First and second derivative of each cell's conductivity along a direction (N,)."""
         at_points = self._at_points(log_conductivity)
-        along = direction[self.nodes] @ self.basis.T
+        along = sparse.gather(direction, self.nodes) @ self.basis.T
         return (at_points * along) @ self.weights, (at_points * along**2) @ self.weights
+
+    def pull_back_derivative(self, log_conductivity: jax.Array, cotangent: jax.Array) -> jax.Array:
+        """Gradient of <X, derivative> by each cell's coefficients, for X of (num_cells, k)."""
+        at_points = self._at_points(log_conductivity)
+        return (at_points * (cotangent @ self.basis.T) * self.weights) @ self.basis
 
     def _at_points(self, log_conductivity):
         """exp(phi) at the quadrature points, (num_cells, num_points)."""
-        return jnp.exp(log_conductivity[self.nodes] @ self.basis.T)
+        return jnp.exp(sparse.gather(log_conductivity, self.nodes) @ self.basis.T)
 
 
 class Expansion(NamedTuple):
-    """What was computed where the forward map was linearised, for use by its second derivative.
+    """What was computed where the forward map was evaluated, for use by its derivatives there.
 
     Attributes
     ----------
@@ -69,14 +74,14 @@ class Expansion(NamedTuple):
         Of the stiffness matrix.
     solution : (num_nodes,)
         u.
-    adjoint : (n, d)
-        Lambda = A^-1 B^T.
+    adjoint : (n, d) or None
+        Lambda = A^-1 B^T, if the Jacobian was computed.
     """
 
     log_conductivity: jax.Array
     factor: linalg.Factor
     solution: jax.Array
-    adjoint: jax.Array
+    adjoint: jax.Array | None
 
     @property
     def byproducts(self) -> dict[str, jax.Array]:
@@ -115,10 +120,10 @@ class PoissonMap:
         Nodes that carry an unknown.
     unknowns : (num_cells, dim + 1) int32
         Unknown at each corner of each cell; n where the node is held by a Dirichlet value.
-    corner_pairs : (2, num_pairs) int32
-        Local corners of the pairs that make up half an element matrix.
-    kept_pairs : (num_kept,) int32
-        Those of the num_cells x num_pairs element entries that couple two unknowns.
+    kept_cells : (num_kept,) int32
+        Cells of those entries of half the element matrices that couple two unknowns.
+    kept_products : (num_kept,)
+        The entries at weight one: products of two basis functions' gradients, m^-2.
     robin_values : (num_robin,)
         Entries of the Robin boundary matrix, behind the element entries.
     structure : linalg.Structure
@@ -146,8 +151,8 @@ class PoissonMap:
     coupling_entries: jax.Array
     free: jax.Array
     unknowns: jax.Array
-    corner_pairs: jax.Array
-    kept_pairs: jax.Array
+    kept_cells: jax.Array
+    kept_products: jax.Array
     robin_values: jax.Array
     structure: linalg.Structure
     load: jax.Array
@@ -185,7 +190,8 @@ class PoissonMap:
 
     def observe(self, solution: jax.Array) -> jax.Array:
         """Readings B u, (d,), of a solution at the nodes, (num_nodes,)."""
-        return jnp.sum(solution[self.observation_nodes] * self.observation_weights, axis=1)
+        at_corners = sparse.gather(solution, self.observation_nodes)
+        return jnp.sum(at_corners * self.observation_weights, axis=1)
 
     def value_and_jacobian(self, log_conductivity: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings and their derivatives from one factorisation.
@@ -209,7 +215,7 @@ class PoissonMap:
     def linearise(
         self, log_conductivity: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
-        """:meth:`value_and_jacobian`, and what :meth:`second_derivative` needs."""
+        """:meth:`value_and_jacobian`, and what further derivatives need."""
         weights, factor = self._factorise(log_conductivity)
         rhs = jnp.concatenate([self._right_hand_side(weights)[:, None], self.observation_load], 1)
         solved = self._apply_inverse(factor, weights, rhs)
@@ -219,6 +225,13 @@ class PoissonMap:
         columns = self.sensitivity.product(entries, adjoint)
         expansion = Expansion(log_conductivity, factor, solution, adjoint)
         return (self.observe(solution), columns.T), expansion
+
+    def expand(self, log_conductivity: jax.Array) -> tuple[jax.Array, Expansion]:
+        """Readings F(phi), (d,), and what directional derivatives need, without the Jacobian."""
+        weights, factor = self._factorise(log_conductivity)
+        rhs = self._right_hand_side(weights)
+        solution = self._extend(self._apply_inverse(factor, weights, rhs))
+        return self.observe(solution), Expansion(log_conductivity, factor, solution, None)
 
     def pull_back(self, expansion: Expansion, cotangent: jax.Array) -> jax.Array:
         """Gradient of <X, dF/dphi> by phi, by one solve with d + 1 right-hand sides.
@@ -236,34 +249,56 @@ class PoissonMap:
         """
         log_conductivity, factor, solution, adjoint = expansion
         columns = cotangent.T
-        entries, pull_back_entries = jax.vjp(self._sensitivity, log_conductivity, solution)
+        # <X, dF/dphi> = <C, X^T Lambda^T>: by the entries of C, which depend on phi and u, ...
         by_entries = self.sensitivity.sampled_product(columns, adjoint)
-        direct, by_solution = pull_back_entries(by_entries)
+        at_cells = self._at_entries(by_entries, self.sensitivity_entries)
+        chain, forces = self._sensitivity_factors(log_conductivity, solution)
+        by_chain = -jnp.einsum("eic,ec->ei", at_cells, forces) * self.volumes[:, None]
+        by_forces = -jnp.einsum("eic,ei->ec", at_cells, chain)
+        by_solution = self._divergence(jnp.einsum("ec,eck->ek", by_forces, self.gradients))
+        # ... and by Lambda.
+        entries = self._sensitivity(log_conductivity, solution)
         by_adjoint = self.sensitivity.transposed_product(entries, columns)
-        rhs = jnp.concatenate([by_solution[self.free][:, None], by_adjoint], 1)
-        solved = linalg.solve(factor, rhs)
+        solved = linalg.solve(factor, jnp.concatenate([by_solution[:, None], by_adjoint], 1))
         # A depends on phi in A u = b, where u may be held, and in A Lambda = B^T.
         pairs = self.couplings.sampled_product(solved[:, 1:], adjoint)
-        padded = jnp.concatenate([pairs, jnp.zeros(1, pairs.dtype)])
-        padded = padded.at[self.coupling_entries].get(mode="promise_in_bounds")
+        padded = self._at_entries(pairs, self.coupling_entries)
         by_tensor = jnp.einsum("ebc,ebk,eck->e", padded, self.gradients, self.gradients)
         flux_along = self._flux_of_unknowns(solved[:, 0])
         by_tensor = by_tensor + jnp.sum(flux_along * self._flux(solution), axis=1)
-        chain = self.conductivity.derivative(log_conductivity)
-        return direct.at[self.conductivity.nodes].add(
-            -(by_tensor * self.volumes)[:, None] * chain, mode="promise_in_bounds"
-        )
+        by_coefficients = self.conductivity.pull_back_derivative(log_conductivity, by_chain)
+        by_coefficients = by_coefficients - by_tensor[:, None] * chain
+        nodes = self.conductivity.nodes
+        return sparse.scatter_add(log_conductivity.shape[0], nodes, by_coefficients)
 
-    def second_derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
-        """Second derivative of the readings along a direction, by one solve with the factor.
-
-        With A' and A'' the derivatives of A along v and A u' = -A' u, it is
-        -Lambda^T (A'' u + 2 A' u').
+    def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+        """Derivative of the readings along a direction, by one solve with the factor.
 
         Parameters
         ----------
         expansion : Expansion
-            From :meth:`linearise`, where the derivative is taken.
+            From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
+        direction : (N,) float64
+            v.
+
+        Returns
+        -------
+        (d,) float64
+            d F(phi + t v) / dt at t = 0, in units of u.
+        """
+        first, _ = self.conductivity.directional(expansion.log_conductivity, direction)
+        return self._read(self._along(expansion, first * self.volumes))
+
+    def second_derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
+        """Second derivative of the readings along a direction, by one or two solves.
+
+        With A' and A'' the derivatives of A along v and A u' = -A' u, it is
+        -B A^-1 (A'' u + 2 A' u'), where Lambda saves the second solve.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
         direction : (N,) float64
             v.
 
@@ -274,21 +309,29 @@ class PoissonMap:
         """
         first, second = self.conductivity.directional(expansion.log_conductivity, direction)
         first, second = first * self.volumes, second * self.volumes
+        flux_along = self._flux_of_unknowns(self._along(expansion, first))
         flux = self._flux(expansion.solution)
-        along = linalg.solve(expansion.factor, -self._divergence(first[:, None] * flux))
-        flux_along = self._flux_of_unknowns(along)
-        forces = self._divergence(second[:, None] * flux + 2.0 * first[:, None] * flux_along)
-        return -(forces @ expansion.adjoint)
+        forces = -self._divergence(second[:, None] * flux + 2.0 * first[:, None] * flux_along)
+        if expansion.adjoint is None:
+            return self._read(linalg.solve(expansion.factor, forces))
+        return forces @ expansion.adjoint
+
+    def _along(self, expansion, weights):
+        """u' = -A^-1 A' u on the unknowns, (n,), where A' has weights (num_cells,)."""
+        flux = self._flux(expansion.solution)
+        return linalg.solve(expansion.factor, -self._divergence(weights[:, None] * flux))
+
+    def _read(self, unknowns):
+        """Readings (d,) of a field that is zero where u is held, given on the unknowns (n,)."""
+        field = jnp.zeros_like(self.dirichlet)
+        field = field.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
+        return self.observe(field)
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""
         weights = self.conductivity(log_conductivity) * self.volumes
-        fixed = jax.lax.stop_gradient(weights)
-        first, second = self.corner_pairs
-        entries = jnp.einsum(
-            "e,epk,epk->ep", fixed, self.gradients[:, first], self.gradients[:, second]
-        )
-        values = jnp.concatenate([entries.ravel()[self.kept_pairs], self.robin_values])
+        kept = sparse.gather(jax.lax.stop_gradient(weights), self.kept_cells) * self.kept_products
+        values = jnp.concatenate([kept, self.robin_values])
         return weights, linalg.factorise(self.structure, values)
 
     def _apply_inverse(self, factor, weights, rhs):
@@ -320,15 +363,23 @@ class PoissonMap:
 
     def _sensitivity(self, log_conductivity, solution):
         """Entries of the matrix C of -(dA/dphi_j) u, (num_entries,)."""
-        chain = self.conductivity.derivative(log_conductivity) * self.volumes[:, None]
-        forces = jnp.einsum("ek,eck->ec", self._flux(solution), self.gradients)
-        total = jnp.zeros(self.sensitivity.rows.shape[0] + 1, chain.dtype)
+        chain, forces = self._sensitivity_factors(log_conductivity, solution)
         contributions = -chain[:, :, None] * forces[:, None, :]
-        return total.at[self.sensitivity_entries].add(contributions, mode="promise_in_bounds")[:-1]
+        size = self.sensitivity.rows.shape[0] + 1
+        return sparse.scatter_add(size, self.sensitivity_entries, contributions)[:-1]
+
+    def _sensitivity_factors(self, log_conductivity, solution):
+        """Weight by each coefficient, (num_cells, k), and force per weight at each corner."""
+        chain = self.conductivity.derivative(log_conductivity) * self.volumes[:, None]
+        return chain, jnp.einsum("ek,eck->ec", self._flux(solution), self.gradients)
+
+    def _at_entries(self, values, entries):
+        """Values (num_entries,) of a matrix at entries, zero at those beyond the last."""
+        return sparse.gather(jnp.concatenate([values, jnp.zeros(1, values.dtype)]), entries)
 
     def _flux(self, solution):
         """Gradient in each cell, (num_cells, dim), of a nodal vector, (num_nodes,)."""
-        return jnp.einsum("ec,eck->ek", solution[self.cells], self.gradients)
+        return jnp.einsum("ec,eck->ek", sparse.gather(solution, self.cells), self.gradients)
 
     def _flux_of_unknowns(self, column):
         """The same of the unknowns, (n,), zero where u is held."""
@@ -342,13 +393,12 @@ class PoissonMap:
 
     def _gather_forces(self, unknowns, forces):
         """Sum corner forces (m, dim + 1, k) into the unknowns, (n, k)."""
-        total = jnp.zeros((self.free.shape[0] + 1, forces.shape[-1]), forces.dtype)
-        return total.at[unknowns].add(forces, mode="promise_in_bounds")[:-1]
+        return sparse.scatter_add(self.free.shape[0] + 1, unknowns, forces)[:-1]
 
     def _at_corners(self, columns):
         """Values (n, k) of the unknowns at the corners of the cells, (num_cells, dim + 1, k)."""
         padded = jnp.concatenate([columns, jnp.zeros((1, columns.shape[1]), columns.dtype)])
-        return padded.at[self.unknowns].get(mode="promise_in_bounds")
+        return sparse.gather(padded, self.unknowns)
 
     def _extend(self, unknowns):
         """The full nodal vector from the free one: (n,) to (num_nodes,)."""

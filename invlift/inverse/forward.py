@@ -35,14 +35,22 @@ class ForwardMap(Protocol):
         ...
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Any]:
-        """The same, and an expansion: a pytree that knows what the second derivative needs.
+        """The same, and an expansion: a pytree that knows what further derivatives need.
 
         Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
         """
         ...
 
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Any]:
+        """F(phi), (d,), and an expansion for directional derivatives alone."""
+        ...
+
     def pull_back(self, expansion: Any, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, dF/dphi> by phi, (N,), where the expansion is from, for X of (d, N)."""
+        """Gradient of <X, dF/dphi> by phi, (N,), for X of (d, N), where it was linearised."""
+        ...
+
+    def derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
+        """dF(phi + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
         ...
 
     def second_derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
@@ -51,7 +59,7 @@ class ForwardMap(Protocol):
 
 
 class JaxExpansion(NamedTuple):
-    """Where a :class:`JaxForward` was linearised.
+    """Where a :class:`JaxForward` was evaluated.
 
     Attributes
     ----------
@@ -102,12 +110,20 @@ class JaxForward:
         """:meth:`value_and_jacobian`, and where it was taken."""
         return self.value_and_jacobian(coefficients), JaxExpansion(coefficients)
 
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, JaxExpansion]:
+        """Observations, (d,), and where they are from."""
+        return self(coefficients), JaxExpansion(coefficients)
+
     def pull_back(self, expansion: JaxExpansion, cotangent: jax.Array) -> jax.Array:
         """Gradient of <X, dF/dtheta>, (N,), for X of shape (d, N)."""
         _, pull_back = jax.vjp(
             lambda parameters: self.value_and_jacobian(parameters)[1], expansion.coefficients
         )
         return pull_back(cotangent)[0]
+
+    def derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
+        """Derivative of the observations along a direction (N,), (d,)."""
+        return jax.jvp(self, (expansion.coefficients,), (direction,))[1]
 
     def second_derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
         """Second derivative of the observations along a direction (N,), (d,)."""

@@ -30,6 +30,10 @@ class DenseGram(NamedTuple):
         """G^-1 rhs for rhs of shape (d,) or (d, k)."""
         return cho_solve((self.lower, True), rhs)
 
+    def solve_right(self, columns: jax.Array) -> jax.Array:
+        """columns G^-1, (N, d): through the inverse, as N is the larger number."""
+        return columns @ self.solve(jnp.eye(self.lower.shape[0]))
+
     def log_determinant(self) -> jax.Array:
         """log det G, a scalar."""
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.lower)))
@@ -61,6 +65,10 @@ class WoodburyGram(NamedTuple):
         right = (rhs.T / self.sigma).T
         inner = cho_solve((self.lower, True), self.scaled.T @ right)
         return ((right - self.scaled @ inner).T / self.sigma).T
+
+    def solve_right(self, columns: jax.Array) -> jax.Array:
+        """columns G^-1, (N, d)."""
+        return self.solve(columns.T).T
 
     def log_determinant(self) -> jax.Array:
         """log det G, a scalar."""

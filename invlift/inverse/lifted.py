@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.sparse.linalg import gmres
 
 from invlift.derivatives import second_directional
 from invlift.inverse.gram import (
@@ -24,6 +25,16 @@ from invlift.inverse.gram import (
     woodbury_gram,
 )
 from invlift.inverse.problem import InverseProblem
+
+#: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
+#: nodes, see docs/design.md.
+MAX_DENSE = 64
+#: Residuals that GMRES leaves, preconditioned and relative to the right-hand side.  After a last
+#: move of 5e-5, where the projection stops, the first leaves an error below 1e-10; the second
+#: belongs to a correction that is itself a small part of the move.
+NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-6, 1e-3
+#: GMRES takes about 5 products in a step that is accepted; one that needs more is not worth it.
+MAX_KRYLOV = 20
 
 
 class Frame(NamedTuple):
@@ -139,10 +150,10 @@ class LiftedPosterior:
         by_white = prior.sqrt_transpose(by_coefficients.T).T
         spread = prior.sqrt(by_white.T)
         if self._is_underdetermined:
-            gram = dense_gram(by_coefficients @ spread + by_zeta @ by_zeta.T, sigma)
+            gram = dense_gram(_product(by_coefficients, spread) + by_zeta @ by_zeta.T, sigma)
         else:
             gram = woodbury_gram(jnp.concatenate([by_zeta, by_white], axis=1), sigma)
-        by_field = self.problem.forward.pull_back(expansion, gram.solve(spread.T))
+        by_field = self.problem.forward.pull_back(expansion, gram.solve_right(spread).T)
         grad_zeta, grad_eta = pullback_noise((gram.inverse_diagonal() * sigma, gram.solve(by_zeta)))
         grad_white = prior.sqrt_transpose(by_field)
         return Point(
@@ -188,12 +199,14 @@ class LiftedPosterior:
         callable
             ``step(lambda)``, (d,) to (d,): the correction to lambda by Chebyshev's method.  With
             M = J(q_lambda) J(q)^T it is M^-1 (c + D^2 c[v, v] / 2), v = -J(q)^T M^-1 c Newton's
-            move.  The coefficients are affine in lambda, so that the prior is applied once, here,
-            and one factorisation with one solve more than Newton's is all that a step costs.
+            move.  The coefficients are affine in lambda, so that the prior is applied once, here.
 
         Notes
         -----
-        Convergence is of third order (Traub 1964, section 5.1).
+        Convergence is of third order (Traub 1964, section 5.1).  With few observations M is
+        factorised, which takes d + 1 solves beside the factorisation of the equation; with
+        more than MAX_DENSE the systems are solved by GMRES, preconditioned by the Gram matrix,
+        with one solve for each of the few products with M (Knoll & Keyes 2004, section 2).
         """
         problem, frame = self.problem, point.frame
         zeta, white, eta = self.split(origin)
@@ -202,32 +215,60 @@ class LiftedPosterior:
         def step(multiplier):
             zeta_here = zeta - multiplier @ frame.by_zeta
             eta_here = eta - frame.sigma * multiplier
-            (value, by_coefficients), expansion = problem.forward.linearise(
-                coefficients - frame.spread @ multiplier
-            )
+            coefficients_here = coefficients - frame.spread @ multiplier
             sigma, by_zeta = self._noise_part(zeta_here, eta_here)
-            constraint = value + sigma * eta_here - problem.observed
-            solve = self._solver(frame, by_coefficients, by_zeta, sigma)
-            newton = solve(constraint)
+            if self._is_underdetermined and self.num_constraints > MAX_DENSE:
+                value, expansion = problem.forward.expand(coefficients_here)
+                solve = self._krylov_solver(frame, expansion, by_zeta, sigma)
+            else:
+                linear, expansion = problem.forward.linearise(coefficients_here)
+                value, by_coefficients = linear
+                solve = self._dense_solver(frame, by_coefficients, by_zeta, sigma)
+            newton = solve(value + sigma * eta_here - problem.observed, NEWTON_TOLERANCE)
             curvature = problem.forward.second_derivative(expansion, frame.spread @ newton)
             noise = self._noise_curvature(
                 zeta_here, eta_here, newton @ frame.by_zeta, frame.sigma * newton
             )
-            return newton + solve(0.5 * (curvature + noise))
+            return newton + solve(0.5 * (curvature + noise), CURVATURE_TOLERANCE)
 
         return step
 
-    def _solver(self, frame, by_coefficients, by_zeta, sigma):
-        """Solves with M = J_here J^T, J in the frame and J_here of the derivatives given."""
+    def _dense_solver(self, frame, by_coefficients, by_zeta, sigma):
+        """Solves with M = J_here J^T, J in the frame and J_here of the derivatives given.
+
+        They are exact; the tolerance that they take is for :meth:`_krylov_solver` alone.
+        """
         diagonal = sigma * frame.sigma
         if self._is_underdetermined:
-            matrix = by_coefficients @ frame.spread + by_zeta @ frame.by_zeta.T
+            matrix = _product(by_coefficients, frame.spread) + by_zeta @ frame.by_zeta.T
             factor = jax.scipy.linalg.lu_factor(matrix + jnp.diag(diagonal))
-            return partial(jax.scipy.linalg.lu_solve, factor)
+            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs)
         by_white = self.problem.prior.sqrt_transpose(by_coefficients.T).T
         left = jnp.concatenate([by_zeta, by_white], axis=1)
         right = jnp.concatenate([frame.by_zeta, frame.by_white], axis=1)
-        return diagonal_plus_product_solver(diagonal, left, right)
+        solve = diagonal_plus_product_solver(diagonal, left, right)
+        return lambda rhs, _: solve(rhs)
+
+    def _krylov_solver(self, frame, expansion, by_zeta, sigma):
+        """The same to a relative tolerance, from products with M alone."""
+
+        def product(multiplier):
+            by_field = self.problem.forward.derivative(expansion, frame.spread @ multiplier)
+            by_noise = by_zeta @ (multiplier @ frame.by_zeta) + sigma * frame.sigma * multiplier
+            return by_field + by_noise
+
+        def solve(rhs, tolerance):
+            return gmres(
+                product,
+                rhs,
+                tol=tolerance,
+                restart=MAX_KRYLOV,
+                maxiter=1,
+                M=frame.gram.solve,
+                solve_method="incremental",
+            )[0]
+
+        return solve
 
     @property
     def _is_underdetermined(self) -> bool:
@@ -243,3 +284,11 @@ class LiftedPosterior:
         return second_directional(
             lambda zeta, eta: self.problem.sigma(zeta) * eta, (zeta, eta), (zeta_along, eta_along)
         )
+
+
+def _product(left, right):
+    """left right, (d, d), where left, (d, N), is the transpose of an array.
+
+    It is copied first: products with transposes of tall arrays take twice as long.
+    """
+    return jax.lax.optimization_barrier(left) @ right

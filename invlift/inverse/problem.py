@@ -161,7 +161,9 @@ def _differentiate(problem: InverseProblem):
     mean = problem.prior.mean
     (_, jacobian), expansion = problem.forward.linearise(mean)
     gradient = problem.forward.pull_back(expansion, jacobian)
-    return problem.forward.second_derivative(expansion, gradient)
+    _, expansion = problem.forward.expand(mean)
+    first = problem.forward.derivative(expansion, gradient)
+    return first, problem.forward.second_derivative(expansion, gradient)
 
 
 def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:

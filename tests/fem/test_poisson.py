@@ -320,6 +320,8 @@ class Derivatives(NamedTuple):
     gradient: np.ndarray  # its transpose, applied to a (d, N) array
     pulled_back: np.ndarray  # the same by hand
     curvature: np.ndarray  # second derivative of the readings along v
+    slope: np.ndarray  # their derivative along v, without the Jacobian
+    matrix_free: np.ndarray  # the second one, likewise
     columnwise: np.ndarray
     rowwise: np.ndarray
 
@@ -335,6 +337,8 @@ def differentiate(forward, phi, direction, weights, many_weights):
         jax.vjp(jacobian_fn, phi)[1](many_weights)[0],
         forward.pull_back(forward.linearise(phi)[1], many_weights),
         forward.second_derivative(forward.linearise(phi)[1], direction),
+        forward.derivative(forward.expand(phi)[1], direction),
+        forward.second_derivative(forward.expand(phi)[1], direction),
         jax.jacfwd(value_fn)(phi),
         jax.jacrev(value_fn)(phi),
     )
@@ -385,6 +389,13 @@ def test_second_derivative_is_that_of_the_jacobian(case):
     expected = case.derivatives.change @ case.direction
     tolerance = 1e-11 * np.abs(expected).max()
     np.testing.assert_allclose(case.derivatives.curvature, expected, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(case.derivatives.matrix_free, expected, rtol=0, atol=tolerance)
+
+
+def test_directional_derivative_is_the_jacobian_times_the_direction(case):
+    expected = case.jacobian @ case.direction
+    tolerance = 1e-12 * np.abs(expected).max()
+    np.testing.assert_allclose(case.derivatives.slope, expected, rtol=0, atol=tolerance)
 
 
 def test_pull_back_is_that_of_automatic_differentiation(case):

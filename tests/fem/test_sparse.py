@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.fem.sparse import pattern
+from invlift.fem.sparse import BLOCK, pattern
 
 SHAPES = {
     "even rows": (40, 30, 300, 0),
@@ -42,6 +42,22 @@ def test_products_equal_the_dense_ones(matrix):
     np.testing.assert_allclose(found.transposed_product(values, left), dense.T @ left, atol=1e-13)
     sampled = (left @ right.T)[found.rows, found.cols]
     np.testing.assert_allclose(found.sampled_product(left, right), sampled, atol=1e-13)
+
+
+@pytest.mark.parametrize("num_rows", [1000, 1024, 500])
+def test_many_columns_are_worked_on_by_blocks_of_rows(num_rows):
+    """Two blocks and a rest, two blocks, and one."""
+    num_columns = 32
+    assert BLOCK // num_columns == 512
+    rng = np.random.default_rng(4)
+    rows, cols = rng.integers(0, num_rows, 5000), rng.integers(0, 200, 5000)
+    found, _ = pattern(rows, cols, num_rows, 200)
+    values = rng.normal(size=found.rows.shape[0])
+    dense = np.zeros((num_rows, 200))
+    dense[found.rows, found.cols] = values
+    right = rng.normal(size=(200, num_columns))
+    product = jax.jit(found.product)(jnp.asarray(values), jnp.asarray(right))
+    np.testing.assert_allclose(product, dense @ right, atol=1e-12)
 
 
 def test_long_rows_do_not_widen_the_others():

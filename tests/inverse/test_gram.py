@@ -35,6 +35,14 @@ def test_solve(build_gram, shape, columns):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_solve_from_the_right(build_gram, shape):
+    unknowns, sigma, matrix = parts(*shape)
+    columns = np.random.default_rng(0).normal(size=(5, shape[0]))
+    found = build_gram(unknowns, sigma).solve_right(jnp.asarray(columns))
+    np.testing.assert_allclose(found, columns @ np.linalg.inv(matrix), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_log_determinant(build_gram, shape):
     unknowns, sigma, matrix = parts(*shape)
     np.testing.assert_allclose(

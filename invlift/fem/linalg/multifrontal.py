@@ -23,25 +23,48 @@ _BASE_SIZE = 64
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Front:
+    """The factor's part for a batch of b fronts of c columns and r rows.
+
+    Attributes
+    ----------
+    rows : jax.Array
+        (b, r) int32 places of the rows, counted from the first behind this level.
+    inverse : jax.Array
+        (b, c, c) W = L11^-1.
+    below : jax.Array
+        (b, r, c) A21 A11^-1.
+    """
+
+    rows: jax.Array
+    inverse: jax.Array
+    below: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Factor:
     """A Cholesky factorisation.
 
     Attributes
     ----------
-    levels : tuple of tuple of (jax.Array, jax.Array, jax.Array)
-        For each batch of each level `rows` of the batch, (num_fronts, num_rows); W = L11^-1,
-        (num_fronts, num_columns, num_columns); A21 A11^-1, (num_fronts, num_rows, num_columns).
-    places : jax.Array
-        (n,) int32 place of each unknown among the columns of all fronts.
+    levels : tuple of tuple of Front
+    pulled : tuple of jax.Array
+        `Level.pulled` of each level.
+    places, unknowns : jax.Array
+        (n,) and (num_places,) int32, as in `Structure`.
     log_determinant : jax.Array
         () log determinant of the matrix; NaN if it is not positive definite.
     """
 
     levels: tuple
+    pulled: tuple
     places: jax.Array
+    unknowns: jax.Array
     log_determinant: jax.Array
 
 
+@jax.jit
 def factorise(structure, values):
     """Factorise the matrix with the given contributions.
 
@@ -66,101 +89,123 @@ def factorise(structure, values):
     levels = []
     for level in structure.levels:
         factors = []
-        for batch in level:
+        for batch in level.batches:
             a11, a21 = _blocks(batch, panels)
             inverse = _inverse_cholesky(a11)
             log_determinant -= 2.0 * jnp.sum(jnp.log(jnp.diagonal(inverse, axis1=1, axis2=2)))
             l21 = a21 @ inverse.mT
-            factors.append((batch.rows, inverse, l21 @ inverse))
+            factors.append(Front(batch.rows, inverse, l21 @ inverse))
             schur = (l21 @ l21.mT).ravel().at[batch.update_source].get(**_IN_BOUNDS)
             panels = panels.at[batch.update_target].add(-schur, **_IN_BOUNDS)
         levels.append(tuple(factors))
     log_determinant = jnp.where(jnp.isfinite(log_determinant), log_determinant, jnp.nan)
-    return Factor(tuple(levels), structure.places, log_determinant)
+    pulled = tuple(level.pulled for level in structure.levels)
+    return Factor(tuple(levels), pulled, structure.places, structure.unknowns, log_determinant)
 
 
+@jax.jit
 def solve(factor, rhs):
     """Return A^-1 rhs; rhs is (n,) or (n, k)."""
-    columns, shape = _as_columns(factor, rhs)
+    columns, shape = _as_columns(rhs)
     return _backward(factor, _forward(factor, columns)).reshape(shape)
 
 
+@jax.jit
 def half_solve(factor, rhs):
     """Return H rhs with A^-1 = H^T H; rhs is (n,) or (n, k).
 
     H = P^T L^-1 P, where P A P^T = L L^T and P is the order of elimination.
     """
-    columns, shape = _as_columns(factor, rhs)
-    solved = [
-        part.reshape(-1, part.shape[2]) for level in _forward(factor, columns) for part in level
-    ]
+    columns, shape = _as_columns(rhs)
+    solved = [part.reshape(-1, part.shape[2]) for part in _flat(_forward(factor, columns))]
     return jnp.concatenate(solved).at[factor.places].get(**_IN_BOUNDS).reshape(shape)
 
 
+@jax.jit
 def half_solve_transpose(factor, rhs):
     """Return H^T rhs with the H of `half_solve`; rhs is (n,) or (n, k)."""
-    columns, shape = _as_columns(factor, rhs)
-    behind = _spread(factor, columns)
-    solved = []
-    for level in factor.levels:
-        parts, behind = _split(level, behind)
-        solved.append(parts)
-    return _backward(factor, solved).reshape(shape)
+    columns, shape = _as_columns(rhs)
+    parts = [_split(level, here) for level, here in _by_level(factor, columns)]
+    return _backward(factor, parts).reshape(shape)
 
 
+@jax.jit
 def log_determinant(factor):
     """Return the log determinant () of the factorised matrix."""
     return factor.log_determinant
 
 
 def _forward(factor, rhs):
-    """Return L^-1 P rhs, for each batch of each level (num_fronts, num_columns, k)."""
-    behind = _spread(factor, rhs)
+    """Return L^-1 P rhs, for each batch of each level (num_fronts, num_columns, k).
+
+    What a front adds to its rows is stored, and pulled when they are eliminated: a gather is
+    several times faster than adding to scattered places.
+    """
+    num_rows = sum(front.rows.size for front in _flat(factor.levels))
+    updates = jnp.zeros_like(rhs, shape=(1 + num_rows, rhs.shape[1]))
+    num_done = 1
     solved = []
-    for level in factor.levels:
-        parts, behind = _split(level, behind)
-        solved.append([inverse @ part for (_, inverse, _), part in zip(level, parts, strict=True)])
-        for (rows, _, below), part in zip(level, parts, strict=True):
-            behind = behind.at[rows].add(-(below @ part), **_IN_BOUNDS)
+    for (level, here), pulled in zip(_by_level(factor, rhs), factor.pulled, strict=True):
+        for rows in pulled:
+            here = here - updates.at[rows].get(**_IN_BOUNDS)
+        parts = _split(level, here)
+        solved.append([front.inverse @ part for front, part in zip(level, parts, strict=True)])
+        for front, part in zip(level, parts, strict=True):
+            update = (front.below @ part).reshape(-1, rhs.shape[1])
+            updates = lax.dynamic_update_slice(updates, update, (num_done, 0))
+            num_done += front.rows.size
     return solved
 
 
 def _backward(factor, solved):
     """Return P^T L^-T of what `_forward` returns, (n, k)."""
-    behind = jnp.zeros_like(solved[0][0], shape=(1, solved[0][0].shape[2]))
+    num_columns = solved[0][0].shape[2]
+    # Batches of transposed products are slow: unless there is one column, transpose beforehand.
+    barrier = lax.optimization_barrier if num_columns > 1 else lambda matrix: matrix
+    behind = jnp.zeros_like(solved[0][0], shape=(1, num_columns))
     for level, parts in zip(factor.levels[::-1], solved[::-1], strict=True):
         here = [
-            inverse.mT @ part - below.mT @ behind.at[rows].get(**_IN_BOUNDS)
-            for (rows, inverse, below), part in zip(level, parts, strict=True)
+            barrier(front.inverse.mT) @ part
+            - barrier(front.below.mT) @ behind.at[front.rows].get(**_IN_BOUNDS)
+            for front, part in zip(level, parts, strict=True)
         ]
         behind = jnp.concatenate([part.reshape(-1, part.shape[2]) for part in here] + [behind])
     return behind.at[factor.places].get(**_IN_BOUNDS)
 
 
-def _spread(factor, rhs):
-    """Return the right-hand side (n, k) at the places of the columns, and one more for padding."""
-    num_places = sum(
-        inverse.shape[0] * inverse.shape[1] for level in factor.levels for _, inverse, _ in level
-    )
-    zeros = jnp.zeros_like(rhs, shape=(num_places + 1, rhs.shape[1]))
-    return zeros.at[factor.places].set(rhs, unique_indices=True, **_IN_BOUNDS)
+def _by_level(factor, rhs):
+    """Yield each level with its part (num_columns, k) of the right-hand side (n, k).
 
-
-def _split(level, behind):
-    """Split the places off that belong to the batches of a level: (b, c, k) each, and the rest."""
-    parts = []
-    for _, inverse, _ in level:
-        b, c, _ = inverse.shape
-        parts.append(behind[: b * c].reshape(b, c, -1))
-        behind = behind[b * c :]
-    return parts, behind
-
-
-def _as_columns(factor, rhs):
-    """Return the right-hand side as (n, k), NaN if the factorisation failed, and its shape."""
-    rhs = jnp.asarray(rhs)
+    The part is NaN if the factorisation failed.
+    """
     is_failed = jnp.isnan(factor.log_determinant)
-    return jnp.where(is_failed, jnp.nan, rhs).reshape(rhs.shape[0], -1), rhs.shape
+    start = 0
+    for level in factor.levels:
+        end = start + sum(front.inverse.shape[0] * front.inverse.shape[1] for front in level)
+        here = rhs.at[factor.unknowns[start:end]].get(**_IN_BOUNDS)
+        yield level, jnp.where(is_failed, jnp.nan, here)
+        start = end
+
+
+def _split(level, here):
+    """Split the columns of a level into those of its batches, (b, c, k) each."""
+    parts = []
+    for front in level:
+        b, c, _ = front.inverse.shape
+        parts.append(here[: b * c].reshape(b, c, -1))
+        here = here[b * c :]
+    return parts
+
+
+def _flat(levels):
+    """Return what the levels hold, in one list."""
+    return [part for level in levels for part in level]
+
+
+def _as_columns(rhs):
+    """Return the right-hand side as (n, k), and its shape."""
+    rhs = jnp.asarray(rhs)
+    return rhs.reshape(rhs.shape[0], -1), rhs.shape
 
 
 def _blocks(batch, panels):

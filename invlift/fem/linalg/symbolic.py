@@ -35,8 +35,8 @@ class Batch:
     Attributes
     ----------
     rows : jax.Array
-        (num_fronts, num_rows) int32 places of the rows in the part of the right-hand side behind
-        this level; a padded row points at the last place, which belongs to no unknown.
+        (num_fronts, num_rows) int32 places of the rows, counted from the first behind this level;
+        a padded row points behind the last place, which belongs to no unknown.
     column_counts : jax.Array
         (num_fronts,) int32 numbers of columns that are not padding.
     update_source, update_target : jax.Array
@@ -60,28 +60,47 @@ class Batch:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Level:
+    """Fronts that do not depend on one another.
+
+    Attributes
+    ----------
+    batches : tuple of Batch
+        Of their columns, padding included, each has a place: batch after batch, front after front.
+    pulled : jax.Array
+        (width, num_columns) int32: which rows of the fronts of earlier levels each column of this
+        level is, counted from 1 over all fronts in their order; 0 for none.
+    """
+
+    batches: tuple
+    pulled: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Structure:
     """Everything about a pattern that a factorisation needs; a pytree, and picklable.
 
     Attributes
     ----------
-    levels : tuple of tuple of Batch
-        In the order of elimination. The fronts of a level do not depend on one another.
+    levels : tuple of Level
+        In the order of elimination.
     assembly : jax.Array
         (num_values,) int32 entry of the panels that each contribution is added to.
     places : jax.Array
         (num_unknowns,) int32 place of each unknown among the columns of all fronts.
+    unknowns : jax.Array
+        (num_places,) int32 unknown at each place; where there is none, 0, and what is computed
+        there meets only zeros.
     panel_size : int
         Number of entries of the flat array that holds all panels.
-    num_places : int
-        Number of columns of all fronts, padding included.
     """
 
     levels: tuple
     assembly: jax.Array
     places: jax.Array
+    unknowns: jax.Array
     panel_size: int = _static()
-    num_places: int = _static()
 
 
 def analyse(rows, cols, num_unknowns, coordinates=None):
@@ -116,12 +135,14 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
     layout = _Layout(node, edges)
     if layout.panel_size >= 2**31:
         raise ValueError("the factor of this matrix is too large for 32-bit indices")
+    unknowns = np.zeros(layout.num_places, dtype=np.int64)
+    unknowns[layout.places] = np.arange(num_unknowns)
     structure = Structure(
-        levels=tuple(layout.level(index) for index in range(len(layout.batches))),
+        levels=layout.levels(),
         assembly=layout.entry(rows, cols),
         places=layout.places,
+        unknowns=unknowns,
         panel_size=layout.panel_size,
-        num_places=layout.num_places,
     )
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.int32), structure)
 
@@ -349,7 +370,22 @@ class _Layout:
         number[outside] = self.row_numbers[np.searchsorted(self.row_keys, key)]
         return start + number * self.stride[front] + self.column[col]
 
-    def level(self, index):
+    def levels(self):
+        """Return the tuple of `Level`."""
+        # The place that each row of each front is, so far; padding is behind the last place.
+        places_of_rows = np.zeros(0, dtype=np.int64)
+        levels = []
+        start = 0
+        for index, end in enumerate(self.ends):
+            is_here = np.flatnonzero((places_of_rows >= start) & (places_of_rows < end))
+            pulled = _lists(places_of_rows[is_here] - start, is_here + 1, end - start)
+            levels.append(Level(self._batches(index), pulled))
+            rows = [batch.rows.ravel() + end for batch in levels[-1].batches]
+            places_of_rows = np.concatenate([places_of_rows, *rows])
+            start = end
+        return tuple(levels)
+
+    def _batches(self, index):
         """Return the tuple of `Batch` of level `index`."""
         batches = []
         for column_counts, num_columns, rows, offset in self.batches[index]:
@@ -373,6 +409,15 @@ class _Layout:
                 )
             )
         return tuple(batches)
+
+
+def _lists(keys, values, num_keys):
+    """Return the values of each key 0 ... num_keys - 1 as a column, padded with 0."""
+    counts = np.bincount(keys, minlength=num_keys)
+    order = np.argsort(keys, kind="stable")
+    lists = np.zeros((counts.max(initial=0), num_keys), dtype=np.int64)
+    lists[_number_within(counts), keys[order]] = values[order]
+    return lists
 
 
 def _number_within(counts):

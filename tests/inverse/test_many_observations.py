@@ -1,0 +1,85 @@
+"""With many observations the projection solves its systems by GMRES: same steps, same chains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from inverse_cases import CorrelatedPrior, curved
+
+from invlift.inverse import lifted as lifted_module
+from invlift.inverse.forward import JaxForward
+from invlift.inverse.lifted import MAX_DENSE, NEWTON_TOLERANCE, LiftedPosterior
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.problem import inverse_problem
+from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
+
+NUM_OBSERVATIONS = MAX_DENSE + 1
+NOISES = {"known": known_noise(0.1), "unknown": lognormal_noise(-2.0, 0.5)}
+
+
+def build(noise):
+    """A mildly curved map of more unknowns than observations, and a position above a draw."""
+    rng = np.random.default_rng(8)
+    size = NUM_OBSERVATIONS + 20
+    prior = CorrelatedPrior(jnp.zeros(size), jnp.asarray(rng.normal(size=(size, size)) / 9))
+    matrix = jnp.asarray(0.3 * rng.normal(size=(NUM_OBSERVATIONS, size)) / 9)
+    forward = JaxForward(curved, (matrix,))
+    observed = 0.2 * rng.normal(size=NUM_OBSERVATIONS)
+    system = LiftedPosterior(inverse_problem(forward, prior, noise, observed))
+    theta = 0.5 * rng.normal(size=system.problem.num_unknowns)
+    return system, system.lift(jnp.asarray(theta))
+
+
+@pytest.fixture(params=NOISES)
+def case(request):
+    return build(NOISES[request.param])
+
+
+def with_dense_solves(monkeypatch, function, *arguments):
+    monkeypatch.setattr(lifted_module, "MAX_DENSE", NUM_OBSERVATIONS)
+    return jax.jit(function)(*arguments)
+
+
+def displaced(system, position):
+    """A point, and a position off the manifold a long step away."""
+    point = jax.jit(lambda system, position: system.point(position))(system, position)
+    momentum = sample_momentum(system, jax.random.key(2), point)
+    return point, jnp.cos(0.4) * position + jnp.sin(0.4) * momentum
+
+
+def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
+    system, position = case
+    point, origin = displaced(system, position)
+
+    def step(system, point, origin):
+        return system.normal_space(point, origin)(jnp.zeros(NUM_OBSERVATIONS))
+
+    found = jax.jit(step)(system, point, origin)
+    # Negative control: one product with the matrix is too few.
+    monkeypatch.setattr(lifted_module, "MAX_KRYLOV", 1)
+    poor = jax.jit(lambda *arguments: step(*arguments))(system, point, origin)
+    expected = with_dense_solves(monkeypatch, lambda *args: step(*args), system, point, origin)
+    scale = np.abs(expected).max()
+    tolerance = 100 * NEWTON_TOLERANCE * scale
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+    assert np.abs(poor - expected).max() > 10 * tolerance
+
+
+def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
+    system, position = case
+    point, _ = displaced(system, position)
+    start = build_state(point, sample_momentum(system, jax.random.key(3), point))
+
+    def there_and_back(system, start):
+        end = constrained_step(system, start, 0.3)
+        back = constrained_step(system, end._replace(momentum=-end.momentum), 0.3)
+        return end, back
+
+    end, back = jax.jit(there_and_back)(system, start)
+    assert back.num_failures == 0
+    assert jnp.max(jnp.abs(end.position - start.position)) > 0.1
+    np.testing.assert_allclose(back.position, start.position, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(back.momentum, -start.momentum, rtol=0, atol=1e-7)
+    dense, _ = with_dense_solves(monkeypatch, lambda *args: there_and_back(*args), system, start)
+    np.testing.assert_allclose(end.position, dense.position, rtol=0, atol=1e-8)
+    assert abs(int(end.num_evaluations) - int(dense.num_evaluations)) <= 1
