@@ -80,9 +80,9 @@ def assemble_poisson(
     _check_disjoint(mesh, [*dirichlet, *neumann, *robin])
     check_anchored(mesh, [*dirichlet, *robin], f"{mesh.name}, boundary conditions")
     basis = cell_basis(mesh)
-    cells = basis.mesh.t.T
+    cells = basis.mesh.t
     corners = mesh.dim + 1
-    gradients = np.stack([basis.basis[i][0].grad[:, :, 0].T for i in range(corners)], axis=1)
+    gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
     volumes = basis.dx.sum(axis=1)
 
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
@@ -123,9 +123,9 @@ def assemble_poisson(
     number[free] = np.arange(free.size)
     unknowns = number[cells]
     first, second = np.tril_indices(corners)
-    rows, cols = unknowns[:, first].ravel(), unknowns[:, second].ravel()
+    rows, cols = unknowns[first].ravel(), unknowns[second].ravel()
     kept = np.flatnonzero((rows < free.size) & (cols < free.size))
-    products = np.sum(gradients[:, first] * gradients[:, second], axis=2)
+    products = np.sum(gradients[first] * gradients[second], axis=1)
     robin_rows, robin_cols, robin_values = _free_half(robin_matrix, number, free.size)
     structure = linalg.analyse(
         np.concatenate([rows[kept], robin_rows]),
@@ -142,10 +142,10 @@ def assemble_poisson(
     conductivity, num_coefficients = _conductivity(basis, mesh, location)
     nodes = np.asarray(conductivity.nodes)
     sensitivity, sensitivity_entries = _pattern(
-        nodes[:, :, None], unknowns[:, None, :], num_coefficients, free.size
+        nodes[:, None], unknowns[None, :], num_coefficients, free.size
     )
     couplings, coupling_entries = _pattern(
-        unknowns[:, :, None], unknowns[:, None, :], free.size, free.size
+        unknowns[:, None], unknowns[None, :], free.size, free.size
     )
     as_index = partial(jnp.asarray, dtype=jnp.int32)
     return PoissonMap(
@@ -159,13 +159,13 @@ def assemble_poisson(
         coupling_entries=as_index(coupling_entries),
         free=as_index(free),
         unknowns=as_index(unknowns),
-        kept_cells=as_index(kept // first.size),
+        kept_cells=as_index(kept % mesh.num_cells),
         kept_products=jnp.asarray(products.ravel()[kept]),
         robin_values=jnp.asarray(robin_values),
         structure=structure,
         load=jnp.asarray(load[free]),
         dirichlet=jnp.asarray(values),
-        held_cells=as_index(np.flatnonzero(np.any(values[cells] != 0, axis=1))),
+        held_cells=as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=as_index(observation.nodes),
         observation_weights=jnp.asarray(observation.weights),
         observation_load=jnp.asarray(observation_load[:-1]),
@@ -266,10 +266,10 @@ def _pattern(rows, cols, num_rows: int, num_cols: int):
 
 def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
     """The map phi -> element conductivities for phi at the nodes or in the cells, and its size."""
-    cells = basis.mesh.t.T
+    cells = basis.mesh.t
     if location == "nodes":
         points, weights = basis.X, basis.W
-        shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[1])], axis=1)
+        shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[0])], axis=1)
         conductivity = Conductivity(
             jnp.asarray(cells, dtype=jnp.int32),
             jnp.asarray(shape),
@@ -277,8 +277,8 @@ def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
         )
         return conductivity, mesh.num_nodes
     if location == "cells":
-        own = jnp.arange(cells.shape[0], dtype=jnp.int32)[:, None]
-        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1)), cells.shape[0]
+        own = jnp.arange(mesh.num_cells, dtype=jnp.int32)[None, :]
+        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1)), mesh.num_cells
     raise InputError(
         "argument location", '"nodes" or "cells"', f"{location!r}", "say where phi lives"
     )

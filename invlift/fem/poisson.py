@@ -4,12 +4,16 @@
 Everything that does not depend on phi is assembled beforehand (:mod:`invlift.fem.assembly`); a new
 phi only rescales element tensors, and one sparse factorisation yields the readings, their Jacobian
 and whatever is differentiated from these.
+
+Arrays of what belongs to cells have the cells last, so that sums over a cell's few corners,
+directions or points are loops over all cells, which the processor works on several at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -25,7 +29,7 @@ class Conductivity:
 
     Attributes
     ----------
-    nodes : (num_cells, k) int32
+    nodes : (k, num_cells) int32
         Coefficients of phi that live on each cell: k = dim + 1 nodes, or k = 1 the cell itself.
     basis : (num_points, k)
         Values of the basis functions at the quadrature points of the reference simplex.
@@ -39,28 +43,33 @@ class Conductivity:
 
     def __call__(self, log_conductivity: jax.Array) -> jax.Array:
         """Conductivity per cell, (num_cells,), from phi of shape (N,)."""
-        return self._at_points(log_conductivity) @ self.weights
+        return self.weights @ self._at_points(log_conductivity)
 
     def derivative(self, log_conductivity: jax.Array) -> jax.Array:
-        """Derivative of each cell's conductivity by each of its coefficients, (num_cells, k)."""
-        return (self._at_points(log_conductivity) * self.weights) @ self.basis
+        """Derivative of each cell's conductivity by each of its coefficients, (k, num_cells)."""
+        at_points = self._at_points(log_conductivity)
+        return (self.weights[:, None] * self.basis).T @ at_points
 
     def directional(
         self, log_conductivity: jax.Array, direction: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """First and second derivative of each cell's conductivity along a direction (N,)."""
-        at_points = self._at_points(log_conductivity)
-        along = sparse.gather(direction, self.nodes) @ self.basis.T
-        return (at_points * along) @ self.weights, (at_points * along**2) @ self.weights
+        along = self._interpolate(direction)
+        first = self._at_points(log_conductivity) * along
+        return self.weights @ first, self.weights @ (first * along)
 
     def pull_back_derivative(self, log_conductivity: jax.Array, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, derivative> by each cell's coefficients, for X of (num_cells, k)."""
-        at_points = self._at_points(log_conductivity)
-        return (at_points * (cotangent @ self.basis.T) * self.weights) @ self.basis
+        """Gradient of <X, derivative> by each cell's coefficients, for X of (k, num_cells)."""
+        at_points = self._at_points(log_conductivity) * (self.basis @ cotangent)
+        return (self.weights[:, None] * self.basis).T @ at_points
 
     def _at_points(self, log_conductivity):
-        """exp(phi) at the quadrature points, (num_cells, num_points)."""
-        return jnp.exp(sparse.gather(log_conductivity, self.nodes) @ self.basis.T)
+        """exp(phi) at the quadrature points, (num_points, num_cells)."""
+        return jnp.exp(self._interpolate(log_conductivity))
+
+    def _interpolate(self, coefficients):
+        """A field of coefficients (N,) at the quadrature points, (num_points, num_cells)."""
+        return self.basis @ sparse.gather(coefficients, self.nodes)
 
 
 class Expansion(NamedTuple):
@@ -101,24 +110,24 @@ class PoissonMap:
     ----------
     conductivity : Conductivity
         phi -> element conductivities.
-    gradients : (num_cells, dim + 1, dim)
+    gradients : (dim + 1, dim, num_cells)
         Gradients of the element's basis functions, 1/m.
     volumes : (num_cells,)
         Areas or volumes of the cells, m^dim.
-    cells : (num_cells, dim + 1) int32
+    cells : (dim + 1, num_cells) int32
         Node indices.
     sensitivity : sparse.Pattern
         Which of the N coefficients changes the equation of which of the n unknowns.
-    sensitivity_entries : (num_cells, k, dim + 1) int32
+    sensitivity_entries : (k, dim + 1, num_cells) int32
         The entry of `sensitivity` for each coefficient and corner of a cell; its number of entries
         where the corner is held.
     couplings : sparse.Pattern
         Pairs of unknowns that share a cell.
-    coupling_entries : (num_cells, dim + 1, dim + 1) int32
+    coupling_entries : (dim + 1, dim + 1, num_cells) int32
         Likewise, for each two corners.
     free : (n,) int32
         Nodes that carry an unknown.
-    unknowns : (num_cells, dim + 1) int32
+    unknowns : (dim + 1, num_cells) int32
         Unknown at each corner of each cell; n where the node is held by a Dirichlet value.
     kept_cells : (num_kept,) int32
         Cells of those entries of half the element matrices that couple two unknowns.
@@ -186,7 +195,8 @@ class PoissonMap:
     def solve(self, log_conductivity: jax.Array) -> jax.Array:
         """The solution u at the nodes, (num_nodes,), for phi of shape (N,)."""
         weights, factor = self._factorise(log_conductivity)
-        return self._extend(self._apply_inverse(factor, weights, self._right_hand_side(weights)))
+        unknowns = self._apply_inverse(factor, weights, self._right_hand_side(weights))
+        return self._extend(unknowns, self.dirichlet)
 
     def observe(self, solution: jax.Array) -> jax.Array:
         """Readings B u, (d,), of a solution at the nodes, (num_nodes,)."""
@@ -219,9 +229,9 @@ class PoissonMap:
         weights, factor = self._factorise(log_conductivity)
         rhs = jnp.concatenate([self._right_hand_side(weights)[:, None], self.observation_load], 1)
         solved = self._apply_inverse(factor, weights, rhs)
-        solution = self._extend(solved[:, 0])
+        solution = self._extend(solved[:, 0], self.dirichlet)
         adjoint = solved[:, 1:]
-        entries = self._sensitivity(log_conductivity, solution)
+        entries = self._sensitivity(*self._sensitivity_factors(log_conductivity, solution))
         columns = self.sensitivity.product(entries, adjoint)
         expansion = Expansion(log_conductivity, factor, solution, adjoint)
         return (self.observe(solution), columns.T), expansion
@@ -230,7 +240,7 @@ class PoissonMap:
         """Readings F(phi), (d,), and what directional derivatives need, without the Jacobian."""
         weights, factor = self._factorise(log_conductivity)
         rhs = self._right_hand_side(weights)
-        solution = self._extend(self._apply_inverse(factor, weights, rhs))
+        solution = self._extend(self._apply_inverse(factor, weights, rhs), self.dirichlet)
         return self.observe(solution), Expansion(log_conductivity, factor, solution, None)
 
     def pull_back(self, expansion: Expansion, cotangent: jax.Array) -> jax.Array:
@@ -251,23 +261,22 @@ class PoissonMap:
         columns = cotangent.T
         # <X, dF/dphi> = <C, X^T Lambda^T>: by the entries of C, which depend on phi and u, ...
         by_entries = self.sensitivity.sampled_product(columns, adjoint)
-        at_cells = self._at_entries(by_entries, self.sensitivity_entries)
+        at_cells = sparse.gather_or_zero(by_entries, self.sensitivity_entries)
         chain, forces = self._sensitivity_factors(log_conductivity, solution)
-        by_chain = -jnp.einsum("eic,ec->ei", at_cells, forces) * self.volumes[:, None]
-        by_forces = -jnp.einsum("eic,ei->ec", at_cells, chain)
-        by_solution = self._divergence(jnp.einsum("ec,eck->ek", by_forces, self.gradients))
+        by_chain = -_contract(at_cells.swapaxes(0, 1), forces) * self.volumes
+        by_forces = -_contract(at_cells, chain)
+        by_solution = self._divergence(_contract(self.gradients, by_forces))
         # ... and by Lambda.
-        entries = self._sensitivity(log_conductivity, solution)
-        by_adjoint = self.sensitivity.transposed_product(entries, columns)
+        by_adjoint = self.sensitivity.transposed_product(self._sensitivity(chain, forces), columns)
         solved = linalg.solve(factor, jnp.concatenate([by_solution[:, None], by_adjoint], 1))
         # A depends on phi in A u = b, where u may be held, and in A Lambda = B^T.
         pairs = self.couplings.sampled_product(solved[:, 1:], adjoint)
-        padded = self._at_entries(pairs, self.coupling_entries)
-        by_tensor = jnp.einsum("ebc,ebk,eck->e", padded, self.gradients, self.gradients)
-        flux_along = self._flux_of_unknowns(solved[:, 0])
-        by_tensor = by_tensor + jnp.sum(flux_along * self._flux(solution), axis=1)
+        at_cells = sparse.gather_or_zero(pairs, self.coupling_entries)
+        fluxes = _contract(at_cells.swapaxes(0, 1)[:, :, None], self.gradients[:, None])
+        along = self._flux_of_unknowns(solved[:, 0]) * self._flux(solution)
+        by_tensor = reduce(add, _contract(fluxes, self.gradients) + along)
         by_coefficients = self.conductivity.pull_back_derivative(log_conductivity, by_chain)
-        by_coefficients = by_coefficients - by_tensor[:, None] * chain
+        by_coefficients = by_coefficients - by_tensor * chain
         nodes = self.conductivity.nodes
         return sparse.scatter_add(log_conductivity.shape[0], nodes, by_coefficients)
 
@@ -311,7 +320,7 @@ class PoissonMap:
         first, second = first * self.volumes, second * self.volumes
         flux_along = self._flux_of_unknowns(self._along(expansion, first))
         flux = self._flux(expansion.solution)
-        forces = -self._divergence(second[:, None] * flux + 2.0 * first[:, None] * flux_along)
+        forces = -self._divergence(second * flux + 2.0 * first * flux_along)
         if expansion.adjoint is None:
             return self._read(linalg.solve(expansion.factor, forces))
         return forces @ expansion.adjoint
@@ -319,13 +328,11 @@ class PoissonMap:
     def _along(self, expansion, weights):
         """u' = -A^-1 A' u on the unknowns, (n,), where A' has weights (num_cells,)."""
         flux = self._flux(expansion.solution)
-        return linalg.solve(expansion.factor, -self._divergence(weights[:, None] * flux))
+        return linalg.solve(expansion.factor, -self._divergence(weights * flux))
 
     def _read(self, unknowns):
         """Readings (d,) of a field that is zero where u is held, given on the unknowns (n,)."""
-        field = jnp.zeros_like(self.dirichlet)
-        field = field.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
-        return self.observe(field)
+        return self.observe(self._extend(unknowns, jnp.zeros_like(self.dirichlet)))
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""
@@ -348,60 +355,52 @@ class PoissonMap:
 
         Serves derivatives with respect to the weights only, so constant Robin terms stay out.
         """
-        corners = self._at_corners(columns.reshape(self.free.shape[0], -1))
-        flux = jnp.einsum("ecd,eck->ekd", corners, self.gradients) * weights[:, None, None]
-        forces = jnp.einsum("ekd,eck->ecd", flux, self.gradients)
-        return self._gather_forces(self.unknowns, forces).reshape(columns.shape)
+        corners = sparse.gather_or_zero(columns, self.unknowns)
+        gradients = self.gradients.reshape((*self.gradients.shape, *[1] * (columns.ndim - 1)))
+        weights = weights.reshape((-1, *[1] * (columns.ndim - 1)))
+        forces = _contract(
+            gradients.swapaxes(0, 1), _contract(gradients, corners[:, None]) * weights
+        )
+        return sparse.scatter_add_or_drop(columns.shape[0], self.unknowns, forces)
 
     def _right_hand_side(self, weights):
         """Load minus what the Dirichlet values pull, (n,)."""
         held = self.held_cells
-        gradients = self.gradients[held]
-        flux = jnp.einsum("ec,eck->ek", self.dirichlet[self.cells[held]], gradients)
-        forces = jnp.einsum("e,ek,eck->ec", weights[held], flux, gradients)
-        return self.load - self._gather_forces(self.unknowns[held], forces[..., None])[:, 0]
+        gradients = self.gradients[:, :, held]
+        flux = _contract(gradients, self.dirichlet[self.cells[:, held]][:, None]) * weights[held]
+        forces = _contract(gradients.swapaxes(0, 1), flux)
+        return self.load - sparse.scatter_add_or_drop(
+            self.load.shape[0], self.unknowns[:, held], forces
+        )
 
-    def _sensitivity(self, log_conductivity, solution):
+    def _sensitivity(self, chain, forces):
         """Entries of the matrix C of -(dA/dphi_j) u, (num_entries,)."""
-        chain, forces = self._sensitivity_factors(log_conductivity, solution)
-        contributions = -chain[:, :, None] * forces[:, None, :]
-        size = self.sensitivity.rows.shape[0] + 1
-        return sparse.scatter_add(size, self.sensitivity_entries, contributions)[:-1]
+        size = self.sensitivity.rows.shape[0]
+        return sparse.scatter_add_or_drop(size, self.sensitivity_entries, -chain[:, None] * forces)
 
     def _sensitivity_factors(self, log_conductivity, solution):
-        """Weight by each coefficient, (num_cells, k), and force per weight at each corner."""
-        chain = self.conductivity.derivative(log_conductivity) * self.volumes[:, None]
-        return chain, jnp.einsum("ek,eck->ec", self._flux(solution), self.gradients)
-
-    def _at_entries(self, values, entries):
-        """Values (num_entries,) of a matrix at entries, zero at those beyond the last."""
-        return sparse.gather(jnp.concatenate([values, jnp.zeros(1, values.dtype)]), entries)
+        """Weight by each coefficient, (k, num_cells), and force per weight at each corner."""
+        chain = self.conductivity.derivative(log_conductivity) * self.volumes
+        return chain, _contract(self.gradients.swapaxes(0, 1), self._flux(solution))
 
     def _flux(self, solution):
-        """Gradient in each cell, (num_cells, dim), of a nodal vector, (num_nodes,)."""
-        return jnp.einsum("ec,eck->ek", sparse.gather(solution, self.cells), self.gradients)
+        """Gradient in each cell, (dim, num_cells), of a nodal vector, (num_nodes,)."""
+        return _contract(self.gradients, sparse.gather(solution, self.cells))
 
-    def _flux_of_unknowns(self, column):
+    def _flux_of_unknowns(self, unknowns):
         """The same of the unknowns, (n,), zero where u is held."""
-        corners = self._at_corners(column[:, None])[:, :, 0]
-        return jnp.einsum("ec,eck->ek", corners, self.gradients)
+        return _contract(self.gradients, sparse.gather_or_zero(unknowns, self.unknowns))
 
     def _divergence(self, fluxes):
-        """Integrals of the basis functions' gradients times fluxes (num_cells, dim), (n,)."""
-        forces = jnp.einsum("ek,eck->ec", fluxes, self.gradients)
-        return self._gather_forces(self.unknowns, forces[..., None])[:, 0]
+        """Integrals of the basis functions' gradients times fluxes (dim, num_cells), (n,)."""
+        forces = _contract(self.gradients.swapaxes(0, 1), fluxes)
+        return sparse.scatter_add_or_drop(self.free.shape[0], self.unknowns, forces)
 
-    def _gather_forces(self, unknowns, forces):
-        """Sum corner forces (m, dim + 1, k) into the unknowns, (n, k)."""
-        return sparse.scatter_add(self.free.shape[0] + 1, unknowns, forces)[:-1]
+    def _extend(self, unknowns, held):
+        """The unknowns, (n,), among values at all nodes, (num_nodes,), which hold elsewhere."""
+        return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
 
-    def _at_corners(self, columns):
-        """Values (n, k) of the unknowns at the corners of the cells, (num_cells, dim + 1, k)."""
-        padded = jnp.concatenate([columns, jnp.zeros((1, columns.shape[1]), columns.dtype)])
-        return sparse.gather(padded, self.unknowns)
 
-    def _extend(self, unknowns):
-        """The full nodal vector from the free one: (n,) to (num_nodes,)."""
-        return self.dirichlet.at[self.free].set(
-            unknowns, unique_indices=True, mode="promise_in_bounds"
-        )
+def _contract(left, right):
+    """Sum of products over the first axis; unrolled, to become one loop over the cells."""
+    return reduce(add, [one * other for one, other in zip(left, right, strict=True)])

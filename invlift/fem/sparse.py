@@ -27,11 +27,22 @@ def gather(values: jax.Array, indices: jax.Array) -> jax.Array:
     return jnp.asarray(values).at[indices].get(**_IN_BOUNDS)
 
 
+def gather_or_zero(values: jax.Array, indices: jax.Array) -> jax.Array:
+    """The same for indices in 0 ... n, and zero at those equal to n."""
+    padding = jnp.zeros((1, *values.shape[1:]), values.dtype)
+    return gather(jnp.concatenate([values, padding]), indices)
+
+
 def scatter_add(size: int, indices: jax.Array, values: jax.Array) -> jax.Array:
     """Sums (size, ...) of values (*indices.shape, ...) at indices in 0 ... size - 1."""
     flat = jnp.asarray(values).reshape((indices.size, *values.shape[indices.ndim :]))
     total = jnp.zeros((size, *flat.shape[1:]), flat.dtype)
     return total.at[indices.ravel()].add(flat, **_IN_BOUNDS)
+
+
+def scatter_add_or_drop(size: int, indices: jax.Array, values: jax.Array) -> jax.Array:
+    """The same for indices in 0 ... size, without those equal to size."""
+    return scatter_add(size + 1, indices, values)[:-1]
 
 
 @partial(jax.tree_util.register_dataclass)

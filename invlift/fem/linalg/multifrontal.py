@@ -159,10 +159,10 @@ def _forward(factor, rhs):
 
 def _backward(factor, solved):
     """Return P^T L^-T of what `_forward` returns, (n, k)."""
-    num_columns = solved[0][0].shape[2]
-    # Batches of transposed products are slow: unless there is one column, transpose beforehand.
-    barrier = lax.optimization_barrier if num_columns > 1 else lambda matrix: matrix
-    behind = jnp.zeros_like(solved[0][0], shape=(1, num_columns))
+    num_rhs = solved[0][0].shape[2]
+    # Batches of transposed products are slow: transpose beforehand, unless for one column.
+    barrier = lax.optimization_barrier if num_rhs > 1 else lambda matrix: matrix
+    behind = jnp.zeros_like(solved[0][0], shape=(1, num_rhs))
     for level, parts in zip(factor.levels[::-1], solved[::-1], strict=True):
         here = [
             barrier(front.inverse.mT) @ part

@@ -1,0 +1,74 @@
+"""Chains one after another against the same chains mapped over by one program, on the disc.
+
+    python tests/benchmarks/bench_vmap.py [--chains 4]
+
+Run it pinned to one core.  Both make the same draws.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from statistics import median
+
+import invlift
+
+invlift.enable_x64()  # before anything starts JAX
+
+import jax
+import jax.numpy as jnp
+from discs import example
+
+from invlift.inverse.initial import initial_position
+from invlift.inverse.lifted import LiftedPosterior
+from invlift.samplers.run import single_threaded_blas
+from invlift.samplers.trajectories import quarter_period
+
+STEP_SIZE = 0.65
+ROUNDS = 5
+
+
+def draws(lifted, key, num_draws):
+    """Steps taken from a start by so many transitions."""
+
+    def transition(number, carry):
+        point, num_steps = carry
+        point, info = quarter_period(lifted, jax.random.fold_in(key, number), point, STEP_SIZE)
+        return point, num_steps + info.num_steps
+
+    start = lifted.point(initial_position(lifted, key))
+    return jax.lax.fori_loop(0, num_draws, transition, (start, jnp.asarray(0)))[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chains", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=100)
+    options = parser.parse_args()
+    lifted = LiftedPosterior(example(1e-2))
+    keys = jax.random.split(jax.random.key(1), options.chains)
+    one, mapped = jax.jit(draws), jax.jit(jax.vmap(draws, (None, 0, None)))
+
+    def in_turn(num_draws):
+        return [int(one(lifted, key, num_draws)) for key in keys]
+
+    def at_once(num_draws):
+        return mapped(lifted, keys, num_draws).tolist()
+
+    seconds = {in_turn: [], at_once: []}
+    with single_threaded_blas():
+        assert in_turn(2) == at_once(2)  # compiles both
+        for _ in range(ROUNDS):
+            for run, found in seconds.items():
+                before = time.perf_counter()
+                run(options.draws)
+                found.append(time.perf_counter() - before)
+    turns, once = median(seconds[in_turn]), median(seconds[at_once])
+    print(
+        f"{options.chains} chains of {options.draws} draws: in turn {turns:.2f} s, "
+        f"mapped {once:.2f} s, ratio {once / turns:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
