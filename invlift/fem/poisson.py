@@ -302,14 +302,8 @@ class PoissonMap:
         """Second derivative of the readings along a direction, by one or two solves.
 
         With A' and A'' the derivatives of A along v and A u' = -A' u, it is
-        -B A^-1 (A'' u + 2 A' u'), where Lambda saves the second solve.
-
-        Parameters
-        ----------
-        expansion : Expansion
-            From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
-        direction : (N,) float64
-            v.
+        -B A^-1 (A'' u + 2 A' u'), where Lambda saves the second solve.  Parameters as for
+        :meth:`derivative`.
 
         Returns
         -------
@@ -355,13 +349,12 @@ class PoissonMap:
 
         Serves derivatives with respect to the weights only, so constant Robin terms stay out.
         """
-        corners = sparse.gather_or_zero(columns, self.unknowns)
-        gradients = self.gradients.reshape((*self.gradients.shape, *[1] * (columns.ndim - 1)))
-        weights = weights.reshape((-1, *[1] * (columns.ndim - 1)))
-        forces = _contract(
-            gradients.swapaxes(0, 1), _contract(gradients, corners[:, None]) * weights
-        )
-        return sparse.scatter_add_or_drop(columns.shape[0], self.unknowns, forces)
+        corners = sparse.gather_or_zero(columns.reshape(self.free.shape[0], -1), self.unknowns)
+        gradients = self.gradients[..., None]
+        fluxes = _contract(gradients, corners[:, None]) * weights[:, None]
+        forces = _contract(gradients.swapaxes(0, 1), fluxes)
+        sums = sparse.scatter_add_or_drop(self.free.shape[0], self.unknowns, forces)
+        return sums.reshape(columns.shape)
 
     def _right_hand_side(self, weights):
         """Load minus what the Dirichlet values pull, (n,)."""
@@ -381,7 +374,7 @@ class PoissonMap:
     def _sensitivity_factors(self, log_conductivity, solution):
         """Weight by each coefficient, (k, num_cells), and force per weight at each corner."""
         chain = self.conductivity.derivative(log_conductivity) * self.volumes
-        return chain, _contract(self.gradients.swapaxes(0, 1), self._flux(solution))
+        return chain, self._forces(self._flux(solution))
 
     def _flux(self, solution):
         """Gradient in each cell, (dim, num_cells), of a nodal vector, (num_nodes,)."""
@@ -393,8 +386,11 @@ class PoissonMap:
 
     def _divergence(self, fluxes):
         """Integrals of the basis functions' gradients times fluxes (dim, num_cells), (n,)."""
-        forces = _contract(self.gradients.swapaxes(0, 1), fluxes)
-        return sparse.scatter_add_or_drop(self.free.shape[0], self.unknowns, forces)
+        return sparse.scatter_add_or_drop(self.free.shape[0], self.unknowns, self._forces(fluxes))
+
+    def _forces(self, fluxes):
+        """Fluxes (dim, num_cells) times the gradients at each corner, (dim + 1, num_cells)."""
+        return _contract(self.gradients.swapaxes(0, 1), fluxes)
 
     def _extend(self, unknowns, held):
         """The unknowns, (n,), among values at all nodes, (num_nodes,), which hold elsewhere."""

@@ -21,8 +21,9 @@ MAX_ITERATIONS = 20
 #: Largest difference of a position from where the step backwards arrives (Graham, Thiery & Beskos
 #: 2022, Algorithm 1: twice the position tolerance of 1e-8), relative to positions larger than 1.
 REVERSIBILITY_TOLERANCE = 2e-8
-#: An iteration whose limit is known in advance need not be followed to the end: it is certain to
-#: get there once it is this close and has just come closer by this factor, being of third order.
+#: An iteration whose limit is known in advance need not be followed to the end: it is taken to get
+#: there once it is this close and has just come closer by this factor, being of third order (what
+#: that is worth: docs/design.md, Projection).
 CERTAIN_ERROR, CERTAIN_CONTRACTION = 1e-3, 0.1
 
 
