@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
@@ -11,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.build import FieldProblem, build_problem
+from invlift.compilation import quick_jit
 from invlift.config import ProblemSpec
 from invlift.config_schema import IndependentSpec
 from invlift.fem.mesh import Mesh, mesh_quality
 from invlift.inverse.lifted import LiftedPosterior
+from invlift.samplers.chains import evaluate_point
 from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
 from invlift.samplers.run import single_threaded_blas
 from invlift.sampling import find_start
@@ -216,12 +219,11 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
     _, white, _ = lifted.split(position)
     centre = problem.prior.coefficients(white)
     direction = problem.prior.sqrt(jnp.asarray(rng.standard_normal(white.shape)))
-    forward = jax.jit(lambda phi: problem.forward(phi))
-    jacobian = jax.jit(lambda phi: problem.forward.value_and_jacobian(phi))
-
-    (value, matrix), (_, matrix_slope) = jax.jit(
-        lambda phi, v: jax.jvp(problem.forward.value_and_jacobian, (phi,), (v,))
-    )(centre, direction)
+    forward = partial(quick_jit(_readings), problem.forward)
+    jacobian = partial(quick_jit(_jacobian), problem.forward)
+    (value, matrix), (_, matrix_slope) = quick_jit(_jacobian_along)(
+        problem.forward, centre, direction
+    )
     findings = [
         _slope_finding(
             "derivative of the forward map",
@@ -230,32 +232,24 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
         ),
         _slope_finding(
             "derivative of the Jacobian",
-            lambda h: jacobian(centre + h * direction)[1],
+            lambda h: jacobian(centre + h * direction),
             lambda h: matrix + h * matrix_slope,
         ),
     ]
-
-    @jax.jit
-    def density(position):
-        point = lifted.point(position)
-        return point.logdensity, point.logdensity_grad
-
-    logdensity, grad = density(position)
+    point = evaluate_point(lifted, position)
     heading = jnp.asarray(rng.standard_normal(position.shape))
     # Tall noise variables would make a unit direction a leap.
     heading = heading * (0.1 / jnp.maximum(1.0, jnp.max(jnp.abs(position))))
     findings.append(
         _slope_finding(
             "gradient of log det G",
-            lambda h: density(position + h * heading)[0],
-            lambda h: logdensity + h * (grad @ heading),
+            lambda h: evaluate_point(lifted, position + h * heading).logdensity,
+            lambda h: point.logdensity + h * (point.logdensity_grad @ heading),
         )
     )
     probe = jnp.asarray(rng.standard_normal(value.shape))
-    _, forwards = jax.jvp(forward, (centre,), (direction,))
-    _, pullback = jax.vjp(forward, centre)
-    left, right = float(forwards @ probe), float(direction @ pullback(probe)[0])
-    error = abs(left - right) / max(abs(left), abs(right), 1e-300)
+    left, right = quick_jit(_adjoint_products)(problem.forward, centre, direction, probe)
+    error = float(abs(left - right) / max(abs(left), abs(right), 1e-300))
     findings.append(
         Finding(
             "ok" if error < 1e-9 else "bad",
@@ -264,6 +258,26 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
         )
     )
     return findings
+
+
+def _readings(forward, coefficients):
+    return forward(coefficients)
+
+
+def _jacobian(forward, coefficients):
+    return forward.value_and_jacobian(coefficients)[1]
+
+
+def _jacobian_along(forward, coefficients, direction):
+    """Readings and Jacobian, and how both change along a direction."""
+    return jax.jvp(forward.value_and_jacobian, (coefficients,), (direction,))
+
+
+def _adjoint_products(forward, coefficients, direction, probe):
+    """<J v, w> in forward and <v, J^T w> in reverse mode."""
+    _, forwards = jax.jvp(forward, (coefficients,), (direction,))
+    _, pull_back = jax.vjp(forward, coefficients)
+    return forwards @ probe, direction @ pull_back(probe)[0]
 
 
 def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
@@ -283,10 +297,10 @@ def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
 
 def _step(spec: ProblemSpec, lifted: LiftedPosterior, position) -> list[Finding]:
     """One step forwards and back, and the time a draw will take."""
-    point = jax.jit(lambda system, q: system.point(q))(lifted, position)
+    point = evaluate_point(lifted, position)
     key = jax.random.key(spec.sampler.seed)
-    momentum = jax.jit(sample_momentum)(lifted, key, point)
-    step = jax.jit(constrained_step)
+    momentum = quick_jit(sample_momentum)(lifted, key, point)
+    step = quick_jit(constrained_step, runs_often=True)
     size = TRIAL_STEP
     state = build_state(point, momentum)
     there = step(lifted, state, size)

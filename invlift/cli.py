@@ -16,8 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
-from invlift.precision import enable_x64, keep_compiled_programs
+from invlift.precision import enable_x64
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 

@@ -10,7 +10,6 @@ import os
 
 import jax
 import numpy as np
-import platformdirs
 
 from invlift.errors import InputError
 
@@ -29,18 +28,6 @@ def enable_x64() -> None:
         os.environ.setdefault(_THREADS_VARIABLE, "1")
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.config.update("jax_enable_x64", True)
-
-
-def keep_compiled_programs() -> None:
-    """Let JAX keep what it compiles, so that the next run of the same problem starts at once.
-
-    In the user's cache folder for applications, up to 1 GB; not if JAX's own option
-    ``jax_compilation_cache_dir`` names a folder already.
-    """
-    if not jax.config.jax_compilation_cache_dir:
-        folder = platformdirs.user_cache_path("invlift", appauthor=False) / "compiled"
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_compilation_cache_max_size", 10**9)
 
 
 def computes_on_calling_thread() -> bool:

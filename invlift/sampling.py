@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from invlift.compilation import quick_jit
 from invlift.errors import InputError
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
@@ -96,7 +97,7 @@ def sample(
         )
 
 
-_initial_position = jax.jit(initial_position)
+_initial_position = quick_jit(initial_position)
 
 
 def record(system: LiftedPosterior, point) -> tuple[dict, dict]:

@@ -26,23 +26,3 @@ def test_set_up_before_and_after_jax_starts(is_late):
         env=environment,
     )
     assert found.stdout.split() == ["float64", str(not is_late), "1"], found.stderr
-
-
-FOLDER = """
-import jax
-from invlift.precision import keep_compiled_programs
-keep_compiled_programs()
-print(jax.config.jax_compilation_cache_dir)
-"""
-
-
-@pytest.mark.parametrize("is_chosen", [False, True])
-def test_compiled_programs_are_kept_in_the_users_cache_unless_told_otherwise(tmp_path, is_chosen):
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    environment["JAX_COMPILATION_CACHE_DIR"] = str(tmp_path / "mine") if is_chosen else ""
-    found = subprocess.run(
-        [sys.executable, "-c", FOLDER], capture_output=True, text=True, env=environment
-    )
-    folder = found.stdout.strip()
-    assert folder.startswith(str(tmp_path)), found.stderr
-    assert folder.endswith("mine") if is_chosen else "invlift" in folder

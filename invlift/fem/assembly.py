@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 
 import jax.numpy as jnp
@@ -147,26 +146,25 @@ def assemble_poisson(
     couplings, coupling_entries = _pattern(
         unknowns[:, None], unknowns[None, :], free.size, free.size
     )
-    as_index = partial(jnp.asarray, dtype=jnp.int32)
     return PoissonMap(
         conductivity=conductivity,
         gradients=jnp.asarray(gradients),
         volumes=jnp.asarray(volumes),
-        cells=as_index(cells),
+        cells=sparse.as_index(cells),
         sensitivity=sensitivity,
-        sensitivity_entries=as_index(sensitivity_entries),
+        sensitivity_entries=sparse.as_index(sensitivity_entries),
         couplings=couplings,
-        coupling_entries=as_index(coupling_entries),
-        free=as_index(free),
-        unknowns=as_index(unknowns),
-        kept_cells=as_index(kept % mesh.num_cells),
+        coupling_entries=sparse.as_index(coupling_entries),
+        free=sparse.as_index(free),
+        unknowns=sparse.as_index(unknowns),
+        kept_cells=sparse.as_index(kept % mesh.num_cells),
         kept_products=jnp.asarray(products.ravel()[kept]),
         robin_values=jnp.asarray(robin_values),
         structure=structure,
         load=jnp.asarray(load[free]),
         dirichlet=jnp.asarray(values),
-        held_cells=as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
-        observation_nodes=as_index(observation.nodes),
+        held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
+        observation_nodes=sparse.as_index(observation.nodes),
         observation_weights=jnp.asarray(observation.weights),
         observation_load=jnp.asarray(observation_load[:-1]),
     )
@@ -271,7 +269,7 @@ def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
         points, weights = basis.X, basis.W
         shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[0])], axis=1)
         conductivity = Conductivity(
-            jnp.asarray(cells, dtype=jnp.int32),
+            sparse.as_index(cells),
             jnp.asarray(shape),
             jnp.asarray(weights / weights.sum()),
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh import Mesh
+from invlift.fem.sparse import as_index
 from invlift.precision import require_float64
 
 
@@ -101,9 +102,7 @@ def independent_prior(
     else:
         group = of_cell
         group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
-    return IndependentPrior(
-        jnp.asarray(means), jnp.asarray(group_std), jnp.asarray(group, dtype=jnp.int32)
-    )
+    return IndependentPrior(jnp.asarray(means), jnp.asarray(group_std), as_index(group))
 
 
 def _partition(mesh: Mesh) -> tuple[list[str], np.ndarray]:

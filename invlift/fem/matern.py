@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import skfem
 
+from invlift.compilation import quick_jit
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
@@ -122,7 +123,7 @@ def pointwise_std(prior, *, batch: int = 128) -> np.ndarray:
     """
     size = prior.mean.shape[0]
 
-    @jax.jit
+    @partial(quick_jit, runs_often=True)
     def norms(prior, start):
         nodes = start + jnp.arange(batch)
         units = jnp.zeros((size, batch)).at[nodes, jnp.arange(batch)].set(1.0, mode="drop")
@@ -232,7 +233,7 @@ def matern_prior(
         raise InputError("[prior] boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
     lower = sp.tril(operator).tocoo()
     structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes, mesh.points)
-    factor = linalg.factorise(structure, jnp.asarray(lower.data))
+    factor = quick_jit(linalg.factorise)(structure, jnp.asarray(lower.data))
     mass = mass.tocoo()
     mass_pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
     return MaternPrior(

@@ -22,6 +22,14 @@ BLOCK = 16_384
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
 
+def as_index(indices) -> jax.Array:
+    """Integers from the host as int32 on the device.
+
+    `jnp.asarray` would compile a program for every shape.
+    """
+    return jax.device_put(np.asarray(indices, dtype=np.int32))
+
+
 def gather(values: jax.Array, indices: jax.Array) -> jax.Array:
     """Entries or rows of values (n, ...) at indices of any shape, which must be in 0 ... n - 1."""
     return jnp.asarray(values).at[indices].get(**_IN_BOUNDS)
@@ -169,7 +177,6 @@ def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarr
     places, entries = np.unique((rows * num_cols + cols).ravel(), return_inverse=True)
     row, col = np.divmod(places, num_cols)
     found = Pattern(row, col, _by_row(row, col, num_rows), _by_row(col, row, num_cols))
-    as_index = partial(jnp.asarray, dtype=jnp.int32)
     return jax.tree.map(as_index, found), entries.reshape(rows.shape)
 
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.compilation import quick_jit
 from invlift.errors import InputError
 from invlift.inverse.forward import ForwardMap, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import Noise
@@ -119,9 +120,7 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             "give one value per observation",
         )
     try:
-        value = jax.jit(lambda p: p.forward(p.prior.coefficients(jnp.zeros(p.prior.num_white))))(
-            problem
-        )
+        value = quick_jit(_at_prior_mean)(problem)
     except (TypeError, ValueError) as error:
         raise InputError(
             "forward map",
@@ -154,6 +153,11 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             "see JAX's documentation of what the function is made of",
         ) from error
     return problem
+
+
+def _at_prior_mean(problem: InverseProblem):
+    """Readings at w = 0, through all that evaluates them."""
+    return problem.forward(problem.prior.coefficients(jnp.zeros(problem.prior.num_white)))
 
 
 def _differentiate(problem: InverseProblem):

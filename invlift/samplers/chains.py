@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.compilation import quick_jit
 from invlift.samplers.adaptation import (
     adapt,
     current_step_size,
@@ -258,7 +259,7 @@ def compile_chain(system, plan: Plan, rng_key: jax.Array, position) -> None:
     jax.block_until_ready(_block(system, point, state.adaptation, rng_key, 0, 0, True, *functions))
 
 
-@jax.jit
+@partial(quick_jit, runs_often=True)
 def evaluate_point(system, position):
     """The system's evaluation at a position, (Q,), as a program of its own.
 

@@ -10,7 +10,6 @@ shapes, so that each shape of each level is one batched dense computation.
 from dataclasses import dataclass, field
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
@@ -144,7 +143,8 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
         unknowns=unknowns,
         panel_size=layout.panel_size,
     )
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.int32), structure)
+    # (`jnp.asarray` would compile a program for every shape.)
+    return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.int32), structure))
 
 
 def _check(rows, cols, num_unknowns, coordinates):

@@ -1,0 +1,70 @@
+"""How JAX compiles programs, and where it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+
+import jax
+import platformdirs
+
+# Of the compiler's two ways to make kernels the one that takes less time and memory.
+_LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
+_NOT_OPTIMISED = {"xla_backend_optimization_level": 0}
+
+
+def keep_compiled_programs() -> None:
+    """Let JAX keep what it compiles, so that the next run of the same problem starts at once.
+
+    In the user's cache folder for applications, up to 1 GB; not if JAX's own option
+    ``jax_compilation_cache_dir`` names a folder already.
+    """
+    if not jax.config.jax_compilation_cache_dir:
+        folder = platformdirs.user_cache_path("invlift", appauthor=False) / "compiled"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", 10**9)
+
+
+def quick_jit(fn: Callable, *, runs_often: bool = False) -> Callable:
+    """``jax.jit`` for programs that take longer to compile than they will ever run.
+
+    Parameters
+    ----------
+    fn : callable
+        Of arrays.  To be called from outside other compiled programs.
+    runs_often : bool
+        Whether the compiler is to optimise, which takes it three to five times as long and makes
+        the program two to three times as fast.
+
+    Returns
+    -------
+    callable
+        Of positional arguments.
+
+    Notes
+    -----
+    Compiled and run, the disc's evaluation of a position takes 0.7 s and 1.9 ms, optimised 3.3 s
+    and 0.65 ms, by ``jax.jit`` 5.7 s and 0.70 ms.  To compile that of 30,301 nodes takes 0.3, 0.3
+    and 1.3 GB.  The integrator's step would run 5 % slower than by ``jax.jit``.
+    """
+    options = _LIGHTER_KERNELS if runs_often else _LIGHTER_KERNELS | _NOT_OPTIMISED
+
+    @cache
+    def compiled():
+        return jax.jit(fn, compiler_options={k: v for k, v in options.items() if _is_option(k, v)})
+
+    @wraps(fn)
+    def call(*arguments):
+        return compiled()(*arguments)
+
+    return call
+
+
+@cache
+def _is_option(name: str, value) -> bool:
+    """Whether the compiler knows an option: they come and go with the versions of JAX."""
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value})()
+    except (RuntimeError, ValueError):
+        return False
+    return True
