@@ -23,6 +23,8 @@ def keep_compiled_programs() -> None:
         folder = platformdirs.user_cache_path("invlift", appauthor=False) / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", 10**9)
+        # Also what takes a tenth of a second: there are dozens of these.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def quick_jit(fn: Callable, *, runs_often: bool = False) -> Callable:

@@ -239,7 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--mici-draws", type=int, default=500)
-    parser.add_argument("--nuts-draws", type=int, default=50)
+    parser.add_argument("--nuts-draws", type=int, default=500)
     parser.add_argument("--peer-draws", type=int, default=20_000)
     options = parser.parse_args()
     problem = example(0.01)
