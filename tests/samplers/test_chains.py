@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, keep_position
 
+from invlift.samplers import chains
 from invlift.samplers.adaptation import (
     INITIAL_STEP_SIZE,
     MAX_STEP_SIZE,
@@ -131,3 +132,20 @@ def test_dual_averaging_shrinks_grows_and_is_capped():
 
     assert after(0.0) == (MIN_STEP_SIZE, MIN_STEP_SIZE)
     assert after(1.0) == (MAX_STEP_SIZE, MAX_STEP_SIZE)
+
+
+def test_large_systems_draw_the_same_from_a_program_compiled_with_less_memory(whole, monkeypatch):
+    sizes = []
+    large = chains._large_block
+
+    def spy(system, point, *arguments):
+        sizes.append(point.position.size)
+        return large(system, point, *arguments)
+
+    monkeypatch.setattr(chains, "_large_block", spy)
+    chain_of()
+    assert not sizes
+    monkeypatch.setattr(chains, "LARGE", 2)
+    chain = chain_of()
+    assert set(sizes) == {3}
+    np.testing.assert_allclose(chain.draws["position"], whole.draws["position"], atol=1e-6)
