@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "invlift"
 FOLDERS = {"fem", "inverse", "samplers", "posterior"}
 #: Top-level modules that every folder may use.
-SHARED = {"atomic", "compilation", "derivatives", "errors", "precision"}
+SHARED = {"atomic", "compilation", "derivatives", "errors", "precision", "pytrees"}
 #: Folders that a folder may import: none knows another.
 ALLOWED_FOLDERS = {"fem": set(), "inverse": set(), "samplers": set(), "posterior": set()}
 #: Outside libraries, and the folders that may import them.

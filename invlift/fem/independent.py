@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +12,10 @@ from invlift.errors import InputError
 from invlift.fem.mesh import Mesh
 from invlift.fem.sparse import as_index
 from invlift.precision import require_float64
+from invlift.pytrees import pytree
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class IndependentPrior:
     """phi_cell = mean_cell + std_group w_group, with one group of cells per white-noise entry.

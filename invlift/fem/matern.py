@@ -24,13 +24,14 @@ from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh import Mesh
 from invlift.precision import require_float64
+from invlift.pytrees import pytree
 
 #: Robin coefficient over kappa that evens out the variance near the boundary best
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
 ROBIN_COEFFICIENT = 1.0 / 1.42
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class MaternPrior:
     """Gaussian prior on nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).

@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import linalg, sparse
+from invlift.pytrees import pytree
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class Conductivity:
     """Element mean of exp(phi) for phi given at the nodes or in the cells.
@@ -98,7 +99,7 @@ class Expansion(NamedTuple):
         return {"solution": self.solution}
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class PoissonMap:
     """Observations of the solution of the Poisson equation as a function of log-conductivity.

@@ -8,11 +8,12 @@ entry by entry.  Up to a common width the entries of the rows stand side by side
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from invlift.pytrees import pytree
 
 #: Share of the entries that may lie beyond the common width of the rows.
 MAX_BEYOND = 0.02
@@ -53,7 +54,7 @@ def scatter_add_or_drop(size: int, indices: jax.Array, values: jax.Array) -> jax
     return scatter_add(size + 1, indices, values)[:-1]
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class _Rows:
     """Entries of a matrix by rows.
@@ -128,7 +129,7 @@ def _in_blocks(rows, places, num_columns):
     return jnp.concatenate([total, rows([part[:, inside:] for part in places])])
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class Pattern:
     """Where the entries of a sparse matrix are; their values come as arrays (num_entries,).

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import second_directional
+from invlift.pytrees import pytree
 
 
 class ForwardMap(Protocol):
@@ -74,7 +74,7 @@ class JaxExpansion(NamedTuple):
         return {}
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class JaxForward:
     """Any differentiable JAX function as a forward map.
@@ -130,7 +130,7 @@ class JaxForward:
         return second_directional(self, (expansion.coefficients,), (direction,))
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class StandardNormalPrior:
     """theta ~ Normal(0, I): a user's function maps these to its own parameters.

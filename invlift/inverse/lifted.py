@@ -9,7 +9,6 @@ Thiery 2023, section 3, eq. 4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -25,6 +24,7 @@ from invlift.inverse.gram import (
     woodbury_gram,
 )
 from invlift.inverse.problem import InverseProblem
+from invlift.pytrees import pytree
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -91,7 +91,7 @@ class Point(NamedTuple):
     logdensity_grad: jax.Array
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class LiftedPosterior:
     """The system that constrained samplers walk on; a pytree.

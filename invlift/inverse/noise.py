@@ -7,7 +7,6 @@ prior of the whole lifted state is standard normal (Au, Graham & Thiery 2023, se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +14,10 @@ import numpy as np
 from jax.scipy.special import erfinv, ndtr, ndtri
 
 from invlift.errors import InputError
+from invlift.pytrees import pytree
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class KnownNoise:
     """Independent Normal noise of known scale.
@@ -41,7 +41,7 @@ class KnownNoise:
         return self.scale
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class LognormalNoise:
     """Independent Normal noise of unknown, lognormal scale sigma = exp(location + scale zeta).
@@ -65,7 +65,7 @@ class LognormalNoise:
         return jnp.exp(self.location + self.scale * zeta[0])
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class HalfNormalNoise:
     """Independent Normal noise whose unknown scale is half-normal.

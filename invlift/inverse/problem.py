@@ -8,7 +8,6 @@ white noise of the field.  The data obey y = F(mean + S w) + sigma(zeta) eta (Au
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,9 +19,10 @@ from invlift.errors import InputError
 from invlift.inverse.forward import ForwardMap, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import Noise
 from invlift.precision import require_float64
+from invlift.pytrees import pytree
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class InverseProblem:
     """Everything that defines the posterior; a pytree.  Build it with :func:`inverse_problem`.

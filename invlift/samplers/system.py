@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import second_directional
+from invlift.pytrees import pytree
 
 
 class ConstrainedSystem(Protocol):
@@ -79,7 +79,7 @@ class DensePoint(NamedTuple):
     logdensity_grad: jax.Array
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class DenseSystem:
     """A system from two JAX functions, with everything dense: for small and for test problems.

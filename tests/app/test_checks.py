@@ -1,7 +1,6 @@
 """The pre-flight: it passes a sound problem and calls each flaw by its name."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +18,7 @@ from invlift.inverse.forward import JaxExpansion, JaxForward, StandardNormalPrio
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
+from invlift.pytrees import pytree
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_sound_problem_passes(report):
     assert finding(report, "resolution").level == "ok"
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class Bent:
     """A nonlinear map of 4 coefficients to 2 readings whose Jacobian may be off by a factor."""

@@ -1,7 +1,6 @@
 """Small nonlinear inverse problems of every shape the lift distinguishes."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,10 @@ from invlift.inverse.forward import JaxForward
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.noise import half_normal_noise, known_noise, lognormal_noise
 from invlift.inverse.problem import inverse_problem
+from invlift.pytrees import pytree
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class CorrelatedPrior:
     """Gaussian prior, mean + factor w, with more or fewer white variables than coefficients."""

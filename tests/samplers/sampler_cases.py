@@ -1,7 +1,6 @@
 """Manifolds whose geometry is known, posteriors with a missing part, and one way to run chains."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import numpy as np
 
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
+from invlift.pytrees import pytree
 from invlift.samplers.chains import Plan
 from invlift.samplers.run import run_chains
 from invlift.samplers.system import DenseSystem
@@ -63,7 +63,7 @@ def keep_position(system, point):
     return {"position": point.position}, {"squared": point.position**2}
 
 
-@partial(jax.tree_util.register_dataclass)
+@pytree
 @dataclass(frozen=True)
 class WithoutGramTerm(LiftedPosterior):
     """A wrong target, for negative controls: -(1/2) log det G is left out."""

@@ -16,6 +16,7 @@ from sampler_cases import (
     skewed,
 )
 
+from invlift.pytrees import pytree
 from invlift.samplers import projection
 from invlift.samplers.integrator import build_state, constrained_step
 from invlift.samplers.projection import CONSTRAINT_TOLERANCE, project_position
@@ -121,7 +122,7 @@ def test_energy_error_is_of_second_order_on_a_curved_manifold(curved):
     assert 1.8 < slope < 2.2, f"slope {slope:.2f}"
 
 
-@jax.tree_util.register_dataclass
+@pytree
 class WrongForce(DenseSystem):
     """The gradient belongs to another density."""
 
@@ -251,7 +252,7 @@ def test_failures_are_counted_along_a_trajectory():
     assert twice.num_failures == 2
 
 
-@jax.tree_util.register_dataclass
+@pytree
 class SphereWithAFarRoot(DenseSystem):
     """A solver that prefers the farther of two roots in the normal space of points with x > 0.1."""
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from invlift.pytrees import pytree
+
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
@@ -21,7 +23,7 @@ _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 _BASE_SIZE = 64
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Front:
     """The factor's part for a batch of b fronts of c columns and r rows.
@@ -41,7 +43,7 @@ class Front:
     below: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Factor:
     """A Cholesky factorisation.

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
+from invlift.pytrees import pytree
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
 _BATCH_OVERHEAD = 30_000.0
@@ -26,7 +27,7 @@ def _static():
     return field(metadata={"static": True})
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Batch:
     """The fronts of one shape in one level.
@@ -57,7 +58,7 @@ class Batch:
     num_rows: int = _static()
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Level:
     """Fronts that do not depend on one another.
@@ -75,7 +76,7 @@ class Level:
     pulled: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Structure:
     """Everything about a pattern that a factorisation needs; a pytree, and picklable.
