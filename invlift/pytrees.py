@@ -34,7 +34,7 @@ def pytree(cls: type) -> type:
 
     def flatten(instance):
         children = tuple(getattr(instance, name) for name in names)
-        classes = tuple(type(child) if is_dataclass(child) else None for child in children)
+        classes = tuple(type(child) if _is_node(child) else None for child in children)
         return children, (tuple(getattr(instance, name) for name in static), classes)
 
     def flatten_with_keys(instance):
@@ -51,3 +51,8 @@ def pytree(cls: type) -> type:
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+def _is_node(child) -> bool:
+    """Whether a child is a registered dataclass: JAX puts some that are not in a leaf's place."""
+    return is_dataclass(child) and not jax.tree_util.all_leaves([child])

@@ -80,6 +80,8 @@ def test_instances_pass_through_transformations():
     x = jnp.asarray(0.7)
     mapped = jax.jit(jax.vmap(value, in_axes=(0, None)))(instance, x)
     np.testing.assert_allclose(mapped, jnp.asarray([2.0, 3.0]) * jnp.sin(0.7) ** 2, rtol=1e-14)
+    compiled = jax.jit(value).lower(instance, x).compile()
+    np.testing.assert_allclose(compiled(instance, x), mapped, rtol=1e-14)
     slope = jax.grad(lambda instance: value(instance, x).sum())(instance)
     assert isinstance(slope, Scaled)
     np.testing.assert_allclose(slope.factor, np.full(2, np.sin(0.7) ** 2), rtol=1e-14)
