@@ -15,10 +15,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
 import skfem
 
 from invlift.compilation import quick_jit
+from invlift.derivatives import second_directional
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
@@ -48,9 +48,12 @@ class MaternPrior:
         Prior mean of phi.
     factor : linalg.Factor
         Of K.
-    mass_pattern : sparse.Pattern
-    mass_values : (num_entries,)
-        Entries of M.
+    structure : linalg.Structure
+        Symbolic factorisation of K.
+    pattern : sparse.Pattern
+        Of K and M.
+    operator_values, mass_values : (num_entries,)
+        Entries of K and of M.
     noise_scale : (N,)
         Diagonal of D^(1/2).
     tau : ()
@@ -63,7 +66,9 @@ class MaternPrior:
 
     mean: jax.Array
     factor: linalg.Factor
-    mass_pattern: sparse.Pattern
+    structure: linalg.Structure
+    pattern: sparse.Pattern
+    operator_values: jax.Array
     mass_values: jax.Array
     noise_scale: jax.Array
     tau: jax.Array
@@ -105,32 +110,55 @@ class MaternPrior:
         """Realised prior standard deviation at each node, (N,): the square root of diag(S S^T).
 
         Differs from the nominal value near boundaries and on coarse meshes.
+
+        Notes
+        -----
+        diag(K^-1) takes a few factorisations, and for alpha <= 3 the diagonal is one of its
+        derivatives: d(K^-1) = -K^-1 dK K^-1 along D is that for alpha = 2, half the second
+        derivative along M that for alpha = 3.  For higher orders S^T is applied to N unit vectors.
         """
-        return pointwise_std(self)
+        variance = _variance if self.alpha <= 3 else _variance_by_columns
+        return np.sqrt(variance(self)) / float(self.tau)
 
     def _mass(self, columns):
-        return self.mass_pattern.product(self.mass_values, columns)
+        return self.pattern.product(self.mass_values, columns)
 
 
-def pointwise_std(prior, *, batch: int = 128) -> np.ndarray:
-    """Standard deviation of each coefficient under a prior, (N,), by applying S^T to unit vectors.
+def _variance(prior: MaternPrior) -> np.ndarray:
+    """tau^2 diag(S S^T), (N,), for alpha = 1, 2, 3."""
+    row, col = np.asarray(prior.pattern.rows), np.asarray(prior.pattern.cols)
+    is_lower = row >= col
+    noise = np.where(row == col, np.asarray(prior.noise_scale)[row] ** 2, 0.0)
+    along = noise if prior.alpha == 2 else np.asarray(prior.mass_values)
+    values = np.asarray(prior.operator_values)[is_lower]
+    return np.asarray(_inverse_derivative(prior.structure, values, along[is_lower], prior.alpha))
 
-    Parameters
-    ----------
-    prior
-        Anything with ``mean`` (N,) and ``sqrt_transpose`` (N, k) -> (m, k).
-    batch : int
-        Unit vectors applied at once.
-    """
-    size = prior.mean.shape[0]
+
+@partial(quick_jit, static_argnames=("alpha",))
+def _inverse_derivative(structure, values, along, alpha):
+    """diag(K^-1), minus its derivative along a direction, or half the second one, (N,)."""
+
+    def diagonal(values):
+        return linalg.inverse_diagonal(structure, values)
+
+    if alpha == 1:
+        return diagonal(values)
+    if alpha == 2:
+        return -jax.jvp(diagonal, (values,), (along,))[1]
+    return 0.5 * second_directional(diagonal, (values,), (along,))
+
+
+def _variance_by_columns(prior: MaternPrior, *, batch: int = 128) -> np.ndarray:
+    """tau^2 diag(S S^T), (N,), by applying S^T to ``batch`` unit vectors at a time."""
+    size = prior.num_white
 
     @partial(quick_jit, runs_often=True)
-    def norms(prior, start):
+    def squares(prior, start):
         nodes = start + jnp.arange(batch)
         units = jnp.zeros((size, batch)).at[nodes, jnp.arange(batch)].set(1.0, mode="drop")
-        return jnp.sqrt(jnp.sum(prior.sqrt_transpose(units) ** 2, axis=0))
+        return jnp.sum((prior.tau * prior.sqrt_transpose(units)) ** 2, axis=0)
 
-    parts = [np.asarray(norms(prior, start)) for start in range(0, size, batch)]
+    parts = [np.asarray(squares(prior, start)) for start in range(0, size, batch)]
     return np.concatenate(parts)[:size]
 
 
@@ -232,15 +260,19 @@ def matern_prior(
         operator = operator + kappa * ROBIN_COEFFICIENT * edge
     elif boundary != "neumann":
         raise InputError("[prior] boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
-    lower = sp.tril(operator).tocoo()
-    structure = linalg.analyse(lower.row, lower.col, mesh.num_nodes, mesh.points)
-    factor = quick_jit(linalg.factorise)(structure, jnp.asarray(lower.data))
     mass = mass.tocoo()
-    mass_pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
+    pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
+    row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
+    operator_values = np.asarray(operator[row, col]).ravel()
+    is_lower = row >= col
+    structure = linalg.analyse(row[is_lower], col[is_lower], mesh.num_nodes, mesh.points)
+    factor = quick_jit(linalg.factorise)(structure, jnp.asarray(operator_values[is_lower]))
     return MaternPrior(
         mean=jnp.asarray(mean),
         factor=factor,
-        mass_pattern=mass_pattern,
+        structure=structure,
+        pattern=pattern,
+        operator_values=jnp.asarray(operator_values),
         mass_values=jnp.zeros(mass.nnz).at[entries].set(mass.data),
         noise_scale=jnp.sqrt(jnp.asarray(np.asarray(mass.sum(axis=1)).ravel())),
         tau=jnp.asarray(math.sqrt(variance) / std),

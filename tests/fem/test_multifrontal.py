@@ -17,6 +17,7 @@ solve = jax.jit(linalg.solve)
 half_solve = jax.jit(linalg.half_solve)
 half_solve_transpose = jax.jit(linalg.half_solve_transpose)
 log_determinant = linalg.log_determinant
+inverse_diagonal = linalg.inverse_diagonal
 
 
 def dense(rows, cols, values, num_unknowns):
@@ -226,6 +227,28 @@ def test_derivatives_through_custom_linear_solve():
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_diagonal_of_the_inverse_and_its_derivatives(name):
+    rows, cols, values, n, coordinates = problem(name)
+    structure = analyse(rows, cols, n, coordinates)
+    inverse = np.linalg.inv(dense(rows, cols, values, n))
+    diagonal = inverse_diagonal(structure, values)
+    np.testing.assert_allclose(diagonal, np.diag(inverse), rtol=1e-11)
+    # d A^-1 = -A^-1 dA A^-1, and d^2 A^-1 = 2 A^-1 dA A^-1 dA A^-1.
+    along = np.random.default_rng(2).uniform(0.5, 1.5, values.size) * np.abs(values)
+    change = dense(rows, cols, along, n)
+    once = inverse @ change @ inverse
+
+    def first(values):
+        return jax.jvp(lambda values: inverse_diagonal(structure, values), (values,), (along,))[1]
+
+    slope, curvature = jax.jit(lambda values: jax.jvp(first, (values,), (along,)))(values)
+    scale = np.abs(np.diag(once)).max()
+    np.testing.assert_allclose(slope, -np.diag(once), rtol=0, atol=1e-10 * scale)
+    twice = 2.0 * np.diag(once @ change @ inverse)
+    np.testing.assert_allclose(curvature, twice, rtol=0, atol=1e-9 * np.abs(twice).max())
+
+
 def test_no_derivatives_through_the_factor():
     rows, cols, values, n, _ = problem("five")
     structure = analyse(rows, cols, n)
@@ -244,6 +267,7 @@ def test_bad_matrices_give_nan(name, spoil):
     assert np.isnan(log_determinant(factor))
     for function in (solve, half_solve, half_solve_transpose):
         assert np.isnan(function(factor, np.ones(n))).all()
+    assert np.isnan(inverse_diagonal(structure, values)).all()
 
 
 def test_a_misplaced_contribution_changes_the_answer():

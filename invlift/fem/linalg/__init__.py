@@ -1,7 +1,8 @@
 """Sparse symmetric positive definite solves that run under `jit`, `vmap` and on a GPU.
 
 `analyse` the pattern once on the host, `factorise` for each set of values, then `solve`,
-`half_solve` (H with A^-1 = H^T H), `half_solve_transpose` (H^T) or take the `log_determinant`.
+`half_solve` (H with A^-1 = H^T H), `half_solve_transpose` (H^T) or take the `log_determinant`;
+`inverse_diagonal` goes from the values to the diagonal of A^-1.
 These are compiled: one operation at a time they would take a hundred times as long.
 """
 
@@ -10,6 +11,7 @@ from invlift.fem.linalg.multifrontal import (
     factorise,
     half_solve,
     half_solve_transpose,
+    inverse_diagonal,
     log_determinant,
     solve,
 )
@@ -22,6 +24,7 @@ __all__ = [
     "factorise",
     "half_solve",
     "half_solve_transpose",
+    "inverse_diagonal",
     "log_determinant",
     "solve",
 ]

@@ -84,7 +84,11 @@ def factorise(structure, values):
         Its log determinant and all solves with it are NaN if the matrix is not numerically
         positive definite or not finite.
     """
-    values = lax.stop_gradient(jnp.asarray(values))
+    return _factorise(structure, lax.stop_gradient(jnp.asarray(values)))
+
+
+def _factorise(structure, values):
+    """Return the `Factor`, with derivatives."""
     panels = jnp.zeros_like(values, shape=(structure.panel_size,))
     panels = panels.at[structure.assembly].add(values, **_IN_BOUNDS)
     log_determinant = jnp.zeros_like(values, shape=())
@@ -135,6 +139,39 @@ def half_solve_transpose(factor, rhs):
 def log_determinant(factor):
     """Return the log determinant () of the factorised matrix."""
     return factor.log_determinant
+
+
+@jax.jit
+def inverse_diagonal(structure, values):
+    """Return the diagonal (n,) of A^-1 at the cost of a few factorisations.
+
+    Arguments as for `factorise`; by the values it may be differentiated in forward mode, any
+    number of times.  NaN if the matrix is not numerically positive definite or not finite.
+
+    Takahashi, Fagan & Chen (1973), "Formation of a sparse bus impedance matrix and its application
+    to short circuit study", by fronts: of Z = A^-1 only entries in the pattern of the factor are
+    computed, Z21 = -Z22 M and Z11 = A11^-1 - M^T Z21 with M = A21 A11^-1, from the last front to
+    the first.
+    """
+    values = jnp.asarray(values)
+    factor = _factorise(structure, values)
+    panels = jnp.zeros_like(values, shape=(structure.panel_size,))
+    diagonals = []
+    for level, fronts in zip(structure.levels[::-1], factor.levels[::-1], strict=True):
+        here = []
+        for batch, front in zip(level.batches, fronts, strict=True):
+            b, r = front.rows.shape
+            lower = jnp.zeros_like(values, shape=(b * r * r,)).at[batch.update_source]
+            lower = lower.set(panels.at[batch.update_target].get(**_IN_BOUNDS), **_IN_BOUNDS)
+            lower = lower.reshape(b, r, r)
+            z21 = -((lower + jnp.tril(lower, -1).mT) @ front.below)
+            z11 = front.inverse.mT @ front.inverse - front.below.mT @ z21
+            both = jnp.concatenate([z11.ravel(), z21.ravel()])
+            panels = lax.dynamic_update_slice(panels, both, (batch.offset,))
+            here.append(jnp.diagonal(z11, axis1=1, axis2=2).ravel())
+        diagonals = here + diagonals
+    diagonal = jnp.concatenate(diagonals).at[structure.places].get(**_IN_BOUNDS)
+    return jnp.where(jnp.isnan(factor.log_determinant), jnp.nan, diagonal)
 
 
 def _forward(factor, rhs):
@@ -221,6 +258,7 @@ def _blocks(batch, panels):
     return jnp.where(is_padding & (column == column[:, None]), 1.0, a11), a21
 
 
+@jax.custom_jvp
 def _inverse_cholesky(matrix):
     """Return W = L^-1 with L the lower Cholesky factor of the batch (b, c, c) of matrices.
 
@@ -239,3 +277,12 @@ def _inverse_cholesky(matrix):
     top = jnp.concatenate([first, jnp.zeros_like(l21.mT)], axis=2)
     bottom = jnp.concatenate([-(second @ (l21 @ first)), second], axis=2)
     return jnp.concatenate([top, bottom], axis=1)
+
+
+@_inverse_cholesky.defjvp
+def _inverse_cholesky_jvp(primals, tangents):
+    """From W A W^T = I: dW = -F W, where F is the lower half of W dA W^T, diagonal halved."""
+    (inverse,), (change,) = map(_inverse_cholesky, primals), tangents
+    scaled = inverse @ (jnp.tril(change) + jnp.tril(change, -1).mT) @ inverse.mT
+    half = 0.5 * (jnp.tril(scaled) + jnp.tril(scaled, -1))
+    return inverse, -(half @ inverse)
