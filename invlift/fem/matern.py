@@ -51,9 +51,11 @@ class MaternPrior:
     structure : linalg.Structure
         Symbolic factorisation of K.
     pattern : sparse.Pattern
-        Of K and M.
-    operator_values, mass_values : (num_entries,)
-        Entries of K and of M.
+        Of M, and of K.
+    operator_values : (num_values,)
+        Entries of K in its lower triangle, in the order of the structure.
+    mass_values : (num_entries,)
+        Entries of M.
     noise_scale : (N,)
         Diagonal of D^(1/2).
     tau : ()
@@ -127,11 +129,11 @@ class MaternPrior:
 def _variance(prior: MaternPrior) -> np.ndarray:
     """tau^2 diag(S S^T), (N,), for alpha = 1, 2, 3."""
     row, col = np.asarray(prior.pattern.rows), np.asarray(prior.pattern.cols)
-    is_lower = row >= col
     noise = np.where(row == col, np.asarray(prior.noise_scale)[row] ** 2, 0.0)
     along = noise if prior.alpha == 2 else np.asarray(prior.mass_values)
-    values = np.asarray(prior.operator_values)[is_lower]
-    return np.asarray(_inverse_derivative(prior.structure, values, along[is_lower], prior.alpha))
+    along = along[row >= col]
+    found = _inverse_derivative(prior.structure, prior.operator_values, along, prior.alpha)
+    return np.asarray(found)
 
 
 @partial(quick_jit, static_argnames=("alpha",))
@@ -263,16 +265,16 @@ def matern_prior(
     mass = mass.tocoo()
     pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
     row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
-    operator_values = np.asarray(operator[row, col]).ravel()
-    is_lower = row >= col
-    structure = linalg.analyse(row[is_lower], col[is_lower], mesh.num_nodes, mesh.points)
-    factor = quick_jit(linalg.factorise)(structure, jnp.asarray(operator_values[is_lower]))
+    row, col = row[row >= col], col[row >= col]
+    operator_values = jnp.asarray(np.asarray(operator[row, col]).ravel())
+    structure = linalg.analyse(row, col, mesh.num_nodes, mesh.points)
+    factor = quick_jit(linalg.factorise)(structure, operator_values)
     return MaternPrior(
         mean=jnp.asarray(mean),
         factor=factor,
         structure=structure,
         pattern=pattern,
-        operator_values=jnp.asarray(operator_values),
+        operator_values=operator_values,
         mass_values=jnp.zeros(mass.nnz).at[entries].set(mass.data),
         noise_scale=jnp.sqrt(jnp.asarray(np.asarray(mass.sum(axis=1)).ravel())),
         tau=jnp.asarray(math.sqrt(variance) / std),

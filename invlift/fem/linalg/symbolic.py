@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
+from invlift.fem.sparse import as_index
 from invlift.pytrees import pytree
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
@@ -144,8 +145,7 @@ def analyse(rows, cols, num_unknowns, coordinates=None):
         unknowns=unknowns,
         panel_size=layout.panel_size,
     )
-    # (`jnp.asarray` would compile a program for every shape.)
-    return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.int32), structure))
+    return jax.tree.map(as_index, structure)
 
 
 def _check(rows, cols, num_unknowns, coordinates):
