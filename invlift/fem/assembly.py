@@ -132,10 +132,11 @@ def assemble_poisson(
         free.size,
         mesh.points[free],
     )
-    observation_load = np.zeros((free.size + 1, observation.nodes.shape[0]))
+    observation_unknowns = number[observation.nodes]
+    observation_load = np.zeros((free.size + 1, observation_unknowns.shape[0]))
     np.add.at(
         observation_load,
-        (number[observation.nodes], np.arange(observation.nodes.shape[0])[:, None]),
+        (observation_unknowns, np.arange(observation_unknowns.shape[0])[:, None]),
         observation.weights,
     )
     conductivity, num_coefficients = _conductivity(basis, mesh, location)
@@ -165,6 +166,7 @@ def assemble_poisson(
         dirichlet=jnp.asarray(values),
         held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=sparse.as_index(observation.nodes),
+        observation_unknowns=sparse.as_index(observation_unknowns),
         observation_weights=jnp.asarray(observation.weights),
         observation_load=jnp.asarray(observation_load[:-1]),
     )

@@ -11,6 +11,7 @@ directions or points are loops over all cells, which the processor works on seve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -99,6 +100,21 @@ class Expansion(NamedTuple):
         return {"solution": self.solution}
 
 
+class PushedForward(NamedTuple):
+    """Directions D of the coefficients, and how the solution changes along them.
+
+    Attributes
+    ----------
+    directions : (N, k)
+        D.
+    tangents : (n, k)
+        -A^-1 (dA/dphi . D) u, on the unknowns; with the C of the Jacobian, A^-1 C^T D.
+    """
+
+    directions: jax.Array
+    tangents: jax.Array
+
+
 @pytree
 @dataclass(frozen=True)
 class PoissonMap:
@@ -145,6 +161,8 @@ class PoissonMap:
     held_cells : (num_held,) int32
         Cells that touch a non-zero Dirichlet value.
     observation_nodes : (d, dim + 1) int32
+    observation_unknowns : (d, dim + 1) int32
+        Their unknowns; n where the node is held.
     observation_weights : (d, dim + 1)
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
     observation_load : (n, d)
@@ -169,6 +187,7 @@ class PoissonMap:
     dirichlet: jax.Array
     held_cells: jax.Array
     observation_nodes: jax.Array
+    observation_unknowns: jax.Array
     observation_weights: jax.Array
     observation_load: jax.Array
 
@@ -201,8 +220,7 @@ class PoissonMap:
 
     def observe(self, solution: jax.Array) -> jax.Array:
         """Readings B u, (d,), of a solution at the nodes, (num_nodes,)."""
-        at_corners = sparse.gather(solution, self.observation_nodes)
-        return jnp.sum(at_corners * self.observation_weights, axis=1)
+        return self._interpolate(sparse.gather(solution, self.observation_nodes))
 
     def value_and_jacobian(self, log_conductivity: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings and their derivatives from one factorisation.
@@ -244,37 +262,68 @@ class PoissonMap:
         solution = self._extend(self._apply_inverse(factor, weights, rhs), self.dirichlet)
         return self.observe(solution), Expansion(log_conductivity, factor, solution, None)
 
-    def pull_back(self, expansion: Expansion, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, dF/dphi> by phi, by one solve with d + 1 right-hand sides.
+    def push_forward(
+        self, expansion: Expansion, directions: jax.Array
+    ) -> tuple[jax.Array, PushedForward]:
+        """(dF/dphi) D by one solve with k right-hand sides.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            From :meth:`linearise`, where the derivatives are taken.
+        directions : (N, k) float64
+            D.
+
+        Returns
+        -------
+        products : (d, k)
+            In units of u.
+        pushed : PushedForward
+            For :meth:`pull_back`.
+        """
+        chain, forces = self._sensitivity_factors(expansion.log_conductivity, expansion.solution)
+        entries = self._sensitivity(chain, forces)
+        rhs = self.sensitivity.transposed_product(entries, directions)
+        tangents = linalg.solve(expansion.factor, rhs)
+        return self._read(tangents), PushedForward(directions, tangents)
+
+    def pull_back(
+        self,
+        expansion: Expansion,
+        pushed: PushedForward,
+        weigh: Callable[[jax.Array], jax.Array],
+    ) -> jax.Array:
+        """Gradient of <W, (dF/dphi) D> by phi, by one solve with a single right-hand side.
 
         Parameters
         ----------
         expansion : Expansion
             From :meth:`linearise`, where the gradient is taken.
-        cotangent : (d, N) float64
-            X, constant.
+        pushed : PushedForward
+            What :meth:`push_forward` made of D, (N, d), there; D is constant.
+        weigh : callable
+            (n, d) to (n, d): products with a constant symmetric W, (d, d), from the right.
 
         Returns
         -------
         (N,) float64
         """
         log_conductivity, factor, solution, adjoint = expansion
-        columns = cotangent.T
-        # <X, dF/dphi> = <C, X^T Lambda^T>: by the entries of C, which depend on phi and u, ...
-        by_entries = self.sensitivity.sampled_product(columns, adjoint)
+        directions, tangents = pushed
+        # <W, (dF/dphi) D> = <C, D (Lambda W)^T>: by the entries of C, by phi and u, ...
+        adjoint = weigh(adjoint)
+        by_entries = self.sensitivity.sampled_product(directions, adjoint)
         at_cells = sparse.gather_or_zero(by_entries, self.sensitivity_entries)
         chain, forces = self._sensitivity_factors(log_conductivity, solution)
         by_chain = -_contract(at_cells.swapaxes(0, 1), forces) * self.volumes
         by_forces = -_contract(at_cells, chain)
         by_solution = self._divergence(_contract(self.gradients, by_forces))
-        # ... and by Lambda.
-        by_adjoint = self.sensitivity.transposed_product(self._sensitivity(chain, forces), columns)
-        solved = linalg.solve(factor, jnp.concatenate([by_solution[:, None], by_adjoint], 1))
-        # A depends on phi in A u = b, where u may be held, and in A Lambda = B^T.
-        pairs = self.couplings.sampled_product(solved[:, 1:], adjoint)
+        solved = linalg.solve(factor, by_solution)
+        # ... and by Lambda.  A depends on phi in A u = b, where u may be held, and A Lambda = B^T.
+        pairs = self.couplings.sampled_product(tangents, adjoint)
         at_cells = sparse.gather_or_zero(pairs, self.coupling_entries)
         fluxes = _contract(at_cells.swapaxes(0, 1)[:, :, None], self.gradients[:, None])
-        along = self._flux_of_unknowns(solved[:, 0]) * self._flux(solution)
+        along = self._flux_of_unknowns(solved) * self._flux(solution)
         by_tensor = reduce(add, _contract(fluxes, self.gradients) + along)
         by_coefficients = self.conductivity.pull_back_derivative(log_conductivity, by_chain)
         by_coefficients = by_coefficients - by_tensor * chain
@@ -326,8 +375,12 @@ class PoissonMap:
         return linalg.solve(expansion.factor, -self._divergence(weights * flux))
 
     def _read(self, unknowns):
-        """Readings (d,) of a field that is zero where u is held, given on the unknowns (n,)."""
-        return self.observe(self._extend(unknowns, jnp.zeros_like(self.dirichlet)))
+        """Readings (d, ...) of fields on the unknowns, (n, ...), that are zero where u is held."""
+        return self._interpolate(sparse.gather_or_zero(unknowns, self.observation_unknowns))
+
+    def _interpolate(self, at_corners):
+        """Values (d, ...) at the sensors from those at their cells' corners, (d, dim + 1, ...)."""
+        return jnp.sum(at_corners.T * self.observation_weights.T, axis=-2).T
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""

@@ -45,8 +45,19 @@ class ForwardMap(Protocol):
         """F(phi), (d,), and an expansion for directional derivatives alone."""
         ...
 
-    def pull_back(self, expansion: Any, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, dF/dphi> by phi, (N,), for X of (d, N), where it was linearised."""
+    def push_forward(self, expansion: Any, directions: jax.Array) -> tuple[jax.Array, Any]:
+        """(dF/dphi) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
+
+        The latter is a pytree for :meth:`pull_back`.
+        """
+        ...
+
+    def pull_back(self, expansion: Any, pushed: Any, weigh: Callable) -> jax.Array:
+        """Gradient of <W, (dF/dphi) D> by phi, (N,), for the D pushed forward.
+
+        W (d, d) is symmetric and k = d; ``weigh`` multiplies by it from the right, (r, d) to
+        (r, d).
+        """
         ...
 
     def derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
@@ -64,9 +75,12 @@ class JaxExpansion(NamedTuple):
     Attributes
     ----------
     coefficients : (N,)
+    jacobian : (d, N) or None
+        dF/dphi, if it was computed.
     """
 
     coefficients: jax.Array
+    jacobian: jax.Array | None
 
     @property
     def byproducts(self) -> dict[str, jax.Array]:
@@ -108,18 +122,27 @@ class JaxForward:
         self, coefficients: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], JaxExpansion]:
         """:meth:`value_and_jacobian`, and where it was taken."""
-        return self.value_and_jacobian(coefficients), JaxExpansion(coefficients)
+        value, jacobian = self.value_and_jacobian(coefficients)
+        return (value, jacobian), JaxExpansion(coefficients, jacobian)
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, JaxExpansion]:
         """Observations, (d,), and where they are from."""
-        return self(coefficients), JaxExpansion(coefficients)
+        return self(coefficients), JaxExpansion(coefficients, None)
 
-    def pull_back(self, expansion: JaxExpansion, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, dF/dtheta>, (N,), for X of shape (d, N)."""
+    def push_forward(
+        self, expansion: JaxExpansion, directions: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(dF/dtheta) D, (d, k), for D of (N, k), and D."""
+        return expansion.jacobian @ directions, directions
+
+    def pull_back(
+        self, expansion: JaxExpansion, pushed: jax.Array, weigh: Callable[[jax.Array], jax.Array]
+    ) -> jax.Array:
+        """Gradient of <W, (dF/dtheta) D>, (N,); ``weigh`` multiplies by W, (d, d), on the right."""
         _, pull_back = jax.vjp(
             lambda parameters: self.value_and_jacobian(parameters)[1], expansion.coefficients
         )
-        return pull_back(cotangent)[0]
+        return pull_back(weigh(pushed).T)[0]
 
     def derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
         """Derivative of the observations along a direction (N,), (d,)."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.sparse.linalg import gmres
 
 from invlift.derivatives import second_directional
 from invlift.inverse.gram import (
@@ -23,17 +22,18 @@ from invlift.inverse.gram import (
     diagonal_plus_product_solver,
     woodbury_gram,
 )
+from invlift.inverse.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
 MAX_DENSE = 64
-#: Residuals that GMRES leaves, preconditioned and relative to the right-hand side.  After a last
-#: move of 5e-5, where the projection stops, the first leaves an error below 1e-10; the second
-#: belongs to a correction that is itself a small part of the move.
-NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-6, 1e-3
-#: GMRES takes about 5 products in a step that is accepted; one that needs more is not worth it.
+#: Residuals at which conjugate residuals stop, preconditioned and relative to the right-hand side.
+#: After a last move of 5e-5, where the projection stops, the first leaves an error below 1e-12; the
+#: second belongs to a correction that is itself a small part of the move.
+NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
+#: A step that is accepted takes about 5 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
 
 
@@ -139,8 +139,10 @@ class LiftedPosterior:
     def point(self, position: jax.Array) -> Point:
         """Constraint, frame, density and its gradient at q, from one factorisation.
 
-        The gradient of (1/2) log det G is that of <X, J> at constant X = G^-1 J:
-        d log det G = 2 <G^-1 J, dJ>.
+        With U the derivatives by w, G is U U^T plus the part of the noise.  U U^T = (dF/dphi) S U^T
+        are derivatives of the readings along the columns of the spread S U^T; at a constant spread
+        the gradient of <G^-1, (dF/dphi) S U^T> is the field's part of that of (1/2) log det G, as
+        d log det G = 2 <G^-1, dJ J^T>.
         """
         prior = self.problem.prior
         zeta, white, eta = self.split(position)
@@ -149,11 +151,12 @@ class LiftedPosterior:
         (sigma, by_zeta), pullback_noise = jax.vjp(self._noise_part, zeta, eta)
         by_white = prior.sqrt_transpose(by_coefficients.T).T
         spread = prior.sqrt(by_white.T)
+        product, pushed = self.problem.forward.push_forward(expansion, spread)
         if self._is_underdetermined:
-            gram = dense_gram(_product(by_coefficients, spread) + by_zeta @ by_zeta.T, sigma)
+            gram = dense_gram(product + by_zeta @ by_zeta.T, sigma)
         else:
             gram = woodbury_gram(jnp.concatenate([by_zeta, by_white], axis=1), sigma)
-        by_field = self.problem.forward.pull_back(expansion, gram.solve_right(spread).T)
+        by_field = self.problem.forward.pull_back(expansion, pushed, gram.solve_right)
         grad_zeta, grad_eta = pullback_noise((gram.inverse_diagonal() * sigma, gram.solve(by_zeta)))
         grad_white = prior.sqrt_transpose(by_field)
         return Point(
@@ -205,7 +208,7 @@ class LiftedPosterior:
         -----
         Convergence is of third order (Traub 1964, section 5.1).  With few observations M is
         factorised, which takes d + 1 solves beside the factorisation of the equation; with
-        more than MAX_DENSE the systems are solved by GMRES, preconditioned by the Gram matrix,
+        more than MAX_DENSE the systems are solved by conjugate residuals, preconditioned by G,
         with one solve for each of the few products with M (Knoll & Keyes 2004, section 2).
         """
         problem, frame = self.problem, point.frame
@@ -258,15 +261,10 @@ class LiftedPosterior:
             return by_field + by_noise
 
         def solve(rhs, tolerance):
-            return gmres(
-                product,
-                rhs,
-                tol=tolerance,
-                restart=MAX_KRYLOV,
-                maxiter=1,
-                M=frame.gram.solve,
-                solve_method="incremental",
-            )[0]
+            solve_gram = frame.gram.solve
+            return conjugate_residuals(
+                lambda vector: solve_gram(product(vector)), solve_gram(rhs), tolerance, MAX_KRYLOV
+            )
 
         return solve
 

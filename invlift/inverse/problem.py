@@ -164,7 +164,8 @@ def _differentiate(problem: InverseProblem):
     """All the derivatives that samplers take, to see whether they exist."""
     mean = problem.prior.mean
     (_, jacobian), expansion = problem.forward.linearise(mean)
-    gradient = problem.forward.pull_back(expansion, jacobian)
+    _, pushed = problem.forward.push_forward(expansion, jacobian.T)
+    gradient = problem.forward.pull_back(expansion, pushed, lambda columns: columns)
     _, expansion = problem.forward.expand(mean)
     first = problem.forward.derivative(expansion, gradient)
     return first, problem.forward.second_derivative(expansion, gradient)

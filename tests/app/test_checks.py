@@ -71,10 +71,14 @@ class Bent:
         return self(coefficients), self.factor * jax.jacfwd(self)(coefficients)
 
     def linearise(self, coefficients):
-        return self.value_and_jacobian(coefficients), JaxExpansion(coefficients)
+        value, jacobian = self.value_and_jacobian(coefficients)
+        return (value, jacobian), JaxExpansion(coefficients, jacobian)
 
-    def pull_back(self, expansion, cotangent):
-        return JaxForward(self).pull_back(expansion, cotangent)
+    def push_forward(self, expansion, directions):
+        return JaxForward(self).push_forward(expansion, directions)
+
+    def pull_back(self, expansion, pushed, weigh):
+        return JaxForward(self).pull_back(expansion, pushed, weigh)
 
     def second_derivative(self, expansion, direction):
         return JaxForward(self).second_derivative(expansion, direction)

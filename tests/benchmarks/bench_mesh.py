@@ -98,14 +98,18 @@ def tell_parts(problem) -> float:
     )
     there, _ = milliseconds(lambda p, x: p.sqrt_transpose(x.T), prior, jacobian)
     back, _ = milliseconds(lambda p, x: p.sqrt(x.T), prior, frame.by_white)
-    product, _ = milliseconds(lambda left, right: left @ right, jacobian, frame.spread)
-    inverse, solved = milliseconds(lambda gram, x: gram.solve_right(x).T, frame.gram, frame.spread)
-    pull_back, _ = milliseconds(lambda f, e, x: f.pull_back(e, x), forward, expansion, solved)
+    push_forward, (_, pushed) = milliseconds(
+        lambda f, e, x: f.push_forward(e, x), forward, expansion, frame.spread
+    )
+    inverse, _ = milliseconds(lambda g, x: g.solve_right(x), frame.gram, expansion.adjoint)
+    pull_back, _ = milliseconds(
+        lambda f, e, p: f.pull_back(e, p, lambda columns: columns), forward, expansion, pushed
+    )
     print(
         f"a new position takes {whole:.1f} ms; alone, of its parts: factorisation {factorise:.1f}, "
         f"d solves {solves:.1f}, both with the Jacobian's product {linearise:.1f}, the prior there "
-        f"{there:.1f} and back {back:.1f}, Gram product {product:.1f}, its inverse applied "
-        f"{inverse:.1f}, gradient of log det G {pull_back:.1f} ms",
+        f"{there:.1f} and back {back:.1f}, readings along that {push_forward:.1f}, inverse of the "
+        f"Gram matrix applied {inverse:.1f}, gradient of log det G {pull_back:.1f} ms",
         flush=True,
     )
     return 1e-3 * factorise

@@ -319,6 +319,7 @@ class Derivatives(NamedTuple):
     change: np.ndarray  # derivative of the Jacobian along v
     gradient: np.ndarray  # its transpose, applied to a (d, N) array
     pulled_back: np.ndarray  # the same by hand
+    pushed_forward: np.ndarray  # readings along many directions at once
     curvature: np.ndarray  # second derivative of the readings along v
     slope: np.ndarray  # their derivative along v, without the Jacobian
     matrix_free: np.ndarray  # the second one, likewise
@@ -327,16 +328,19 @@ class Derivatives(NamedTuple):
 
 
 @jax.jit
-def differentiate(forward, phi, direction, weights, many_weights):
+def differentiate(forward, phi, direction, weights, directions, symmetric):
     value_fn = lambda p: forward(p)  # noqa: E731
     jacobian_fn = lambda p: forward.value_and_jacobian(p)[1]  # noqa: E731
+    _, expansion = forward.linearise(phi)
+    products, pushed = forward.push_forward(expansion, directions)
     return Derivatives(
         jax.jvp(value_fn, (phi,), (direction,))[1],
         jax.vjp(value_fn, phi)[1](weights)[0],
         jax.jvp(jacobian_fn, (phi,), (direction,))[1],
-        jax.vjp(jacobian_fn, phi)[1](many_weights)[0],
-        forward.pull_back(forward.linearise(phi)[1], many_weights),
-        forward.second_derivative(forward.linearise(phi)[1], direction),
+        jax.vjp(jacobian_fn, phi)[1](symmetric @ directions.T)[0],
+        forward.pull_back(expansion, pushed, lambda columns: columns @ symmetric),
+        products,
+        forward.second_derivative(expansion, direction),
         forward.derivative(forward.expand(phi)[1], direction),
         forward.second_derivative(forward.expand(phi)[1], direction),
         jax.jacfwd(value_fn)(phi),
@@ -351,7 +355,8 @@ class Case(NamedTuple):
     jacobian: np.ndarray
     direction: np.ndarray
     weights: np.ndarray
-    many_weights: np.ndarray
+    directions: np.ndarray
+    symmetric: np.ndarray
     derivatives: Derivatives
 
 
@@ -360,8 +365,9 @@ def case(request):
     *_, forward, phi = small_problem(*request.param)
     value, jacobian = map(np.asarray, readings_and_jacobian(forward, phi))
     rng = np.random.default_rng(14)
-    shapes = (phi.shape, value.shape, jacobian.shape)
+    shapes = (phi.shape, value.shape, jacobian.T.shape, 2 * value.shape)
     probes = [rng.standard_normal(shape) for shape in shapes]
+    probes[-1] = probes[-1] + probes[-1].T
     derivatives = differentiate(forward, phi, *map(jnp.asarray, probes))
     return Case(forward, phi, value, jacobian, *probes, jax.tree.map(np.asarray, derivatives))
 
@@ -398,6 +404,12 @@ def test_directional_derivative_is_the_jacobian_times_the_direction(case):
     np.testing.assert_allclose(case.derivatives.slope, expected, rtol=0, atol=tolerance)
 
 
+def test_directions_are_pushed_forward_by_the_jacobian(case):
+    expected = case.jacobian @ case.directions
+    tolerance = 1e-12 * np.abs(expected).max()
+    np.testing.assert_allclose(case.derivatives.pushed_forward, expected, rtol=0, atol=tolerance)
+
+
 def test_pull_back_is_that_of_automatic_differentiation(case):
     tolerance = 1e-11 * np.abs(case.derivatives.gradient).max()
     np.testing.assert_allclose(
@@ -418,9 +430,10 @@ def test_taylor_remainders_of_value_and_jacobian(case):
 
 def test_adjoint_dot_products(case):
     """<J v, w> = <v, J^T w>, for the readings and for the Jacobian's own derivative."""
+    many_weights = case.symmetric @ case.directions.T
     pairs = [
         (case.derivatives.forwards, case.weights, case.derivatives.backwards),
-        (case.derivatives.change, case.many_weights, case.derivatives.gradient),
+        (case.derivatives.change, many_weights, case.derivatives.gradient),
     ]
     for forwards, weights, backwards in pairs:
         left, right = np.sum(forwards * weights), case.direction @ backwards

@@ -1,4 +1,4 @@
-"""With many observations the projection solves its systems by GMRES: same steps, same chains."""
+"""With many observations the projection solves from products alone: same steps, same chains."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from inverse_cases import CorrelatedPrior, curved
 
 from invlift.inverse import lifted as lifted_module
 from invlift.inverse.forward import JaxForward
-from invlift.inverse.lifted import MAX_DENSE, NEWTON_TOLERANCE, LiftedPosterior
+from invlift.inverse.lifted import CURVATURE_TOLERANCE, MAX_DENSE, LiftedPosterior
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import inverse_problem
 from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
@@ -60,7 +60,8 @@ def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
     poor = jax.jit(lambda *arguments: step(*arguments))(system, point, origin)
     expected = with_dense_solves(monkeypatch, lambda *args: step(*args), system, point, origin)
     scale = np.abs(expected).max()
-    tolerance = 100 * NEWTON_TOLERANCE * scale
+    # The correction for curvature, which is solved for less accurately, is a small part.
+    tolerance = 0.1 * CURVATURE_TOLERANCE * scale
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
     assert np.abs(poor - expected).max() > 10 * tolerance
 

@@ -4,7 +4,7 @@ Liu (1992), "The multifrontal method for sparse matrix solution: theory and prac
 34(1). Two departures suit a compiler of whole-array programs. The Schur complement of a front is
 added at once to the panels of those ancestors that own its columns ("fan-out"), so no front
 stores a trailing block. And of each front with the matrix [[A11, .], [A21, .]] the panel
-[W; -A21 W^T W] is kept, where W = L11^-1 is the inverse of the Cholesky factor of A11: both
+[W; A21 W^T W] is kept, where W = L11^-1 is the inverse of the Cholesky factor of A11: both
 sweeps of a solve are then nothing but products with panels.
 """
 
@@ -113,7 +113,8 @@ def _factorise(structure, values):
 def solve(factor, rhs):
     """Return A^-1 rhs; rhs is (n,) or (n, k)."""
     columns, shape = _as_columns(rhs)
-    return _backward(factor, _forward(factor, columns)).reshape(shape)
+    parts = _each(_apply_pivot_inverse, factor, _forward(factor, columns))
+    return _backward(factor, parts).reshape(shape)
 
 
 @jax.jit
@@ -123,7 +124,8 @@ def half_solve(factor, rhs):
     H = P^T L^-1 P, where P A P^T = L L^T and P is the order of elimination.
     """
     columns, shape = _as_columns(rhs)
-    solved = [part.reshape(-1, part.shape[2]) for part in _flat(_forward(factor, columns))]
+    parts = _each(jnp.matmul, factor, _forward(factor, columns))
+    solved = [part.reshape(-1, part.shape[2]) for part in _flat(parts)]
     return jnp.concatenate(solved).at[factor.places].get(**_IN_BOUNDS).reshape(shape)
 
 
@@ -132,6 +134,7 @@ def half_solve_transpose(factor, rhs):
     """Return H^T rhs with the H of `half_solve`; rhs is (n,) or (n, k)."""
     columns, shape = _as_columns(rhs)
     parts = [_split(level, here) for level, here in _by_level(factor, columns)]
+    parts = _each(_apply_transpose, factor, parts)
     return _backward(factor, parts).reshape(shape)
 
 
@@ -175,7 +178,10 @@ def inverse_diagonal(structure, values):
 
 
 def _forward(factor, rhs):
-    """Return L^-1 P rhs, for each batch of each level (num_fronts, num_columns, k).
+    """Return T^-1 P rhs, for each batch of each level (num_fronts, num_columns, k).
+
+    T is L with its diagonal blocks made identities, so that P A P^T = T D T^T with the pivots, the
+    blocks A11 of all fronts, in D.
 
     What a front adds to its rows is stored, and pulled when they are eliminated: a gather is
     several times faster than adding to scattered places.
@@ -183,33 +189,52 @@ def _forward(factor, rhs):
     num_rows = sum(front.rows.size for front in _flat(factor.levels))
     updates = jnp.zeros_like(rhs, shape=(1 + num_rows, rhs.shape[1]))
     num_done = 1
-    solved = []
+    by_level = []
     for (level, here), pulled in zip(_by_level(factor, rhs), factor.pulled, strict=True):
         for rows in pulled:
             here = here - updates.at[rows].get(**_IN_BOUNDS)
         parts = _split(level, here)
-        solved.append([front.inverse @ part for front, part in zip(level, parts, strict=True)])
+        by_level.append(parts)
         for front, part in zip(level, parts, strict=True):
             update = (front.below @ part).reshape(-1, rhs.shape[1])
             updates = lax.dynamic_update_slice(updates, update, (num_done, 0))
             num_done += front.rows.size
-    return solved
+    return by_level
 
 
-def _backward(factor, solved):
-    """Return P^T L^-T of what `_forward` returns, (n, k)."""
-    num_rhs = solved[0][0].shape[2]
-    # Batches of transposed products are slow: transpose beforehand, unless for one column.
-    barrier = lax.optimization_barrier if num_rhs > 1 else lambda matrix: matrix
-    behind = jnp.zeros_like(solved[0][0], shape=(1, num_rhs))
-    for level, parts in zip(factor.levels[::-1], solved[::-1], strict=True):
+def _backward(factor, by_level):
+    """Return P^T T^-T, (n, k), of parts as `_forward` returns them."""
+    behind = jnp.zeros_like(by_level[0][0], shape=(1, by_level[0][0].shape[2]))
+    for level, parts in zip(factor.levels[::-1], by_level[::-1], strict=True):
         here = [
-            barrier(front.inverse.mT) @ part
-            - barrier(front.below.mT) @ behind.at[front.rows].get(**_IN_BOUNDS)
+            part - _apply_transpose(front.below, behind.at[front.rows].get(**_IN_BOUNDS))
             for front, part in zip(level, parts, strict=True)
         ]
         behind = jnp.concatenate([part.reshape(-1, part.shape[2]) for part in here] + [behind])
     return behind.at[factor.places].get(**_IN_BOUNDS)
+
+
+def _each(apply, factor, by_level):
+    """Apply `apply(inverse, part)` to the parts of all fronts."""
+    return [
+        [apply(front.inverse, part) for front, part in zip(level, parts, strict=True)]
+        for level, parts in zip(factor.levels, by_level, strict=True)
+    ]
+
+
+def _apply_pivot_inverse(inverse, part):
+    """Return A11^-1 times the columns, formed from W if they are more than its own."""
+    if part.shape[2] > inverse.shape[2]:
+        return (inverse.mT @ inverse) @ part
+    return _apply_transpose(inverse, inverse @ part)
+
+
+def _apply_transpose(matrices, part):
+    """Return products of the transposed matrices with the columns."""
+    if part.shape[2] == 1:
+        return matrices.mT @ part
+    # Batches of transposed products are slow: transpose beforehand.
+    return lax.optimization_barrier(matrices.mT) @ part
 
 
 def _by_level(factor, rhs):

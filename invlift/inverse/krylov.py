@@ -1,0 +1,73 @@
+"""Linear systems from products with their matrix alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+
+def conjugate_residuals(
+    product: Callable[[jax.Array], jax.Array],
+    rhs: jax.Array,
+    tolerance: float,
+    max_products: int,
+) -> jax.Array:
+    """Solve A x = rhs by the method of generalised conjugate residuals.
+
+    Each product with A widens the Krylov space in which |rhs - A x| is least, as in GMRES, whose
+    residuals these are; but x is at hand all along, so that a few products are all the work.
+
+    Parameters
+    ----------
+    product : callable
+        x -> A x, (d,) to (d,); A need not be symmetric.  Close to the identity: preconditioned.
+    rhs : (d,)
+    tolerance : float
+        Stop at |rhs - A x| <= tolerance |rhs|.
+    max_products : int
+        Stop after as many.
+
+    Returns
+    -------
+    (d,)
+        x; the best so far where the products did not suffice, NaN where one of them is.
+
+    Notes
+    -----
+    Eisenstat, Elman & Schultz (1983), "Variational iterative methods for nonsymmetric systems of
+    linear equations", section 2.
+    """
+    limit = tolerance * jnp.linalg.norm(rhs)
+
+    def is_running(loop):
+        _, residual, _, _, _, count, is_full = loop
+        return (jnp.linalg.norm(residual) > limit) & (count < max_products) & ~is_full
+
+    def iterate(loop):
+        solution, residual, newest, directions, images, count, _ = loop
+        direction, image = newest, product(newest)
+        # The images, A times the directions, are orthonormal; rows not reached yet are zero.
+        before = jnp.linalg.norm(image)
+        for _ in range(2):
+            along = images @ image
+            direction, image = direction - along @ directions, image - along @ images
+        after = jnp.linalg.norm(image)
+        is_full = after <= 1e-10 * before
+        scale = jnp.where(is_full, 0.0, 1.0 / after)
+        direction, image = scale * direction, scale * image
+        length = image @ residual
+        return (
+            solution + length * direction,
+            residual - length * image,
+            image,
+            directions.at[count].set(direction),
+            images.at[count].set(image),
+            count + 1,
+            is_full,
+        )
+
+    none = jnp.zeros((max_products, rhs.size), rhs.dtype)
+    start = (jnp.zeros_like(rhs), rhs, rhs, none, none, 0, False)
+    return jax.lax.while_loop(is_running, iterate, start)[0]
