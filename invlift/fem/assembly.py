@@ -10,6 +10,7 @@ import skfem
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
+from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import (
     boundary_load,
     cell_basis,
@@ -18,7 +19,7 @@ from invlift.fem.discretisation import (
     mass_form,
 )
 from invlift.fem.mesh import Mesh, check_anchored
-from invlift.fem.poisson import Conductivity, PoissonMap
+from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import Observation
 from invlift.precision import require_float64
 

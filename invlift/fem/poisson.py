@@ -21,57 +21,8 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import linalg, sparse
+from invlift.fem.conductivity import Conductivity
 from invlift.pytrees import pytree
-
-
-@pytree
-@dataclass(frozen=True)
-class Conductivity:
-    """Element mean of exp(phi) for phi given at the nodes or in the cells.
-
-    Attributes
-    ----------
-    nodes : (k, num_cells) int32
-        Coefficients of phi that live on each cell: k = dim + 1 nodes, or k = 1 the cell itself.
-    basis : (num_points, k)
-        Values of the basis functions at the quadrature points of the reference simplex.
-    weights : (num_points,)
-        Quadrature weights, summing to one.
-    """
-
-    nodes: jax.Array
-    basis: jax.Array
-    weights: jax.Array
-
-    def __call__(self, log_conductivity: jax.Array) -> jax.Array:
-        """Conductivity per cell, (num_cells,), from phi of shape (N,)."""
-        return self.weights @ self._at_points(log_conductivity)
-
-    def derivative(self, log_conductivity: jax.Array) -> jax.Array:
-        """Derivative of each cell's conductivity by each of its coefficients, (k, num_cells)."""
-        at_points = self._at_points(log_conductivity)
-        return (self.weights[:, None] * self.basis).T @ at_points
-
-    def directional(
-        self, log_conductivity: jax.Array, direction: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """First and second derivative of each cell's conductivity along a direction (N,)."""
-        along = self._interpolate(direction)
-        first = self._at_points(log_conductivity) * along
-        return self.weights @ first, self.weights @ (first * along)
-
-    def pull_back_derivative(self, log_conductivity: jax.Array, cotangent: jax.Array) -> jax.Array:
-        """Gradient of <X, derivative> by each cell's coefficients, for X of (k, num_cells)."""
-        at_points = self._at_points(log_conductivity) * (self.basis @ cotangent)
-        return (self.weights[:, None] * self.basis).T @ at_points
-
-    def _at_points(self, log_conductivity):
-        """exp(phi) at the quadrature points, (num_points, num_cells)."""
-        return jnp.exp(self._interpolate(log_conductivity))
-
-    def _interpolate(self, coefficients):
-        """A field of coefficients (N,) at the quadrature points, (num_points, num_cells)."""
-        return self.basis @ sparse.gather(coefficients, self.nodes)
 
 
 class Expansion(NamedTuple):
@@ -281,10 +232,10 @@ class PoissonMap:
         pushed : PushedForward
             For :meth:`pull_back`.
         """
-        chain, forces = self._sensitivity_factors(expansion.log_conductivity, expansion.solution)
-        entries = self._sensitivity(chain, forces)
+        log_conductivity, factor, solution, _ = expansion
+        entries = self._sensitivity(*self._sensitivity_factors(log_conductivity, solution))
         rhs = self.sensitivity.transposed_product(entries, directions)
-        tangents = linalg.solve(expansion.factor, rhs)
+        tangents = linalg.solve(factor, rhs)
         return self._read(tangents), PushedForward(directions, tangents)
 
     def pull_back(
@@ -311,8 +262,8 @@ class PoissonMap:
         log_conductivity, factor, solution, adjoint = expansion
         directions, tangents = pushed
         # <W, (dF/dphi) D> = <C, D (Lambda W)^T>: by the entries of C, by phi and u, ...
-        adjoint = weigh(adjoint)
-        by_entries = self.sensitivity.sampled_product(directions, adjoint)
+        weighted = weigh(adjoint)
+        by_entries = self.sensitivity.sampled_product(directions, weighted)
         at_cells = sparse.gather_or_zero(by_entries, self.sensitivity_entries)
         chain, forces = self._sensitivity_factors(log_conductivity, solution)
         by_chain = -_contract(at_cells.swapaxes(0, 1), forces) * self.volumes
@@ -320,7 +271,7 @@ class PoissonMap:
         by_solution = self._divergence(_contract(self.gradients, by_forces))
         solved = linalg.solve(factor, by_solution)
         # ... and by Lambda.  A depends on phi in A u = b, where u may be held, and A Lambda = B^T.
-        pairs = self.couplings.sampled_product(tangents, adjoint)
+        pairs = self.couplings.sampled_product(tangents, weighted)
         at_cells = sparse.gather_or_zero(pairs, self.coupling_entries)
         fluxes = _contract(at_cells.swapaxes(0, 1)[:, :, None], self.gradients[:, None])
         along = self._flux_of_unknowns(solved) * self._flux(solution)

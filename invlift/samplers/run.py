@@ -98,7 +98,7 @@ def run_chains(
     began = time.perf_counter()
     owned = None
     if executor is None:
-        workers = min(len(positions), _num_cores())
+        workers = min(len(positions), num_cores())
         executor = owned = ThreadPoolExecutor(workers, thread_name_prefix="chain")
     stop = threading.Event()
 
@@ -145,7 +145,7 @@ def run_chains(
     return Run(chains, compile_seconds, is_interrupted)
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
     """Cores this process may use: a batch system often grants fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

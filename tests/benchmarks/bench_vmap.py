@@ -8,7 +8,6 @@ All make the same draws.  Pinned to one core it compares programs, on all cores 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
@@ -23,7 +22,7 @@ from discs import example
 
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.run import single_threaded_blas
+from invlift.samplers.run import num_cores, single_threaded_blas
 from invlift.samplers.trajectories import quarter_period
 
 STEP_SIZE = 0.65
@@ -61,7 +60,7 @@ def main() -> None:
     def at_once(num_draws):
         return mapped(lifted, keys, num_draws).tolist()
 
-    num_cores = len(os.sched_getaffinity(0))
+    num_cores = num_cores()
     seconds = {in_turn: [], in_threads: [], at_once: []}
     with single_threaded_blas():
         assert in_turn(2) == in_threads(2) == at_once(2)  # compiles both
