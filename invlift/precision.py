@@ -9,34 +9,42 @@ from __future__ import annotations
 import os
 
 import jax
+import jaxlib.version
 import numpy as np
 
 from invlift.errors import InputError
 
 #: Size of the pool of threads of JAX's CPU backend, read when the backend starts.
-_THREADS_VARIABLE = "PJRT_NPROC"
+_POOL_VARIABLE = "PJRT_NPROC"
 
 
 def enable_x64() -> None:
-    """Set JAX up for this process: double precision, and computations on the caller's thread.
+    """Set JAX up for this process: double precision, and threads that cannot block each other.
 
-    Call it before JAX makes its first array.  Switches the option ``jax_enable_x64`` on and, while
-    JAX has not started, ``jax_cpu_enable_async_dispatch`` off, and sets the environment variable
-    ``PJRT_NPROC`` to 1 unless it is set: see :func:`computes_on_calling_thread`.
+    Call it before JAX makes its first array.  Switches the option ``jax_enable_x64`` on.  JAX 0.10
+    and 0.11.0 get a pool of one thread as well, if they have not started: the environment variable
+    ``PJRT_NPROC`` is set to 1 unless it is set, and ``jax_cpu_enable_async_dispatch`` is switched
+    off.  See :func:`can_run_in_threads`.
     """
-    if not _has_started():
-        os.environ.setdefault(_THREADS_VARIABLE, "1")
+    if _pool_can_block() and not _has_started():
+        os.environ.setdefault(_POOL_VARIABLE, "1")
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     jax.config.update("jax_enable_x64", True)
 
 
-def computes_on_calling_thread() -> bool:
-    """Whether JAX, on a CPU, has no pool of threads of its own (:func:`enable_x64` came in time).
+def can_run_in_threads() -> bool:
+    """Whether several chains may run in threads of this process.
 
-    Several chains may run in threads only then: in JAX's shared pool, batched factorisations of
-    two chains can wait for one another for good.
+    Not on JAX 0.10 and 0.11.0 if they were started before :func:`enable_x64` gave them a pool of
+    one thread, which all chains share: in a larger pool, batched factorisations of two chains can
+    wait for one another for good.
     """
-    return os.environ.get(_THREADS_VARIABLE) == "1"
+    return not _pool_can_block() or os.environ.get(_POOL_VARIABLE) == "1"
+
+
+def _pool_can_block() -> bool:
+    """Whether LAPACK calls of this JAX wait, on a thread of the pool, for others of its threads."""
+    return (0, 10) <= jaxlib.version.__version_info__ < (0, 11, 1)
 
 
 def _has_started() -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
 from threadpoolctl import threadpool_limits
 
-from invlift.precision import computes_on_calling_thread, enable_x64
+from invlift.precision import can_run_in_threads, enable_x64
 from invlift.samplers.chains import (
     ChainResult,
     ChainState,
@@ -81,10 +81,10 @@ def run_chains(
     seed : int
         Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
     executor : concurrent.futures.Executor, optional
-        Threads, one per core, if left out.  On threads, chains take turns where JAX was started
-        with a pool of threads of its own (:func:`invlift.precision.computes_on_calling_thread`).
-        With any other kind the chains are sent out as picklable tasks that set up their own
-        worker; ``on_progress`` is then silent.
+        Threads, one per core, if left out.  On threads, chains take turns where this JAX might
+        block them (:func:`invlift.precision.can_run_in_threads`).  With any other kind the chains
+        are sent out as picklable tasks that set up their own worker; ``on_progress`` is then
+        silent.
     store : CheckpointStore, optional
         Where chains are saved as they run, and taken up again if they are there already.
     on_progress : callable
@@ -112,7 +112,7 @@ def run_chains(
         if isinstance(executor, ThreadPoolExecutor):
             compile_chain(system, plan, jax.random.key(seed), positions[0])
             compile_seconds = time.perf_counter() - began
-            chain_task = _in_turn(_chain_task)
+            chain_task = _chain_task if can_run_in_threads() else _in_turn(_chain_task)
             tasks = [
                 (chain_task, system, plan, seed, chain, position, store, on_block)
                 for chain, position in enumerate(positions)
@@ -153,9 +153,7 @@ def num_cores() -> int:
 
 
 def _in_turn(task: Callable) -> Callable:
-    """The task, and if two of it must not run at the same time, one after another."""
-    if computes_on_calling_thread():
-        return task
+    """The task, one after another however many threads there are."""
     logger.warning(
         "chains run one after another: JAX was started before invlift.enable_x64(); "
         "call that first to run them side by side"

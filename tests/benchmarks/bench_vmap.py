@@ -54,13 +54,13 @@ def main() -> None:
         return [int(one(lifted, key, num_draws)) for key in keys]
 
     def in_threads(num_draws):
-        with ThreadPoolExecutor(num_cores) as executor:
+        with ThreadPoolExecutor(workers) as executor:
             return list(executor.map(lambda key: int(one(lifted, key, num_draws)), keys))
 
     def at_once(num_draws):
         return mapped(lifted, keys, num_draws).tolist()
 
-    num_cores = num_cores()
+    workers = num_cores()
     seconds = {in_turn: [], in_threads: [], at_once: []}
     with single_threaded_blas():
         assert in_turn(2) == in_threads(2) == at_once(2)  # compiles both
@@ -72,7 +72,7 @@ def main() -> None:
     turns, threads, once = map(median, seconds.values())
     print(
         f"{options.chains} chains of {options.draws} draws: in turn {turns:.2f} s, in threads on "
-        f"{num_cores} cores {threads:.2f} s, mapped {once:.2f} s"
+        f"{workers} cores {threads:.2f} s, mapped {once:.2f} s"
     )
 
 
