@@ -3,9 +3,8 @@
 Liu (1992), "The multifrontal method for sparse matrix solution: theory and practice", SIAM Review
 34(1). Two departures suit a compiler of whole-array programs. The Schur complement of a front is
 added at once to the panels of those ancestors that own its columns ("fan-out"), so no front
-stores a trailing block. And of each front with the matrix [[A11, .], [A21, .]] the panel
-[W; A21 W^T W] is kept, where W = L11^-1 is the inverse of the Cholesky factor of A11: both
-sweeps of a solve are then nothing but products with panels.
+stores a trailing block. And of each front with the matrix [[A11, .], [A21, .]] the products
+A11^-1 and A21 A11^-1 are kept: both sweeps of a solve are then nothing but matrix products.
 """
 
 from dataclasses import dataclass
@@ -32,15 +31,19 @@ class Front:
     ----------
     rows : jax.Array
         (b, r) int32 places of the rows, counted from the first behind this level.
-    inverse : jax.Array
-        (b, c, c) W = L11^-1.
-    below : jax.Array
-        (b, r, c) A21 A11^-1.
+    half : jax.Array
+        (b, c, c) W = L11^-1, where A11 = L11 L11^T; only half-solves need it.
+    pivot_inverse : jax.Array
+        (b, c, c) A11^-1 = W^T W.
+    below, below_transpose : jax.Array
+        (b, r, c) A21 A11^-1, and its transpose: batches of transposed products are slow.
     """
 
     rows: jax.Array
-    inverse: jax.Array
+    half: jax.Array
+    pivot_inverse: jax.Array
     below: jax.Array
+    below_transpose: jax.Array
 
 
 @pytree
@@ -97,10 +100,12 @@ def _factorise(structure, values):
         factors = []
         for batch in level.batches:
             a11, a21 = _blocks(batch, panels)
-            inverse = _inverse_cholesky(a11)
-            log_determinant -= 2.0 * jnp.sum(jnp.log(jnp.diagonal(inverse, axis1=1, axis2=2)))
-            l21 = a21 @ inverse.mT
-            factors.append(Front(batch.rows, inverse, l21 @ inverse))
+            half = _inverse_cholesky(a11)
+            log_determinant -= 2.0 * jnp.sum(jnp.log(jnp.diagonal(half, axis1=1, axis2=2)))
+            upper = _transpose(half)
+            l21 = a21 @ upper
+            below = l21 @ upper.mT
+            factors.append(Front(batch.rows, half, upper @ upper.mT, below, _transpose(below)))
             schur = (l21 @ l21.mT).ravel().at[batch.update_source].get(**_IN_BOUNDS)
             panels = panels.at[batch.update_target].add(-schur, **_IN_BOUNDS)
         levels.append(tuple(factors))
@@ -113,7 +118,8 @@ def _factorise(structure, values):
 def solve(factor, rhs):
     """Return A^-1 rhs; rhs is (n,) or (n, k)."""
     columns, shape = _as_columns(rhs)
-    parts = _each(_apply_pivot_inverse, factor, _forward(factor, columns))
+    parts = _forward(factor, columns)
+    parts = _each(lambda front, part: front.pivot_inverse @ part, factor, parts)
     return _backward(factor, parts).reshape(shape)
 
 
@@ -124,7 +130,8 @@ def half_solve(factor, rhs):
     H = P^T L^-1 P, where P A P^T = L L^T and P is the order of elimination.
     """
     columns, shape = _as_columns(rhs)
-    parts = _each(jnp.matmul, factor, _forward(factor, columns))
+    parts = _forward(factor, columns)
+    parts = _each(lambda front, part: front.half @ part, factor, parts)
     solved = [part.reshape(-1, part.shape[2]) for part in _flat(parts)]
     return jnp.concatenate(solved).at[factor.places].get(**_IN_BOUNDS).reshape(shape)
 
@@ -134,7 +141,7 @@ def half_solve_transpose(factor, rhs):
     """Return H^T rhs with the H of `half_solve`; rhs is (n,) or (n, k)."""
     columns, shape = _as_columns(rhs)
     parts = [_split(level, here) for level, here in _by_level(factor, columns)]
-    parts = _each(_apply_transpose, factor, parts)
+    parts = _each(lambda front, part: _transpose(front.half) @ part, factor, parts)
     return _backward(factor, parts).reshape(shape)
 
 
@@ -168,7 +175,7 @@ def inverse_diagonal(structure, values):
             lower = lower.set(panels.at[batch.update_target].get(**_IN_BOUNDS), **_IN_BOUNDS)
             lower = lower.reshape(b, r, r)
             z21 = -((lower + jnp.tril(lower, -1).mT) @ front.below)
-            z11 = front.inverse.mT @ front.inverse - front.below.mT @ z21
+            z11 = front.pivot_inverse - front.below_transpose @ z21
             both = jnp.concatenate([z11.ravel(), z21.ravel()])
             panels = lax.dynamic_update_slice(panels, both, (batch.offset,))
             here.append(jnp.diagonal(z11, axis1=1, axis2=2).ravel())
@@ -207,7 +214,7 @@ def _backward(factor, by_level):
     behind = jnp.zeros_like(by_level[0][0], shape=(1, by_level[0][0].shape[2]))
     for level, parts in zip(factor.levels[::-1], by_level[::-1], strict=True):
         here = [
-            part - _apply_transpose(front.below, behind.at[front.rows].get(**_IN_BOUNDS))
+            part - front.below_transpose @ behind.at[front.rows].get(**_IN_BOUNDS)
             for front, part in zip(level, parts, strict=True)
         ]
         behind = jnp.concatenate([part.reshape(-1, part.shape[2]) for part in here] + [behind])
@@ -215,26 +222,16 @@ def _backward(factor, by_level):
 
 
 def _each(apply, factor, by_level):
-    """Apply `apply(inverse, part)` to the parts of all fronts."""
+    """Apply `apply(front, part)` to the parts of all fronts."""
     return [
-        [apply(front.inverse, part) for front, part in zip(level, parts, strict=True)]
+        [apply(front, part) for front, part in zip(level, parts, strict=True)]
         for level, parts in zip(factor.levels, by_level, strict=True)
     ]
 
 
-def _apply_pivot_inverse(inverse, part):
-    """Return A11^-1 times the columns, formed from W if they are more than its own."""
-    if part.shape[2] > inverse.shape[2]:
-        return (inverse.mT @ inverse) @ part
-    return _apply_transpose(inverse, inverse @ part)
-
-
-def _apply_transpose(matrices, part):
-    """Return products of the transposed matrices with the columns."""
-    if part.shape[2] == 1:
-        return matrices.mT @ part
-    # Batches of transposed products are slow: transpose beforehand.
-    return lax.optimization_barrier(matrices.mT) @ part
+def _transpose(matrices):
+    """Return the transposes of a batch of matrices, laid out anew."""
+    return lax.optimization_barrier(matrices.mT)
 
 
 def _by_level(factor, rhs):
@@ -245,7 +242,7 @@ def _by_level(factor, rhs):
     is_failed = jnp.isnan(factor.log_determinant)
     start = 0
     for level in factor.levels:
-        end = start + sum(front.inverse.shape[0] * front.inverse.shape[1] for front in level)
+        end = start + sum(front.half.shape[0] * front.half.shape[1] for front in level)
         here = rhs.at[factor.unknowns[start:end]].get(**_IN_BOUNDS)
         yield level, jnp.where(is_failed, jnp.nan, here)
         start = end
@@ -255,7 +252,7 @@ def _split(level, here):
     """Split the columns of a level into those of its batches, (b, c, k) each."""
     parts = []
     for front in level:
-        b, c, _ = front.inverse.shape
+        b, c, _ = front.half.shape
         parts.append(here[: b * c].reshape(b, c, -1))
         here = here[b * c :]
     return parts
