@@ -79,15 +79,17 @@ class _Rows:
         """Rows of the product, (num_rows, k), with columns (num_sources, k)."""
         padded = jnp.concatenate([values, jnp.zeros(1, values.dtype)])
 
-        def rows(places):
-            entries, sources = places
+        def rows(start, size):
+            entries, sources = (
+                _slice(part, start, size, 1) for part in (self.entries, self.sources)
+            )
             terms = [
                 gather(padded, entry)[:, None] * gather(columns, source)
                 for entry, source in zip(entries, sources, strict=True)
             ]
-            return sum(terms, jnp.zeros((entries.shape[1], columns.shape[1]), columns.dtype))
+            return sum(terms, jnp.zeros((size, columns.shape[1]), columns.dtype))
 
-        total = _in_blocks(rows, (self.entries, self.sources), columns.shape[1])
+        total = _in_blocks(rows, self.sources.shape[1], columns.shape[1])
         if self.beyond.shape[1]:
             row, entry, source = self.beyond
             part = gather(values, entry)[:, None] * gather(columns, source)
@@ -97,36 +99,36 @@ class _Rows:
     def sampled_product(self, left, right):
         """Entries of left right^T, (num_entries,), with (num_rows, k) and (num_sources, k)."""
 
-        def dots(left, source):
-            return jnp.sum(left * gather(right, source), axis=1)
+        def rows(start, size):
+            sources = _slice(self.sources, start, size, 1).T
+            return jnp.einsum("rk,rwk->rw", _slice(left, start, size, 0), gather(right, sources))
 
-        # Unrolled, the compiler would merge what computes `left` into each turn of this loop.
-        inside = jax.lax.map(lambda source: dots(left, source), self.sources)
+        inside = _in_blocks(rows, *left.shape)
         row, _, source = self.beyond
-        beyond = dots(gather(left, row), source)
+        beyond = jnp.sum(gather(left, row) * gather(right, source), axis=1)
         return gather(jnp.concatenate([inside.ravel(), beyond]), self.places)
 
 
-def _in_blocks(rows, places, num_columns):
-    """rows(places), (num_rows, num_columns), for places (width, num_rows), by blocks of rows.
+def _slice(array, start, size, axis):
+    return jax.lax.dynamic_slice_in_dim(array, start, size, axis)
 
-    A block's terms stay in the processor's cache until they are summed.
+
+def _in_blocks(rows, num_rows, num_columns):
+    """Results (num_rows, ...) of rows(start, size), (size, ...), by blocks of rows.
+
+    What a block gathers, about num_columns numbers for each row, stays in the processor's cache
+    until it is summed.
     """
-    num_rows = places[0].shape[1]
     size = max(16, BLOCK // num_columns)
     num_blocks = num_rows // size
     if num_blocks < 2:
-        return rows(places)
-    inside, rest = num_blocks * size, num_rows % size
-    starts = jnp.arange(num_blocks) * size
-
-    def block(start):
-        return rows([jax.lax.dynamic_slice_in_dim(part, start, size, axis=1) for part in places])
-
-    total = jax.lax.map(block, starts).reshape(inside, num_columns)
-    if not rest:
+        return rows(0, num_rows)
+    inside = num_blocks * size
+    by_block = jax.lax.map(lambda start: rows(start, size), jnp.arange(num_blocks) * size)
+    total = by_block.reshape(inside, *by_block.shape[2:])
+    if inside == num_rows:
         return total
-    return jnp.concatenate([total, rows([part[:, inside:] for part in places])])
+    return jnp.concatenate([total, rows(inside, num_rows - inside)])
 
 
 @pytree
@@ -194,6 +196,6 @@ def _by_row(row, col, num_rows) -> _Rows:
     sources[place[inside], row[order[inside]]] = col[order[inside]]
     outside = order[~inside]
     places = np.empty(row.size, dtype=np.int64)
-    places[order[inside]] = place[inside] * num_rows + row[order[inside]]
+    places[order[inside]] = place[inside] + width * row[order[inside]]
     places[outside] = width * num_rows + np.arange(outside.size)
     return _Rows(entries, sources, np.stack([row[outside], outside, col[outside]]), places)
