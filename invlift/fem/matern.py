@@ -95,7 +95,7 @@ class MaternPrior:
             columns = linalg.solve(self.factor, self.noise_scale[:, None] * columns)
         for _ in range((self.alpha - 1) // 2):
             columns = linalg.solve(self.factor, self._mass(columns))
-        return columns.reshape(white.shape) / self.tau
+        return columns.reshape(white.shape) * (1.0 / self.tau)
 
     def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
         """S^T v for v of shape (N,) or (N, k)."""
@@ -106,7 +106,7 @@ class MaternPrior:
             columns = linalg.half_solve(self.factor, columns)
         else:
             columns = self.noise_scale[:, None] * linalg.solve(self.factor, columns)
-        return columns.reshape(field_values.shape) / self.tau
+        return columns.reshape(field_values.shape) * (1.0 / self.tau)
 
     def pointwise_std(self) -> np.ndarray:
         """Realised prior standard deviation at each node, (N,): the square root of diag(S S^T).

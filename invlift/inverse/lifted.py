@@ -44,17 +44,17 @@ class Frame(NamedTuple):
     ----------
     by_zeta : (d, h)
         Derivatives of the constraint by zeta.
-    by_white : (d, m)
-        Derivatives by w: (dF/dphi) S.
+    gradients : (m, d)
+        Gradients of the readings F by w, one column each: S^T (dF/dphi)^T.
     sigma : (d,)
         Derivatives by eta, a diagonal.
     spread : (N, d)
-        S times the transpose of ``by_white``: how a normal move changes the coefficients.
+        S times the gradients: how a normal move changes the coefficients.
     gram : DenseGram or WoodburyGram
     """
 
     by_zeta: jax.Array
-    by_white: jax.Array
+    gradients: jax.Array
     sigma: jax.Array
     spread: jax.Array
     gram: DenseGram | WoodburyGram
@@ -149,13 +149,13 @@ class LiftedPosterior:
         coefficients = prior.coefficients(white)
         (value, by_coefficients), expansion = self.problem.forward.linearise(coefficients)
         (sigma, by_zeta), pullback_noise = jax.vjp(self._noise_part, zeta, eta)
-        by_white = prior.sqrt_transpose(by_coefficients.T).T
-        spread = prior.sqrt(by_white.T)
+        gradients = prior.sqrt_transpose(by_coefficients.T)
+        spread = prior.sqrt(gradients)
         product, pushed = self.problem.forward.push_forward(expansion, spread)
         if self._is_underdetermined:
             gram = dense_gram(product + by_zeta @ by_zeta.T, sigma)
         else:
-            gram = woodbury_gram(jnp.concatenate([by_zeta, by_white], axis=1), sigma)
+            gram = woodbury_gram(jnp.concatenate([by_zeta, gradients.T], axis=1), sigma)
         by_field = self.problem.forward.pull_back(expansion, pushed, gram.solve_right)
         grad_zeta, grad_eta = pullback_noise((gram.inverse_diagonal() * sigma, gram.solve(by_zeta)))
         grad_white = prior.sqrt_transpose(by_field)
@@ -165,7 +165,7 @@ class LiftedPosterior:
             predicted=value,
             coefficients=coefficients,
             byproducts=expansion.byproducts,
-            frame=Frame(by_zeta, by_white, sigma, spread, gram),
+            frame=Frame(by_zeta, gradients, sigma, spread, gram),
             logdensity=-0.5 * gram.log_determinant(),
             logdensity_grad=-jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
@@ -174,13 +174,13 @@ class LiftedPosterior:
         """J v, (d,), for v of shape (h + m + d,)."""
         zeta, white, eta = self.split(vector)
         frame = point.frame
-        return frame.by_zeta @ zeta + frame.by_white @ white + frame.sigma * eta
+        return frame.by_zeta @ zeta + white @ frame.gradients + frame.sigma * eta
 
     def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (h + m + d,), for lambda of shape (d,)."""
         frame = point.frame
         return jnp.concatenate(
-            [multiplier @ frame.by_zeta, multiplier @ frame.by_white, frame.sigma * multiplier]
+            [multiplier @ frame.by_zeta, frame.gradients @ multiplier, frame.sigma * multiplier]
         )
 
     def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
@@ -214,6 +214,8 @@ class LiftedPosterior:
         problem, frame = self.problem, point.frame
         zeta, white, eta = self.split(origin)
         coefficients = problem.prior.coefficients(white)
+        # Copied once: products with transposes of tall arrays take twice as long.
+        spread_transpose = jax.lax.optimization_barrier(frame.spread.T)
 
         def step(multiplier):
             zeta_here = zeta - multiplier @ frame.by_zeta
@@ -226,7 +228,7 @@ class LiftedPosterior:
             else:
                 linear, expansion = problem.forward.linearise(coefficients_here)
                 value, by_coefficients = linear
-                solve = self._dense_solver(frame, by_coefficients, by_zeta, sigma)
+                solve = self._dense_solver(frame, spread_transpose, by_coefficients, by_zeta, sigma)
             newton = solve(value + sigma * eta_here - problem.observed, NEWTON_TOLERANCE)
             curvature = problem.forward.second_derivative(expansion, frame.spread @ newton)
             noise = self._noise_curvature(
@@ -236,19 +238,19 @@ class LiftedPosterior:
 
         return step
 
-    def _dense_solver(self, frame, by_coefficients, by_zeta, sigma):
+    def _dense_solver(self, frame, spread_transpose, by_coefficients, by_zeta, sigma):
         """Solves with M = J_here J^T, J in the frame and J_here of the derivatives given.
 
         They are exact; the tolerance that they take is for :meth:`_krylov_solver` alone.
         """
         diagonal = sigma * frame.sigma
         if self._is_underdetermined:
-            matrix = _product(by_coefficients, frame.spread) + by_zeta @ frame.by_zeta.T
-            factor = jax.scipy.linalg.lu_factor(matrix + jnp.diag(diagonal))
-            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs)
-        by_white = self.problem.prior.sqrt_transpose(by_coefficients.T).T
-        left = jnp.concatenate([by_zeta, by_white], axis=1)
-        right = jnp.concatenate([frame.by_zeta, frame.by_white], axis=1)
+            transpose = spread_transpose @ by_coefficients.T + frame.by_zeta @ by_zeta.T
+            factor = jax.scipy.linalg.lu_factor(transpose + jnp.diag(diagonal))
+            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs, trans=1)
+        gradients = self.problem.prior.sqrt_transpose(by_coefficients.T)
+        left = jnp.concatenate([by_zeta, gradients.T], axis=1)
+        right = jnp.concatenate([frame.by_zeta, frame.gradients.T], axis=1)
         solve = diagonal_plus_product_solver(diagonal, left, right)
         return lambda rhs, _: solve(rhs)
 
@@ -282,11 +284,3 @@ class LiftedPosterior:
         return second_directional(
             lambda zeta, eta: self.problem.sigma(zeta) * eta, (zeta, eta), (zeta_along, eta_along)
         )
-
-
-def _product(left, right):
-    """left right, (d, d), where left, (d, N), is the transpose of an array.
-
-    It is copied first: products with transposes of tall arrays take twice as long.
-    """
-    return jax.lax.optimization_barrier(left) @ right

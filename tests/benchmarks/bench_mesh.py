@@ -97,7 +97,7 @@ def tell_parts(problem) -> float:
         lambda f, phi: f.linearise(phi), forward, phi
     )
     there, _ = milliseconds(lambda p, x: p.sqrt_transpose(x.T), prior, jacobian)
-    back, _ = milliseconds(lambda p, x: p.sqrt(x.T), prior, frame.by_white)
+    back, _ = milliseconds(lambda p, x: p.sqrt(x), prior, frame.gradients)
     push_forward, (_, pushed) = milliseconds(
         lambda f, e, x: f.push_forward(e, x), forward, expansion, frame.spread
     )

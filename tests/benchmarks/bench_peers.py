@@ -74,7 +74,7 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
 
     def dense_jacobian(lifted, position):
         frame = lifted.point(position).frame
-        return jnp.concatenate([frame.by_zeta, frame.by_white, jnp.diag(frame.sigma)], axis=1)
+        return jnp.concatenate([frame.by_zeta, frame.gradients.T, jnp.diag(frame.sigma)], axis=1)
 
     def jacobian_and_constraint(position):
         constraint, jacobian = linear(lifted, position)
