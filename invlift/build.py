@@ -15,13 +15,7 @@ from invlift.fem.independent import IndependentPrior, independent_prior
 from invlift.fem.matern import MaternPrior, matern_alpha, matern_prior
 from invlift.fem.mesh import Mesh, check_anchored, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
-from invlift.inverse.noise import (
-    KnownNoise,
-    Noise,
-    half_normal_noise,
-    known_noise,
-    lognormal_noise,
-)
+from invlift.inverse.noise import Noise, half_normal_noise, known_noise, lognormal_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.posterior import Posterior, Readings
 from invlift.samplers.run import Run
@@ -141,8 +135,8 @@ def field_posterior(
         If the parts do not belong together, or the run has no draws.
     """
     sigma = None
-    if isinstance(problem.noise, KnownNoise):
-        sigma = np.broadcast_to(problem.noise.scale, sensors.values.shape)
+    if not problem.noise.num_parameters:
+        sigma = np.asarray(problem.sigma(np.zeros(0)))
     return Posterior(
         run.chains,
         points=mesh.points,

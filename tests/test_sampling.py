@@ -1,5 +1,8 @@
 """From a problem to draws: names, shapes, reproducibility, and arguments that are refused."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,8 @@ import pytest
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
+from invlift.posterior import Posterior, Readings
+from invlift.pytrees import pytree
 from invlift.sampling import METHODS, sample
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
@@ -47,6 +52,29 @@ def test_chains_start_apart_and_walk(run):
     assert np.all(np.any(first != second, axis=1))
     for draws in (first, second):
         assert np.std(draws, axis=0).min() > 0.01
+
+
+@pytree
+@dataclass(frozen=True)
+class TwoInstruments:
+    """Unknown noise scales of two kinds of sensors."""
+
+    kind: jax.Array
+
+    num_parameters: ClassVar[int] = 2
+
+    def sigma(self, zeta):
+        return jnp.exp(zeta - 2.0)[self.kind]
+
+
+def test_noise_scales_of_several_instruments(tmp_path):
+    problem = problem_with(TwoInstruments(jnp.array([1, 0])))
+    run = sample(problem, **SHORT, seed=3)
+    assert run.chains[0].draws["sigma"].shape == (30, 2)
+    posterior = Posterior(run.chains, sensors=Readings(problem.observed))
+    assert posterior.sensor_fit().predictive_p_value.shape == (2,)
+    assert {"sigma[0]", "sigma[1]"} <= set(posterior.summary().index)
+    assert posterior.write(tmp_path)
 
 
 def test_known_noise_is_not_among_the_draws():

@@ -78,11 +78,10 @@ def build_groups(
         posterior = groups["posterior"]
         if "predicted" in posterior and ("sigma" in posterior or sigma is not None):
             predicted = posterior["predicted"].values
-            scale = (
-                posterior["sigma"].values[..., None]
-                if "sigma" in posterior
-                else np.broadcast_to(np.asarray(sigma, dtype=float), observed.shape)
-            )
+            if "sigma" in posterior:
+                scale = posterior["sigma"].values.reshape(*predicted.shape[:2], -1)
+            else:
+                scale = np.broadcast_to(np.asarray(sigma, dtype=float), observed.shape)
             noise = np.random.default_rng(NOISE_SEED).standard_normal(predicted.shape)
             groups["posterior_predictive"] = xr.Dataset(
                 {"observed": (("chain", "draw", "sensor"), predicted + scale * noise)},

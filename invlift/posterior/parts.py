@@ -11,8 +11,9 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.posterior.blocks import check_draws
 
-#: Names of the draws of a field problem, of a user's own model, and of the forward map of either.
-FIELD, PARAMETERS, PREDICTED = "log_conductivity", "parameters", "predicted"
+#: Names of the draws of a field problem, of a user's own model, of the forward map of either, and
+#: of the noise's scale.
+FIELD, PARAMETERS, PREDICTED, SIGMA = "log_conductivity", "parameters", "predicted", "sigma"
 
 
 @dataclass(frozen=True, eq=False)

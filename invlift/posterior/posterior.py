@@ -21,6 +21,7 @@ from invlift.posterior.parts import (
     FIELD,
     PARAMETERS,
     PREDICTED,
+    SIGMA,
     check_chains,
     check_mesh,
     check_names,
@@ -44,8 +45,8 @@ class Posterior:
         One object per chain with `draws` (name -> (num_draws, ...)) and, where there are any,
         `stats`, `moments`, `warmup_stats`, `step_size`, `warmup_seconds`, `sampling_seconds`,
         `compile_seconds`. A field problem stores draws of "log_conductivity" (num_draws, N), a
-        user's own model of "parameters" (num_draws, N); both may store "predicted" (num_draws, d)
-        and scalars such as "sigma" (num_draws,).
+        user's own model of "parameters" (num_draws, N); both may store "predicted" (num_draws, d),
+        "sigma", (num_draws,) or (num_draws, d), and other scalars.
     points : (num_nodes, dim) array or None
         Nodes of the mesh, in its length unit.
     cells : (num_cells, dim + 1) array of int or None
@@ -181,7 +182,7 @@ class Posterior:
                 "neither or only one of them",
                 "pass sensors, and store the predictions while sampling",
             )
-        sigma = self.draws("sigma") if self._has("sigma") else self._sensor_data("sigma")
+        sigma = self.draws(SIGMA) if self._has(SIGMA) else self._sensor_data("sigma")
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, sigma)
 
     def summary(self) -> pd.DataFrame:
@@ -207,6 +208,8 @@ class Posterior:
     def _groups(self) -> dict:
         place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
         axes = {FIELD: (place,), PARAMETERS: ("parameter",), PREDICTED: ("sensor",)}
+        if self._has(SIGMA) and np.ndim(self.draws(SIGMA)[0]) == 2:
+            axes[SIGMA] = ("sensor",)
         positions, sigma = self._sensor_data("points"), self._sensor_data("sigma")
         constants, coords = {}, {}
         if self.points is not None and self.cells is not None:
@@ -267,7 +270,7 @@ class Posterior:
         -------
         list of pathlib.Path
             The files written: `posterior.vtu` (if there is a mesh), `sensors.vtu` (if sensors
-            have positions), `posterior.nc`, `summary.csv`, `run.json`.
+            have positions), `summary.csv`, `posterior.nc`, `run.json`.
         """
         directory = Path(directory)
         written = []

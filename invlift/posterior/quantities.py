@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.parts import FIELD, PARAMETERS
+from invlift.posterior.parts import FIELD, PARAMETERS, SIGMA
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
@@ -20,14 +20,15 @@ from invlift.posterior.statistics import (
 def scalar_draws(
     draws: Mapping[str, Sequence[np.ndarray]], names: Sequence[str] | None = None
 ) -> dict[str, list[np.ndarray]]:
-    """Scalars of a run: those stored, then those taken from its field or its parameters.
+    """Scalars of a run: those stored, then those taken from its noise, field or parameters.
 
     Parameters
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         Draws of each quantity, one array per chain.
     names : sequence of str or None
-        Names of the parameters; without them `parameters[i]`.
+        Names of the parameters; without them `parameters[i]`. The noise's scale, if there is one
+        for each sensor, becomes `sigma[i]`.
 
     Returns
     -------
@@ -39,16 +40,24 @@ def scalar_draws(
         for name, chains in draws.items()
         if np.ndim(chains[0]) == 1
     }
+    if SIGMA in draws and np.ndim(draws[SIGMA][0]) == 2:
+        result |= _entries(draws[SIGMA], _numbered(SIGMA, draws[SIGMA]))
     if FIELD in draws:
         fields = draws[FIELD]
         result[f"{FIELD}_field_mean"] = [np.mean(field, axis=1) for field in fields]
         with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
             result[f"{FIELD}_field_std"] = [np.std(field, axis=1) for field in fields]
     if PARAMETERS in draws:
-        size = np.shape(draws[PARAMETERS][0])[1]
-        for index, name in enumerate(names or [f"{PARAMETERS}[{i}]" for i in range(size)]):
-            result[name] = [np.asarray(chain[:, index]) for chain in draws[PARAMETERS]]
+        result |= _entries(draws[PARAMETERS], names or _numbered(PARAMETERS, draws[PARAMETERS]))
     return result
+
+
+def _numbered(name, chains):
+    return [f"{name}[{i}]" for i in range(np.shape(chains[0])[1])]
+
+
+def _entries(chains, names):
+    return {name: [np.asarray(x[:, i]) for x in chains] for i, name in enumerate(names)}
 
 
 def coefficient_fields(

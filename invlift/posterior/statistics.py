@@ -225,7 +225,7 @@ def sensor_statistics(
         Noise-free forward map at the sensors, one array per chain.
     observed : (d,) array
         Readings.
-    sigma : list of (num_draws,) arrays, (d,) array, number or None
+    sigma : list of (num_draws,) or (num_draws, d) arrays, (d,) array, number or None
         Standard deviation of the noise: draws of it (one array per chain, in a list or tuple),
         known values, or None if there is none to speak of.
 
@@ -252,11 +252,11 @@ def sensor_statistics(
     variance = values.var(axis=0, ddof=1) if len(values) > 1 else np.full(shape, np.nan)
     residual = p_value = None
     if sigma is not None:
-        noise = (
-            np.concatenate(sigma)[:, None]
-            if isinstance(sigma, list | tuple)
-            else np.broadcast_to(np.asarray(sigma, dtype=float), shape)[None, :]
-        )
+        if isinstance(sigma, list | tuple):
+            noise = np.concatenate(sigma)
+            noise = noise.reshape(len(noise), -1)
+        else:
+            noise = np.broadcast_to(np.asarray(sigma, dtype=float), shape)[None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             residual = (observed - mean) / np.sqrt(variance + (noise**2).mean(axis=0))
             p_value = ndtr((observed - values) / noise).mean(axis=0)

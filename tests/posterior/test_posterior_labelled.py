@@ -69,6 +69,19 @@ def test_known_sigma_is_used_when_none_was_drawn():
     assert not any("posterior_predictive" in group for group in groups)
 
 
+def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
+    rng = np.random.default_rng(2)
+    sigma = np.array([0.1, 10.0]) * np.exp(0.1 * rng.normal(size=(2, 500, 2)))
+    chains = [Chain({"predicted": np.zeros((500, 2)), "sigma": each}) for each in sigma]
+    posterior = Posterior(chains, sensors=Readings(np.ones(2)))
+    data = posterior.to_arviz()
+    assert dataset(data, "posterior")["sigma"].dims == ("chain", "draw", "sensor")
+    noise = dataset(data, "posterior_predictive")["observed"].values
+    np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
+    assert list(posterior.summary().index) == ["sigma[0]", "sigma[1]"]
+    np.testing.assert_allclose(posterior.summary()["mean"], sigma.mean(axis=(0, 1)))
+
+
 def test_netcdf_round_trip(tmp_path):
     posterior = make_posterior()
     posterior.write(tmp_path)

@@ -104,6 +104,18 @@ def test_drawn_noise_scale_enters_by_its_mean_square():
     assert sensor_statistics(predicted, np.ones(3), None).standardised_residual is None
 
 
+def test_drawn_noise_scale_may_differ_between_sensors():
+    rng = np.random.default_rng(5)
+    predicted = [rng.normal(size=(200, 2)) for _ in range(2)]
+    sigma = [np.stack([np.full(200, 0.5), np.exp(rng.normal(size=200))], axis=1) for _ in range(2)]
+    both = sensor_statistics(predicted, np.ones(2), sigma)
+    for sensor in range(2):
+        part = [chain[:, sensor : sensor + 1] for chain in predicted]
+        alone = sensor_statistics(part, np.ones(1), [chain[:, sensor] for chain in sigma])
+        assert both.predictive_p_value[sensor] == pytest.approx(alone.predictive_p_value[0])
+        assert both.standardised_residual[sensor] == pytest.approx(alone.standardised_residual[0])
+
+
 def test_readings_must_fit_the_predictions():
     with pytest.raises(InputError, match="4 sensors"):
         sensor_statistics([np.zeros((5, 3))], np.zeros(4), 1.0)
