@@ -54,7 +54,8 @@ def sample(
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.
     checkpoint : path, optional
-        Folder in which the chains are saved while they run.
+        Folder in which the chains are saved while they run; it must not hold any, unless they are
+        to be resumed.
     resume : bool
         Go on with the chains saved in ``checkpoint``.
     on_progress : callable
@@ -70,8 +71,8 @@ def sample(
     Raises
     ------
     InputError
-        If an argument is out of range, no start with a finite density is found, or saved chains
-        belong to another problem.
+        If an argument is out of range, no start with a finite density is found, or the folder
+        holds chains that are not to be resumed or belong to another problem.
 
     Notes
     -----

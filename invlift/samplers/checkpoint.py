@@ -37,8 +37,8 @@ class CheckpointStore:
         Raises
         ------
         InputError
-            If the folder cannot be written, holds chains although the run is new, or holds chains
-            of another problem.
+            If the folder cannot be written, holds chains and the run is new, or holds chains of
+            another problem.
         """
         path = self.directory / "run.json"
         try:
@@ -54,8 +54,13 @@ class CheckpointStore:
                         "choose a new output directory",
                     )
             else:
-                for piece in self.directory.glob("chain-*.npz"):
-                    piece.unlink()
+                if any(self.directory.glob("chain-*.npz")):
+                    raise InputError(
+                        f"{self.directory}",
+                        "a folder without chains, as the run is new",
+                        "saved chains",
+                        "resume the run they belong to, or choose another folder",
+                    )
                 with replace_on_success(path) as temporary:
                     temporary.write_text(json.dumps({"fingerprint": fingerprint}))
         except OSError as error:

@@ -192,12 +192,16 @@ def test_missing_piece_is_noticed_and_the_remedy_works(tmp_path):
     assert store.load(0).iteration == 10
 
 
-def test_new_run_clears_what_an_old_one_left(tmp_path):
+def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
     store = CheckpointStore(tmp_path / "deep" / "folder")
     store.claim("old", is_resuming=False)
+    store.claim("new", is_resuming=False)  # nothing was saved yet
     save_pieces(store)
-    store.claim("new", is_resuming=False)
-    assert store.load(0) is None
+    with pytest.raises(InputError, match="a folder without chains") as caught:
+        store.claim("newer", is_resuming=False)
+    assert str(store.directory) in str(caught.value)
+    assert store.load(0) is not None
+    store.claim("new", is_resuming=True)
 
 
 def test_chains_of_another_problem_are_refused(tmp_path):
