@@ -1,7 +1,7 @@
 """The command line: run, check, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
-verdict on it is bad.
+verdict on it is bad, or when it was stopped before it was done.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from invlift.atomic import replace_on_success
 from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
 from invlift.precision import enable_x64
@@ -106,7 +107,8 @@ def _run(parsed, console: Console, errors: Console) -> int:
         )
     field = build_problem(spec)
     spec.prepare_output()
-    (directory / "problem.toml").write_text(spec.to_toml(), encoding="utf-8")
+    with replace_on_success(directory / "problem.toml") as temporary:
+        temporary.write_text(spec.to_toml(), encoding="utf-8")
     settings = spec.sampler
     console.print(_headline(field), highlight=False, soft_wrap=True)
     with progress_display(errors, settings.chains, settings.warmup, settings.draws) as on_progress:

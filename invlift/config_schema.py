@@ -152,7 +152,7 @@ class LognormalSpec(_Table):
 
 
 class HalfNormalSpec(_Table):
-    """sigma = scale |zeta|, zeta ~ Normal(0, 1)."""
+    """sigma is distributed as scale |Normal(0, 1)|."""
 
     distribution: Literal["half-normal"]
     scale: _Positive

@@ -70,7 +70,7 @@ def require_float64(**arrays) -> None:
     ------
     InputError
         If JAX runs in single precision, or an array is not of type float64.  The tolerances of
-        the constraint (1e-9) are below what single precision can resolve.
+        the constraint (1e-10) are below what single precision can resolve.
     """
     if not jax.config.jax_enable_x64:
         raise InputError(

@@ -208,7 +208,7 @@ def matern_prior(
     ----------
     mesh : Mesh
     correlation_range : float
-        Distance at which the correlation has fallen to about 0.13, in the mesh's unit of length;
+        Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
         kappa = sqrt(8 nu) / range.
     std : float
         Nominal standard deviation of phi (dimensionless) far from the boundary.
@@ -217,8 +217,8 @@ def matern_prior(
     mean : float or (N,) array
         Prior mean of phi.
     boundary : {"neumann", "robin"}
-        Natural boundary, which inflates the variance near the edge by up to a factor of two, or
-        Robin boundary, which nearly evens it out.
+        Natural boundary, which inflates the variance at the edge by a factor of two or more (in
+        corners of the plane about four), or Robin boundary, which nearly evens it out.
 
     Returns
     -------

@@ -79,9 +79,9 @@ class PoissonMap:
     conductivity : Conductivity
         phi -> element conductivities.
     gradients : (dim + 1, dim, num_cells)
-        Gradients of the element's basis functions, 1/m.
+        Gradients of the element's basis functions; lengths are in the unit L of the mesh: 1/L.
     volumes : (num_cells,)
-        Areas or volumes of the cells, m^dim.
+        Areas or volumes of the cells, L^dim.
     cells : (dim + 1, num_cells) int32
         Node indices.
     sensitivity : sparse.Pattern
@@ -100,7 +100,7 @@ class PoissonMap:
     kept_cells : (num_kept,) int32
         Cells of those entries of half the element matrices that couple two unknowns.
     kept_products : (num_kept,)
-        The entries at weight one: products of two basis functions' gradients, m^-2.
+        The entries at weight one: products of two basis functions' gradients, L^-2.
     robin_values : (num_robin,)
         Entries of the Robin boundary matrix, behind the element entries.
     structure : linalg.Structure

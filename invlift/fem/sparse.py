@@ -67,7 +67,8 @@ class _Rows:
     beyond : (3, num_beyond) int32
         Row, entry and source of those beyond the width.
     places : (num_entries,) int32
-        Where each entry is among all of these.
+        Where each entry is in what :meth:`sampled_product` computes: (num_rows, width), ravelled,
+        and then those beyond.
     """
 
     entries: jax.Array
@@ -116,8 +117,8 @@ def _slice(array, start, size, axis):
 def _in_blocks(rows, num_rows, num_columns):
     """Results (num_rows, ...) of rows(start, size), (size, ...), by blocks of rows.
 
-    What a block gathers, about num_columns numbers for each row, stays in the processor's cache
-    until it is summed.
+    A block is so small, with num_columns numbers to a row, that what it gathers stays in the
+    processor's cache until it is summed.
     """
     size = max(16, BLOCK // num_columns)
     num_blocks = num_rows // size

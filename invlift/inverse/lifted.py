@@ -33,7 +33,7 @@ MAX_DENSE = 64
 #: After a last move of 5e-5, where the projection stops, the first leaves an error below 1e-12; the
 #: second belongs to a correction that is itself a small part of the move.
 NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
-#: A step that is accepted takes about 5 products; one that needs more than these is not worth it.
+#: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
 
 
@@ -209,7 +209,8 @@ class LiftedPosterior:
         Convergence is of third order (Traub 1964, section 5.1).  With few observations M is
         factorised, which takes d + 1 solves beside the factorisation of the equation; with
         more than MAX_DENSE the systems are solved by conjugate residuals, preconditioned by G,
-        with one solve for each of the few products with M (Knoll & Keyes 2004, section 2).
+        with one solve for each of the few products with M (Knoll & Keyes 2004, section 2).  With
+        more observations than unknowns it is the Woodbury identity, as for G.
         """
         problem, frame = self.problem, point.frame
         zeta, white, eta = self.split(origin)

@@ -24,8 +24,8 @@ MAX_R_HAT_ANYWHERE = 1.1
 MAX_BAD_SHARE = 0.01
 MIN_CHAINS = 2
 MIN_DRAWS = 50
-# A failed projection is a rejection and leaves the draws valid, but where most fail, part of the
-# posterior may be out of reach without any other sign.
+# A failed projection ends its trajectory and leaves the draws valid, but where most fail, part of
+# the posterior may be out of reach without any other sign.
 WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 MIN_ACCEPTANCE = 0.5
@@ -260,7 +260,7 @@ def _judge_sampler(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> 
         if share > MAX_FAILURE_SHARE:
             notes.doubt(text + ": part of the posterior may be out of reach", FAILURES)
         elif share > WARN_FAILURE_SHARE:
-            notes.warn(text + " and counted as rejections", FAILURES)
+            notes.warn(text + ", whose trajectories end there", FAILURES)
     for index, chain in enumerate(stats):
         rates = np.asarray(chain.get("acceptance_rate", ()), dtype=float)
         rates = rates[np.isfinite(rates)]

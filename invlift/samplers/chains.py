@@ -1,8 +1,8 @@
 """Running one chain: warm-up, sampling, in blocks that can be watched, stopped and resumed.
 
 A chain's random numbers depend on its key and the iteration alone, and every block starts from
-nothing but a position, a step size and an iteration number.  Draws are therefore the same bits
-whatever runs the chain, and whether or not it was interrupted.
+nothing but a position, the state of the step-size search and an iteration number.  Draws are
+therefore the same bits whatever runs the chain, and whether or not it was interrupted.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ChainResult:
     step_size : float
         Used for sampling; NaN if warm-up was not finished.
     warmup_seconds, sampling_seconds : float
-        Wall-clock time, compilation excluded.
+        Wall-clock time, without what :func:`compile_chain` has compiled beforehand.
     """
 
     draws: dict[str, np.ndarray]

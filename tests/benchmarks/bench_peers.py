@@ -1,6 +1,7 @@
 """The disc example against other samplers, on the same compiled forward map in the same run.
 
-    python tests/benchmarks/bench_peers.py [--draws 1000] [--peer-draws 2000]
+    python tests/benchmarks/bench_peers.py [--draws N] [--mici-draws N] [--nuts-draws N]
+        [--peer-draws N]
 
 Run it pinned to one core.  Peers: Mici's constrained HMC on the same lifted posterior (Gaussian
 splitting, 3 fixed steps, derivatives by this package's compiled functions); and on the ordinary
