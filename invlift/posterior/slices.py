@@ -10,6 +10,9 @@ from invlift.errors import InputError
 
 AXIS_NAMES = "xyz"
 
+# Where a plane passes a node by less than this share of an edge it is taken to meet the node: the
+# triangles that it would cut off are so thin that they cannot be drawn.
+SNAP = 0.05
 # A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
 # 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
 CUT_EDGES = {
@@ -115,7 +118,7 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
     axis : int
         0, 1 or 2: the axis the plane is perpendicular to.
     position : float
-        Where the plane meets that axis. Nodes exactly in the plane count as above it.
+        Where the plane meets that axis. Where it passes close to a node, the cut goes through it.
 
     Returns
     -------
@@ -148,17 +151,28 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
             "choose a position between these",
         )
     pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
+    share = _first_share(distance, pairs)
+    pairs[share > 1 - SNAP, 1] = pairs[share > 1 - SNAP, 0]
+    pairs[share < SNAP, 0] = pairs[share < SNAP, 1]
     nodes, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    first, second = distance[nodes[:, 0]], distance[nodes[:, 1]]
-    weights = second / (second - first)
+    weights = _first_share(distance, nodes)
     crossing = weights[:, None] * points[nodes[:, 0]] + (1 - weights)[:, None] * points[nodes[:, 1]]
+    triangles = inverse.reshape(-1, 3)
+    is_left = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)
     axes = tuple(other for other in range(3) if other != axis)
     return FlatMesh(
         crossing[:, axes],
-        inverse.reshape(-1, 3),
+        triangles[is_left],
         nodes,
         weights,
-        owner,
+        owner[is_left],
         axes,
         f"slice {AXIS_NAMES[axis]} = {position:.4g}",
     )
+
+
+def _first_share(distance, pairs):
+    """Share of the first of two nodes in the point between them where the distance vanishes."""
+    first, second = distance[pairs[:, 0]], distance[pairs[:, 1]]
+    is_one_node = pairs[:, 0] == pairs[:, 1]
+    return np.where(is_one_node, 1.0, second / np.where(is_one_node, 1.0, second - first))

@@ -32,6 +32,23 @@ def test_slice_of_a_box_is_whole_and_interpolates_linear_fields(axis, size, shar
     assert rim == pytest.approx(4.0 if axis == 2 else 3.0)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e-16, -1e-16, 3e-4, -3e-4])
+def test_slice_through_nodes_has_no_slivers(offset):
+    points, cells = box()
+    position = np.unique(points[:, 0])[1] + offset
+    flat = slice_tetrahedra(points, cells, 0, position)
+    a, b, c = (flat.points[flat.triangles[:, i]] for i in range(3))
+    areas = np.abs(np.linalg.det(np.stack([b - a, c - a], axis=1))) / 2
+    longest = np.max([np.linalg.norm(side, axis=1) for side in (b - a, c - b, a - c)], axis=0)
+    assert (areas / longest**2).min() > 0.05
+    assert area(flat) == pytest.approx(0.5)
+    gradient = np.array([1.0, -2.0, 3.0])
+    expected = position * gradient[0] + flat.points @ gradient[1:]
+    np.testing.assert_allclose(flat.at_points(points @ gradient), expected, atol=4e-4)
+    rim = np.linalg.norm(np.diff(flat.outline(), axis=1)[:, 0], axis=1).sum()
+    assert rim == pytest.approx(3.0)
+
+
 def test_slice_shows_the_cells_it_cuts():
     points, cells = box()
     flat = slice_tetrahedra(points, cells, 2, 0.2)
