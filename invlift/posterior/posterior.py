@@ -116,6 +116,10 @@ class Posterior:
     def _has(self, name: str) -> bool:
         return name in self.chains[0].draws
 
+    @property
+    def _has_fit(self) -> bool:
+        return self._has(PREDICTED) and self._sensor_data("values") is not None
+
     def _sensor_data(self, name: str) -> np.ndarray | None:
         return getattr(self.sensors, name, None)
 
@@ -202,6 +206,7 @@ class Posterior:
             field_place=self.location or "coefficients",
             stats=kept(self.chains, "stats"),
             movement=[] if name is None else [np.mean(x, axis=1) for x in self.draws(name)],
+            residuals=self.sensor_fit().standardised_residual if self._has_fit else None,
             num_draws_requested=self.num_draws_requested,
         )
 

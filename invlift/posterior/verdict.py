@@ -29,6 +29,8 @@ MIN_DRAWS = 50
 WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 MIN_ACCEPTANCE = 0.5
+# In a sound model standardised residuals scatter less than a standard normal variable.
+MAX_RESIDUAL = 4.0
 MAX_STUCK_SHARE = 0.20
 
 
@@ -76,6 +78,10 @@ STUCK = (
     "noise for readings that contradict each other"
 )
 NOT_FINITE = "check mesh, boundary conditions and prior: the model produced numbers out of range"
+MISFIT = (
+    "check these readings, the unit of lengths, source and boundary values: the model cannot "
+    "reproduce them within the noise"
+)
 FAILURES = "raise warmup for a smaller step size; check for a noise scale far too small"
 
 
@@ -89,6 +95,7 @@ def judge(
     field_place: str = "nodes",
     stats: Sequence[Mapping[str, np.ndarray]] = (),
     movement: Sequence[np.ndarray] = (),
+    residuals: np.ndarray | None = None,
     num_draws_requested: int | None = None,
 ) -> Verdict:
     """Judge a run by everything known about it.
@@ -108,6 +115,8 @@ def judge(
         `num_projection_failures` are looked at where they exist.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
+    residuals : (d,) array or None
+        Standardised residuals of the readings: see `SensorStatistics`.
     num_draws_requested : int or None
         Draws per chain that were asked for.
 
@@ -122,6 +131,8 @@ def judge(
         _judge_scalars(notes, scalars, num_chains)
         _judge_field(notes, field_r_hat, field_ess, field_place, num_chains)
     _judge_sampler(notes, stats)
+    if residuals is not None:
+        _judge_fit(notes, residuals)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
     if notes.reasons:
         count = len(notes.reasons)
@@ -181,6 +192,18 @@ def _judge_movement(notes: _Notes, movement: Sequence[np.ndarray]) -> None:
                 notes.doubt(
                     f"chain {chain} stayed in one place for {longest} of {len(values)} draws", STUCK
                 )
+
+
+def _judge_fit(notes: _Notes, residuals: np.ndarray) -> None:
+    far = np.flatnonzero(np.abs(residuals) > MAX_RESIDUAL)
+    if far.size:
+        worst = int(np.nanargmax(np.abs(residuals)))
+        notes.warn(
+            f"{far.size} of {residuals.size} readings are more than {MAX_RESIDUAL:g} standard "
+            f"deviations (of noise and prediction) away from what the model makes of them, sensor "
+            f"{worst} by {abs(residuals[worst]):.3g}",
+            MISFIT,
+        )
 
 
 def _judge_scalars(notes: _Notes, scalars: Mapping[str, Diagnostics], num_chains: int) -> None:

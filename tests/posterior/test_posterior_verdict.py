@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from posterior_cases import Chain, make_chains, make_posterior
 
-from invlift.posterior import Posterior
+from invlift.posterior import Posterior, Readings
 from invlift.posterior.verdict import longest_run
 
 
@@ -36,6 +36,18 @@ def test_good_chains_converge(chains):
     assert verdict.is_converged, str(verdict)
     assert verdict.reasons == verdict.warnings == verdict.advice == ()
     assert verdict.headline == "Converged, as far as can be told from 4 chains of 400 draws."
+
+
+def test_readings_that_the_model_cannot_reproduce_are_named():
+    rng = np.random.default_rng(8)
+    draws = [{"predicted": rng.normal(size=(400, 3))} for _ in range(4)]
+    for far, count in ((2.0, 0), (50.0, 1)):
+        readings = Readings(np.array([0.0, far, 0.0]), sigma=np.ones(3))
+        verdict = Posterior([Chain(each) for each in draws], sensors=readings).verdict()
+        found = [warning for warning in verdict.warnings if "1 of 3 readings" in warning]
+        assert len(found) == count
+        assert all("sensor 1 by 35" in warning for warning in found), found
+        assert verdict.is_converged
 
 
 def test_chain_with_another_mean_is_flagged(chains):
