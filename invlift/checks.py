@@ -26,6 +26,10 @@ from invlift.sampling import find_start
 POOR_QUALITY = 0.1
 #: Fewest nodes across a correlation length that resolve the prior.
 NODES_PER_RANGE = 4.0
+#: Share of the standard deviation asked for below which the prior's own is remarkable.
+LOW_STD = 0.7
+#: Share of the noise below which a reading's dependence on the field is none.
+BLIND = 1e-3
 #: Size of the step that is tried forwards and backwards.
 TRIAL_STEP = 0.3
 #: Steps a draw takes with quarter-period trajectories: 2.9 measured on the disc.
@@ -103,7 +107,8 @@ def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
         [
             _mesh(field.mesh),
             _groups(spec, field.mesh),
-            _sensors(field),
+            _sensors(spec, field),
+            _sensitivity(lifted, position),
             *_prior(spec, field),
             *_derivatives(lifted, position, rng),
             *_step(spec, lifted, position),
@@ -153,31 +158,62 @@ def _mesh(mesh: Mesh) -> Finding:
     )
     if poor.size:
         detail += f"; {poor.size} slivers below {POOR_QUALITY}, the first is cell {poor[0]}"
-        return Finding("note", "mesh", detail)
-    return Finding("ok", "mesh", detail)
+    num_parts = int(mesh.components.max()) + 1
+    if num_parts > 1:
+        detail += (
+            f"; {num_parts} parts that share no node: nothing flows between them (merge the nodes "
+            "where they touch if it should)"
+        )
+    return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
 
 
 def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     used = {*spec.pde.dirichlet, *spec.pde.neumann, *spec.pde.robin}
-    idle = sorted(set(mesh.boundaries) - used) if "boundary" not in used else []
+    held = {tuple(facet) for group in used for facet in np.sort(mesh.facets(group), axis=1)}
+    outer = {tuple(facet) for facet in np.sort(mesh.boundary_facets, axis=1)} - held
+    idle = [
+        group
+        for group, facets in sorted(mesh.boundaries.items())
+        if outer.issuperset(map(tuple, np.sort(facets, axis=1)))
+    ]
     detail = f"boundary conditions on {', '.join(sorted(used))}"
+    if outer:
+        share = len(outer) / len(mesh.boundary_facets)
+        detail += f"; {100 * share:.0f} % of the boundary's facets are insulated"
     if idle:
-        detail += f"; insulated: {', '.join(idle)}"
+        detail += f", among them {', '.join(idle)}"
     if mesh.subdomains:
         detail += f"; subdomains: {', '.join(sorted(mesh.subdomains))}"
     return Finding("ok", "groups", detail)
 
 
-def _sensors(field: FieldProblem) -> Finding:
+def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     distances = field.observation.distances
     num_outside = int(np.count_nonzero(distances))
     detail = f"{len(field.sensors.values)} in use, no duplicates"
+    is_ignored = field.sensors.sigma is not None and spec.noise.sigma != "column"
+    if is_ignored:
+        detail += "; the table's column sigma is not used, as [noise] sigma says otherwise"
     if num_outside:
         worst = int(np.argmax(distances))
         fate = "left out" if len(distances) > len(field.sensors.values) else "moved onto the mesh"
         detail += f"; {num_outside} outside the mesh by up to {distances[worst]:.3g}, {fate}"
-        return Finding("note", "sensors", detail)
-    return Finding("ok", "sensors", detail)
+    return Finding("note" if is_ignored or num_outside else "ok", "sensors", detail)
+
+
+def _sensitivity(lifted: LiftedPosterior, position) -> Finding:
+    """How far each reading moves with the field, one prior standard deviation of it."""
+    frame = evaluate_point(lifted, position).frame
+    moves = np.linalg.norm(np.asarray(frame.gradients), axis=0)
+    blind = np.flatnonzero(moves < BLIND * np.asarray(frame.sigma))
+    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} with the prior field"
+    if blind.size == moves.size:
+        detail += ": nothing next to the noise; are source, boundary values and units right?"
+        return Finding("bad", "sensitivity", detail)
+    if blind.size:
+        detail += f"; {blind.size} sensors say nothing about it, the first is sensor {blind[0]}"
+        return Finding("note", "sensitivity", detail)
+    return Finding("ok", "sensitivity", detail)
 
 
 def _prior(spec: ProblemSpec, field: FieldProblem) -> list[Finding]:
@@ -193,6 +229,9 @@ def _prior(spec: ProblemSpec, field: FieldProblem) -> list[Finding]:
     findings = []
     if high > 1.3 * spec.prior.std and spec.prior.boundary == "neumann":
         detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
+        findings.append(Finding("note", "prior", detail))
+    elif middle < LOW_STD * spec.prior.std:
+        detail += "; far less than asked for: is the range in the mesh's unit of length?"
         findings.append(Finding("note", "prior", detail))
     else:
         findings.append(Finding("ok", "prior", detail))

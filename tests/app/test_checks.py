@@ -51,8 +51,9 @@ def test_a_sound_problem_passes(report):
     assert "25 nodes, 32 triangles, extent 1 x 1" in finding(report, "mesh").detail
     groups = finding(report, "groups").detail
     assert "boundary conditions on left" in groups
-    assert "insulated: bottom, right, top" in groups
+    assert "75 % of the boundary's facets are insulated, among them bottom, right, top" in groups
     assert "3 in use" in finding(report, "sensors").detail
+    assert finding(report, "sensitivity").level == "ok"
     assert finding(report, "resolution").level == "ok"
 
 
@@ -151,10 +152,54 @@ def test_sensors_outside_are_noted(tmp_path):
     table = "x,y,value\n0.3,0.4,2.0\n1.2,0.5,3.0\n"
     for outside, fate in (("drop", "left out"), ("project", "moved onto the mesh")):
         path = write_problem(tmp_path / outside, {"observations.outside": outside}, sensors=table)
-        found = checks._sensors(build_problem(read_problem(path)))
+        spec = read_problem(path)
+        found = checks._sensors(spec, build_problem(spec))
         assert found.level == "note"
         assert "1 outside the mesh by up to 0.2" in found.detail
         assert fate in found.detail
+
+
+def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
+    table = "x,y,value,sigma\n0.3,0.4,2.0,0.1\n0.2,0.5,3.0,0.1\n"
+    for sigma, level in ((0.2, "note"), ("column", "ok")):
+        path = write_problem(tmp_path / level, {"noise.sigma": sigma}, sensors=table)
+        spec = read_problem(path)
+        found = checks._sensors(spec, build_problem(spec))
+        assert found.level == level
+        assert ("column sigma is not used" in found.detail) == (level == "note")
+
+
+def test_parts_that_do_not_touch_are_noted():
+    mesh = box_mesh(2, 2)
+    twin = mesh.points + np.array([1.0, 0.0])  # the line between them is there twice
+    cells = np.concatenate([mesh.cells, mesh.cells + mesh.num_nodes])
+    found = checks._mesh(mesh_from_arrays(np.concatenate([mesh.points, twin]), cells))
+    assert found.level == "note"
+    assert "2 parts that share no node" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "table", "level", "words"),
+    [
+        ({"pde.source": 0.0}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "bad", "are source"),
+        ({}, "0.0,0.5,2.0\n0.6,0.7,2.9\n", "note", "1 sensors say nothing about it, the first is"),
+        ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings move by"),
+    ],
+)
+def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
+    spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
+    lifted = LiftedPosterior(build_problem(spec).problem)
+    found = checks._sensitivity(lifted, jnp.zeros(lifted.dimension))
+    assert found.level == level, found
+    assert words in found.detail
+
+
+def test_a_prior_far_below_what_was_asked_for_is_noted(spec):
+    field = build_problem(spec)
+    tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": 3.0})})
+    found = checks._prior(tall, field)[0]
+    assert found.level == "note"
+    assert "unit of length" in found.detail
 
 
 def test_verdicts():
