@@ -48,7 +48,8 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     ----------
     spec : ProblemSpec
     needs_values : bool
-        Whether the sensor table must have readings; without them they are taken as zero.
+        Whether the sensor table must have readings; if not, they are taken as zero wherever there
+        are none, and the noise as known.
 
     Returns
     -------
@@ -70,7 +71,9 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         **boundary_conditions(spec, mesh),
         location=prior.location,
     )
-    problem = inverse_problem(forward, prior, _noise(spec, sensors), sensors.values)
+    # Without readings there is no noise in them yet, of whatever scale.
+    noise = _noise(spec, sensors) if needs_values else known_noise(1.0)
+    problem = inverse_problem(forward, prior, noise, sensors.values)
     return FieldProblem(mesh, sensors, observation, problem)
 
 
@@ -203,6 +206,11 @@ def simulate_readings(
         The same sensors with new values.
     dict
         ``log_conductivity`` (N,) and ``solution`` (num_nodes,), the truth behind them.
+
+    Raises
+    ------
+    InputError
+        If a reading is not finite.
     """
     rng = np.random.default_rng(seed)
     prior, forward = field.problem.prior, field.problem.forward
@@ -210,6 +218,13 @@ def simulate_readings(
     solution = forward.solve(truth)
     noise = sigma * rng.standard_normal(forward.num_observations)
     values = np.asarray(forward.observe(solution)) + noise
+    if not np.all(np.isfinite(values)):
+        raise InputError(
+            "simulated readings",
+            "finite numbers",
+            f"{values[~np.isfinite(values)][0]}",
+            "correct the noise scale, or the prior (a smaller std), source and boundary values",
+        )
     old = field.sensors
     column = None if old.sigma is None else np.full(values.shape, sigma)
     sensors = Sensors(old.points, values, column, old.rows, old.name)

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from invlift.atomic import replace_on_success
@@ -40,10 +41,23 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         print(f"invlift: {error}", file=sys.stderr)
         status = BAD_INPUT
+    except OSError as error:
+        print(f"invlift: {_from_system(error)}", file=sys.stderr)
+        status = BAD_INPUT
     except KeyboardInterrupt:
         print("invlift: interrupted", file=sys.stderr)
         status = BAD_VERDICT
     sys.exit(status)
+
+
+def _from_system(error: OSError) -> InputError:
+    """What the operating system refused, in the form of every other message."""
+    return InputError(
+        f"{error.filename or 'a file'}",
+        "a file or directory that can be read and written",
+        (error.strerror or str(error)).splitlines()[0],
+        "mend that and try again; chains saved so far are kept, --resume goes on with them",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,17 +112,12 @@ def _run(parsed, console: Console, errors: Console) -> int:
         seed=parsed.seed,
     )
     directory = spec.output.dir
-    if not parsed.resume and directory.is_dir() and any(directory.iterdir()):
-        raise InputError(
-            f"{directory}",
-            "an empty output directory",
-            f"{sum(1 for _ in directory.iterdir())} entries",
-            "choose another with --out, or go on with an interrupted run by --resume",
-        )
+    is_new = _is_new(directory, parsed.resume)
     field = build_problem(spec)
+    info = _run_info(spec)
     spec.prepare_output()
-    with replace_on_success(directory / "problem.toml") as temporary:
-        temporary.write_text(spec.to_toml(), encoding="utf-8")
+    if is_new:
+        _write_problem(spec)
     settings = spec.sampler
     console.print(_headline(field), highlight=False, soft_wrap=True)
     with progress_display(errors, settings.chains, settings.warmup, settings.draws) as on_progress:
@@ -123,22 +132,45 @@ def _run(parsed, console: Console, errors: Console) -> int:
             resume=parsed.resume,
             on_progress=on_progress,
         )
+    if not is_new:  # which it may be made longer by
+        _write_problem(spec)
     if not run.chains:
         message = "stopped during warm-up: no draws yet; the chains so far are kept"
         print(f"invlift: {message}, go on with --resume", file=sys.stderr)
         return BAD_VERDICT
     posterior = build_posterior(field, run, settings.draws)
-    written = posterior.write(directory, _run_info(spec, run))
+    info |= {"compile_seconds": run.compile_seconds, "is_interrupted": run.is_interrupted}
+    written = posterior.write(directory, info)
     written.append(directory / "posterior.png")
     posterior.plot_fields(written[-1])
     verdict = posterior.verdict()
-    console.print(_table(posterior.summary()))
+    console.print(_table(posterior.summary(), console), crop=False)
     console.print(str(verdict), highlight=False, markup=False, soft_wrap=True)
     names = ", ".join(path.name for path in written)
     console.print(f"\nWritten to {directory}: {names}", highlight=False, soft_wrap=True)
     if run.is_interrupted:
         console.print("The run was interrupted; finish it with --resume.")
     return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+
+
+def _is_new(directory: Path, is_resuming: bool) -> bool:
+    """Whether a run starts anew: in a directory that is empty, or not there yet."""
+    num_entries = sum(1 for _ in directory.iterdir()) if directory.is_dir() else 0
+    has_chains = (directory / "chains" / "run.json").is_file()
+    if num_entries and not (is_resuming and has_chains):
+        raise InputError(
+            f"{directory}",
+            "a directory with saved chains" if is_resuming else "an empty output directory",
+            f"{num_entries} entries" + (", but no chains/run.json" if is_resuming else ""),
+            "choose another with --out"
+            + (", or go on with an interrupted run by --resume" if has_chains else ""),
+        )
+    return not num_entries
+
+
+def _write_problem(spec) -> None:
+    with replace_on_success(spec.output.dir / "problem.toml") as temporary:
+        temporary.write_text(spec.to_toml(), encoding="utf-8")
 
 
 def _check(parsed, console: Console, errors: Console) -> int:
@@ -170,8 +202,9 @@ def _simulate(parsed, console: Console, errors: Console) -> int:
     if seed < 0:
         raise InputError("--seed", "an integer of at least 0", parsed.seed, "correct the option")
     out = Path(parsed.out)
-    if out.is_dir():
-        raise InputError("--out", "a file to write", f"the directory {out}", "name the file")
+    if out.exists():
+        found = f"the directory {out}" if out.is_dir() else f"{out}, which is there already"
+        raise InputError("--out", "a new file to write", found, "choose another name")
     field = build_problem(read_problem(parsed.problem), needs_values=False)
     sensors, truth = simulate_readings(field, sigma, seed)
     if not out.parent.is_dir():
@@ -211,14 +244,20 @@ def _headline(field) -> str:
     mesh, problem = field.mesh, field.problem
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
     left_out = len(field.observation.distances) - problem.num_observations
-    dropped = f" ({left_out} outside the mesh left out)" if left_out else ""
+    distances = field.observation.distances
+    note = ""
+    if left_out:
+        note = f" ({left_out} outside the mesh left out)"
+    elif distances.any():
+        moved, furthest = (distances > 0).sum(), distances.max()
+        note = f" ({moved} outside the mesh moved onto it, by up to {furthest:.3g})"
     return (
         f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
-        f"{dropped}; {problem.num_unknowns} unknowns"
+        f"{note}; {problem.num_unknowns} unknowns"
     )
 
 
-def _table(summary) -> Table:
+def _table(summary, console: Console) -> Table:
     columns = ("mean", "sd", "q05", "q95", "ess_bulk", "r_hat")
     table = Table(box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -226,10 +265,13 @@ def _table(summary) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in summary[list(columns)].iterrows():
         table.add_row(str(name), *(f"{row[column]:.4g}" for column in columns))
+    # Numbers cut short would be worse than lines that run over.
+    wide = console.options.update(max_width=1000)
+    table.width = Measurement.get(console, wide, table).maximum
     return table
 
 
-def _run_info(spec, run) -> dict:
+def _run_info(spec) -> dict:
     packages = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
     return {
         "versions": {name: importlib.metadata.version(name) for name in packages}
@@ -238,6 +280,4 @@ def _run_info(spec, run) -> dict:
         "method": spec.sampler.method,
         "num_warmup": spec.sampler.warmup,
         "mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest(),
-        "compile_seconds": run.compile_seconds,
-        "is_interrupted": run.is_interrupted,
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from pydantic import ValidationError
@@ -146,6 +148,9 @@ def _describe(entry: Mapping, data: Mapping, prefix: tuple[str, ...]):
     if len(path) == 1:
         found = "no such table" if value is _ABSENT else show(value)
         return path, f"a table [{path[0]}]", found, f"add it: {_example_of(path[0])}"
+    while _pattern(path) not in KEYS:  # keys of the user's with the names of variants
+        path = path[:-1]
+        value = reduce(getitem, path[len(prefix) :], data)
     expected, remedy = KEYS[_pattern(path)]
     if _pattern(path) in ("prior.mean", "prior.std") and _prior_kind(data) == "independent":
         expected += " or {subdomain = number}"

@@ -32,7 +32,10 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise PydanticCustomError("path_type", "not a path")
     base = (info.context or {}).get("base", Path.cwd())
-    return (base / Path(value).expanduser()).resolve()
+    try:
+        return (base / Path(value).expanduser()).resolve()
+    except RuntimeError as error:  # "~somebody", of whom the system does not know
+        raise PydanticCustomError("path_type", "not a path") from error
 
 
 def _form(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from pathlib import Path
 
 import jax
@@ -82,16 +83,24 @@ def sample(
     require_float64(observed=problem.observed)
     if method not in METHODS:
         raise InputError("method", f"one of {', '.join(METHODS)}", f"{method!r}", "choose one")
-    for name, value, least in (("chains", chains, 1), ("warmup", warmup, 1), ("draws", draws, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    for name, value, least in (
+        ("chains", chains, 1),
+        ("warmup", warmup, 1),
+        ("draws", draws, 1),
+        ("seed", seed, 0),
+    ):
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_integer or not least <= value < 2**63:
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
+    if resume and checkpoint is None:
+        raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     lifted = LiftedPosterior(problem)
     plan = Plan(METHODS[method], record, int(warmup), int(draws))
     store = None
     if checkpoint is not None:
         store = CheckpointStore(Path(checkpoint))
         store.claim(fingerprint(lifted, plan, seed), is_resuming=resume)
-    with single_threaded_blas():
+    with single_threaded_blas(), store.lock() if store else nullcontext():
         positions = np.stack([find_start(lifted, seed, chain) for chain in range(chains)])
         return run_chains(
             lifted, plan, positions, seed, executor=executor, store=store, on_progress=on_progress

@@ -123,6 +123,10 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
         ({"draws": -5}, "draws"),
         ({"draws": True}, "draws"),
         ({"draws": "100"}, "draws"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"resume": True}, "resume"),
     ],
 )
 def test_arguments_out_of_range_are_named_in_one_line(arguments, where):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
 
 import jax
 import jax.numpy as jnp
@@ -237,8 +238,8 @@ def matern_prior(
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
     for name, value in (("range", correlation_range), ("std", std)):
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"[prior] {name}", "a positive number", f"{value}", "correct it")
+        if not (isinstance(value, Real) and 1e-100 < value < 1e100):
+            raise InputError(f"[prior] {name}", "a positive number", f"{value!r}", "correct it")
     mean = np.asarray(mean, dtype=float)
     if mean.shape not in ((), (mesh.num_nodes,)):
         raise InputError(

@@ -189,7 +189,7 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
     elif "field" in kind:
         remedy = "use one of these names or save the field as scalars in the mesh file"
     else:
-        remedy = "use one of these names or add a physical group of that name to the mesh"
+        remedy = "use one of these names, or add a physical group of that name to a gmsh .msh file"
     expected = f"a {kind} of mesh {mesh.name!r} (it has: {present})"
     return InputError(where or mesh.name, expected, repr(name), remedy)
 

@@ -21,7 +21,7 @@ import numpy as np
 from invlift.errors import InputError
 
 _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
-_CONVERT = "convert it to gmsh .msh (2.2 or 4.1), .vtu or .vtk"
+_CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.pytrees import pytree
@@ -149,6 +150,11 @@ class PoissonMap:
         """Number d of sensor readings."""
         return self.observation_nodes.shape[0]
 
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients of phi."""
+        return self.sensitivity.by_row.sources.shape[1]
+
     def __call__(self, log_conductivity: jax.Array) -> jax.Array:
         """Readings F(phi).
 
@@ -160,6 +166,11 @@ class PoissonMap:
         -------
         (d,) float64
             In units of u.  NaN where exp(phi) overflows.
+
+        Raises
+        ------
+        InputError
+            If phi has another shape; so do all methods that take it.
         """
         return self.observe(self.solve(log_conductivity))
 
@@ -335,6 +346,13 @@ class PoissonMap:
 
     def _factorise(self, log_conductivity):
         """Conductivity times volume per cell, and the factor of the stiffness matrix."""
+        if jnp.shape(log_conductivity) != (self.num_coefficients,):
+            raise InputError(
+                "log-conductivity",
+                f"{self.num_coefficients} values, as the forward map was assembled",
+                f"shape {jnp.shape(log_conductivity)}",
+                "use prior and map of one mesh, both for nodes or both for cells (location)",
+            )
         weights = self.conductivity(log_conductivity) * self.volumes
         kept = sparse.gather(jax.lax.stop_gradient(weights), self.kept_cells) * self.kept_products
         values = jnp.concatenate([kept, self.robin_values])

@@ -216,7 +216,7 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
     needed, allowed = [*axes, "value"] if needs_values else axes, [*axes, "value", "sigma"]
     where, expected = f"{name}, row 1", f"the columns {','.join(needed)} and perhaps sigma"
     found = ",".join(columns)
-    if len(columns) == 1 and any(mark in found for mark in ";\t"):
+    if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
         raise InputError(where, expected, repr(found), "separate the columns by commas")
     unknown = [column for column in columns if column not in allowed]
     missing = [column for column in needed if column not in columns]

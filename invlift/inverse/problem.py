@@ -110,6 +110,13 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{np.flatnonzero(~np.isfinite(observed))[0]}",
             "remove or correct the observation",
         )
+    if not (hasattr(noise, "sigma") and hasattr(noise, "num_parameters")):
+        raise InputError(
+            "argument noise",
+            "a noise such as known_noise(0.01)",
+            f"{noise!r}",
+            "use known_noise, lognormal_noise or half_normal_noise",
+        )
     problem = InverseProblem(forward, prior, noise, jnp.asarray(observed))
     scale_shape = jax.eval_shape(noise.sigma, jnp.zeros(noise.num_parameters)).shape
     if scale_shape not in ((), observed.shape):
@@ -121,6 +128,8 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
         )
     try:
         value = quick_jit(_at_prior_mean)(problem)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(
             "forward map",

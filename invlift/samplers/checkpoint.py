@@ -6,11 +6,14 @@ import hashlib
 import json
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 import numpy as np
+from filelock import FileLock, Timeout
 
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
@@ -79,6 +82,30 @@ class CheckpointStore:
                 "something else",
                 "choose a new output directory",
             ) from error
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other runs from the folder.
+
+        Raises
+        ------
+        InputError
+            If another run is at work in it.
+        """
+        lock = FileLock(self.directory / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"{self.directory}",
+                "chains that no other run is at work on",
+                "another run at work on them",
+                "wait for it to end, or choose a new output directory",
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def save(self, chain: int, state: ChainState, since: tuple[int, int]) -> None:
         """Add what a chain has gathered after its first ``since`` (warm-up, sampling) blocks."""

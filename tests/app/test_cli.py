@@ -169,8 +169,19 @@ def test_a_directory_that_is_not_empty_is_left_alone(tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("precious")
     assert call("run", path) == 2
-    assert_one_line(capsys, [str(tmp_path / "out"), "empty", "--resume"])
+    assert_one_line(capsys, [str(tmp_path / "out"), "empty"])
+    assert call("run", path, "--resume") == 2
+    assert_one_line(capsys, [str(tmp_path / "out"), "saved chains"])
     assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", "secret.toml")
+
+    monkeypatch.setattr("invlift.config.read_problem", refuse)
+    assert call("check", tmp_path / "secret.toml") == 2
+    assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
 
 @pytest.mark.parametrize("arguments", [[], ["run"], ["frobnicate"], ["simulate", "a.toml"]])
@@ -208,7 +219,8 @@ def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, leve
 
 
 def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys):
-    path = write_problem(tmp_path, sensors="x,y\n0.3,0.4\n0.6,0.7\n0.81,0.2\n")
+    table = "x,y\n0.3,0.4\n0.6,0.7\n0.81,0.2\n"
+    path = write_problem(tmp_path, {"noise": REMOVED}, sensors=table)
     arguments = ["simulate", path, "--sigma", 1e-6, "--seed", 4, "--out"]
     assert call("run", path) == 2
     assert_one_line(capsys, ["no column 'value'"])
@@ -225,7 +237,7 @@ def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys
     np.testing.assert_allclose(predicted, table.values, rtol=0, atol=6e-6)
     assert np.ptp(table.values) > 1e-3
     # the table takes the place of the positions
-    (tmp_path / "sensors.csv").write_bytes(first)
+    path = write_problem(tmp_path, sensors=first.decode())
     field = build_problem(read_problem(path))
     np.testing.assert_array_equal(field.problem.observed, table.values)
     phi = jnp.asarray(grid["log_conductivity"])
@@ -242,12 +254,20 @@ def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys
         (["--sigma", "1", "--seed", "-1", "--out", "a.csv"], ["--seed"]),
         (["--sigma", "1", "--seed", "1", "--out", "none/a.csv"], ["--out", "none"]),
         (["--sigma", "1", "--seed", "1", "--out", "."], ["--out"]),
+        (["--sigma", "1", "--seed", "1", "--out", "sensors.csv"], ["--out", "sensors.csv"]),
     ],
 )
 def test_bad_options_of_simulate(tmp_path, monkeypatch, capsys, options, parts):
     monkeypatch.chdir(tmp_path)
     assert call("simulate", write_problem(tmp_path), *options) == 2
     assert_one_line(capsys, parts)
+
+
+def test_simulated_readings_that_are_not_finite_are_refused(tmp_path, capsys):
+    path = write_problem(tmp_path, {"prior.std": 5000.0})
+    assert call("simulate", path, "--sigma", 1, "--seed", 1, "--out", tmp_path / "s.csv") == 2
+    assert_one_line(capsys, ["simulated readings", "finite"])
+    assert not (tmp_path / "s.csv").exists()
 
 
 def test_simulate_on_cells_writes_cell_data(tmp_path):
@@ -389,10 +409,11 @@ def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
 def test_resuming_another_problem_is_refused(whole_run, tmp_path, capsys):
     folder = whole_run[0]
     path = Path(write_problem(tmp_path, LONG | {"prior.std": 0.31}))
-    before = (folder / "out" / "posterior.nc").stat().st_mtime_ns
+    kept = [folder / "out" / name for name in ("posterior.nc", "problem.toml")]
+    before = [each.stat().st_mtime_ns for each in kept]
     assert call("run", path, "--out", folder / "out", "--resume") == 2
     assert_one_line_at_end(capsys, ["chains of another"])
-    assert (folder / "out" / "posterior.nc").stat().st_mtime_ns == before
+    assert [each.stat().st_mtime_ns for each in kept] == before
 
 
 def assert_one_line_at_end(capsys, parts):

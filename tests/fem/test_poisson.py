@@ -475,6 +475,17 @@ def test_overflow_gives_nan_and_no_exception(case, bad):
     assert np.isfinite(jacobian).all()
 
 
+def test_coefficients_of_another_mesh_are_refused():
+    mesh = box_mesh(2, 3)
+    place = observe(mesh, mesh.points[mesh.cells[:1]].mean(axis=1))
+    forward = assemble_poisson(mesh, place, source=1.0, dirichlet={"left": 0.0})
+    for evaluate in (forward, forward.solve, forward.value_and_jacobian, forward.expand):
+        evaluate(jnp.zeros(forward.num_coefficients))
+        with pytest.raises(InputError, match=r"expected 16 values.*found shape \(18,\)") as caught:
+            evaluate(jnp.zeros(mesh.num_cells))
+        assert "\n" not in str(caught.value)
+
+
 def refused(match, mesh=None, **changes):
     mesh = mesh or box_mesh(2, 3)
     settings = {"source": 1.0, "dirichlet": {"left": 0.0}} | changes

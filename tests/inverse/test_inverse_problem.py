@@ -78,6 +78,7 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
         ({"observed": np.zeros(0)}, "argument observed", "(0,)"),
         ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
         ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
+        ({"noise": 0.01}, "argument noise", "0.01"),
         ({"num_parameters": 0}, "argument num_parameters", "0"),
         ({"num_parameters": 2.0}, "argument num_parameters", "2.0"),
         ({"num_parameters": True}, "argument num_parameters", "True"),

@@ -204,6 +204,16 @@ def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
     store.claim("new", is_resuming=True)
 
 
+def test_a_folder_is_for_one_run_at_a_time(tmp_path):
+    first, second = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
+    with first.lock():
+        with pytest.raises(InputError, match="another run at work") as caught, second.lock():
+            pass
+        assert str(tmp_path) in str(caught.value)
+    with second.lock():
+        pass
+
+
 def test_chains_of_another_problem_are_refused(tmp_path):
     store = CheckpointStore(tmp_path)
     store.claim("mine", is_resuming=False)
