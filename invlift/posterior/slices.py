@@ -10,8 +10,8 @@ from invlift.errors import InputError
 
 AXIS_NAMES = "xyz"
 
-# Where a plane passes a node by less than this share of an edge it is taken to meet the node: the
-# triangles that it would cut off are so thin that they cannot be drawn.
+# Where a plane passes a node by less than this share of its shortest edge it is taken to meet the
+# node: the triangles that it would cut off are so thin that they cannot be drawn.
 SNAP = 0.05
 # A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
 # 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
@@ -131,6 +131,7 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
         If the plane misses the mesh.
     """
     distance = points[:, axis] - position
+    distance[np.abs(distance) < SNAP * _shortest_edges(points, cells)] = 0.0
     order = np.argsort(distance[cells], axis=1)
     corners = np.take_along_axis(cells, order, axis=1)
     num_below = (distance[corners] < 0).sum(axis=1)
@@ -151,11 +152,13 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
             "choose a position between these",
         )
     pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
-    share = _first_share(distance, pairs)
-    pairs[share > 1 - SNAP, 1] = pairs[share > 1 - SNAP, 0]
-    pairs[share < SNAP, 0] = pairs[share < SNAP, 1]
+    is_met = distance[pairs] == 0.0
+    pairs[is_met[:, 0], 1] = pairs[is_met[:, 0], 0]
+    pairs[is_met[:, 1], 0] = pairs[is_met[:, 1], 1]
     nodes, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    weights = _first_share(distance, nodes)
+    first, second = distance[nodes[:, 0]], distance[nodes[:, 1]]
+    is_node = nodes[:, 0] == nodes[:, 1]
+    weights = np.where(is_node, 1.0, second / np.where(is_node, 1.0, second - first))
     crossing = weights[:, None] * points[nodes[:, 0]] + (1 - weights)[:, None] * points[nodes[:, 1]]
     triangles = inverse.reshape(-1, 3)
     is_left = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)
@@ -171,8 +174,11 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
     )
 
 
-def _first_share(distance, pairs):
-    """Share of the first of two nodes in the point between them where the distance vanishes."""
-    first, second = distance[pairs[:, 0]], distance[pairs[:, 1]]
-    is_one_node = pairs[:, 0] == pairs[:, 1]
-    return np.where(is_one_node, 1.0, second / np.where(is_one_node, 1.0, second - first))
+def _shortest_edges(points, cells):
+    """Length of the shortest edge at each node, (num_nodes,)."""
+    shortest = np.full(len(points), np.inf)
+    for one, other in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)):
+        ends = cells[:, [one, other]]
+        length = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
+        np.minimum.at(shortest, ends, length[:, None])
+    return shortest

@@ -33,9 +33,11 @@ def test_slice_of_a_box_is_whole_and_interpolates_linear_fields(axis, size, shar
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e-16, -1e-16, 3e-4, -3e-4])
-def test_slice_through_nodes_has_no_slivers(offset):
+@pytest.mark.parametrize("jitter", [0.0, 1e-16, 3e-4])
+def test_slice_through_nodes_has_no_slivers(offset, jitter):
     points, cells = box()
     position = np.unique(points[:, 0])[1] + offset
+    points[:, 0] += jitter * np.random.default_rng(0).uniform(-1, 1, len(points))
     flat = slice_tetrahedra(points, cells, 0, position)
     a, b, c = (flat.points[flat.triangles[:, i]] for i in range(3))
     areas = np.abs(np.linalg.det(np.stack([b - a, c - a], axis=1))) / 2
@@ -44,7 +46,7 @@ def test_slice_through_nodes_has_no_slivers(offset):
     assert area(flat) == pytest.approx(0.5)
     gradient = np.array([1.0, -2.0, 3.0])
     expected = position * gradient[0] + flat.points @ gradient[1:]
-    np.testing.assert_allclose(flat.at_points(points @ gradient), expected, atol=4e-4)
+    np.testing.assert_allclose(flat.at_points(points @ gradient), expected, atol=2e-3)
     rim = np.linalg.norm(np.diff(flat.outline(), axis=1)[:, 0], axis=1).sum()
     assert rim == pytest.approx(3.0)
 
