@@ -140,5 +140,5 @@ def find_start(lifted: LiftedPosterior, seed: int, chain: int) -> np.ndarray:
         f"chain {chain}, start",
         "a prior draw at which the forward map is finite",
         f"none in {MAX_STARTS} draws",
-        "check the prior (a smaller std) and the forward map",
+        "check the prior (a smaller std), the noise scale and the forward map (its source, say)",
     )

@@ -123,10 +123,18 @@ class Mesh:
         Raises
         ------
         InputError
-            If the mesh has no such group; the message lists those it has.
+            If the mesh has no such group (the message lists those it has), or it is empty.
         """
         if group in self.boundaries:
-            return self.boundaries[group]
+            facets = self.boundaries[group]
+            if not len(facets):
+                raise InputError(
+                    where or self.name,
+                    f"facets in boundary group {group!r} of mesh {self.name!r}",
+                    "none",
+                    "put facets into it, or leave the condition out",
+                )
+            return facets
         if group == "boundary":
             return self.boundary_facets
         raise _unknown(self, "boundary group", group, [*self.boundaries, "boundary"], where)

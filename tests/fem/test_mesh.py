@@ -132,6 +132,14 @@ def write(path, text):
 # --- files ---
 
 
+def test_an_empty_group_cannot_be_used():
+    empty = np.zeros((0, 2), dtype=int)
+    mesh = mesh_from_arrays(POINTS, CELLS, boundaries={"none": empty})
+    with pytest.raises(InputError, match="boundary group 'none'") as caught:
+        mesh.facets("none", "problem.toml, [pde] neumann")
+    assert str(caught.value).startswith("problem.toml, [pde] neumann: expected facets")
+
+
 @pytest.mark.parametrize("text", [GMSH_22, GMSH_41], ids=["2.2", "4.1"])
 def test_gmsh_groups_keep_their_names(tmp_path, text):
     mesh = read_mesh(write(tmp_path / "square.msh", text))
