@@ -79,7 +79,7 @@ STUCK = (
 )
 NOT_FINITE = "check mesh, boundary conditions and prior: the model produced numbers out of range"
 MISFIT = (
-    "check these readings, the unit of lengths, source and boundary values: the model cannot "
+    "check these readings and the model (unit of lengths, source, boundary values): it cannot "
     "reproduce them within the noise"
 )
 FAILURES = "raise warmup for a smaller step size; check for a noise scale far too small"

@@ -93,7 +93,7 @@ def run_chains(
     Returns
     -------
     Run
-        After Ctrl-C, with the draws made so far.
+        After Ctrl-C, with the draws made so far (:func:`cut_to_one_length`).
     """
     began = time.perf_counter()
     owned = None
@@ -139,10 +139,21 @@ def run_chains(
         stop.set()
         if owned is not None:
             owned.shutdown()
-    chains = [chain for chain in chains if chain.num_draws] if is_interrupted else chains
-    shortest = min((chain.num_draws for chain in chains), default=0)
-    chains = [_truncated(chain, shortest) for chain in chains]
-    return Run(chains, compile_seconds, is_interrupted)
+    return Run(cut_to_one_length(chains), compile_seconds, is_interrupted)
+
+
+def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
+    """Chains with the same number of draws, at least one, and of these as many as there can be.
+
+    After an interruption some may have hardly begun: two chains of 1,000 draws are worth more than
+    four of 10.  Two at least are kept if two have draws.
+    """
+    lengths = sorted((chain.num_draws for chain in chains if chain.num_draws), reverse=True)
+    if not lengths:
+        return []
+    counts = range(min(2, len(lengths)), len(lengths) + 1)
+    length = lengths[max(counts, key=lambda count: count * lengths[count - 1]) - 1]
+    return [_truncated(chain, length) for chain in chains if chain.num_draws >= length]
 
 
 def num_cores() -> int:

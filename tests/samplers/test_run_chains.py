@@ -12,9 +12,9 @@ import pytest
 from sampler_cases import SPHERE, keep_position
 
 from invlift.errors import InputError
-from invlift.samplers.chains import Plan, start_chain
+from invlift.samplers.chains import ChainResult, Plan, start_chain
 from invlift.samplers.checkpoint import CheckpointStore, fingerprint
-from invlift.samplers.run import run_chains
+from invlift.samplers.run import cut_to_one_length, run_chains
 from invlift.samplers.system import DenseSystem
 from invlift.samplers.trajectories import no_u_turn, quarter_period
 
@@ -126,6 +126,27 @@ def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_
     heard = []
     assert_same_run(run(store=store, on_progress=heard.append), whole)
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept", "length"),
+    [
+        ([5, 5, 5], [0, 1, 2], 5),
+        ([100, 10, 100, 0], [0, 2], 100),
+        ([100, 90, 80, 70], [0, 1, 2, 3], 70),
+        ([100, 10, 0], [0, 1], 10),
+        ([0, 7, 0], [1], 7),
+        ([0, 0], [], 0),
+    ],
+)
+def test_chains_of_unequal_length_are_cut_so_that_most_draws_are_left(lengths, kept, length):
+    def chain(index, num):
+        values = index + np.arange(num) / 1000
+        return ChainResult({"x": values}, {"rate": values}, {}, {}, 1.0, 0.0, 0.0)
+
+    found = cut_to_one_length([chain(index, num) for index, num in enumerate(lengths)])
+    assert [round(each.draws["x"][0]) for each in found] == kept
+    assert all(each.num_draws == len(each.draws["x"]) == length for each in found)
 
 
 def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path):
