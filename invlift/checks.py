@@ -258,6 +258,8 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
     _, white, _ = lifted.split(position)
     centre = problem.prior.coefficients(white)
     direction = problem.prior.sqrt(jnp.asarray(rng.standard_normal(white.shape)))
+    # Where the prior is wide, a draw of it would be too long a step to see the order.
+    direction = direction / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
     forward = partial(quick_jit(_readings), problem.forward)
     jacobian = partial(quick_jit(_jacobian), problem.forward)
     (value, matrix), (_, matrix_slope) = quick_jit(_jacobian_along)(
@@ -322,7 +324,8 @@ def _adjoint_products(forward, coefficients, direction, probe):
 def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
     slope, remainder = taylor_slope(value_fn, linear_fn)
     if not np.isfinite(remainder):
-        return Finding("bad", name, "not finite")
+        detail = "not finite: std, source or values too large, or readings out of the model's reach"
+        return Finding("bad", name, detail)
     if np.isnan(slope):
         return Finding("ok", name, f"linear to round-off (remainder {remainder:.1e})")
     is_right = slope > 1.8
