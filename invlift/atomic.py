@@ -29,7 +29,8 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
     Yields
     ------
     pathlib.Path
-        Where to write. If the block raises, this file is removed and the exception propagates.
+        Where to write. If the block raises, this file is removed and the exception propagates; one
+        of the system's that names no file (a full disk) gets the name of `path`.
 
     Raises
     ------
@@ -49,5 +50,8 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,5 +1,7 @@
 """Files are complete or absent."""
 
+import errno
+
 import pytest
 
 from invlift.atomic import replace_on_success
@@ -27,3 +29,11 @@ def test_unfinished_file_has_the_ending_but_not_the_name_of_the_finished_one(tmp
         assert temporary.suffix == ".npz"
         assert list(path.parent.glob("chain-*.npz")) == []
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_error_of_the_system_names_the_file(tmp_path):
+    path = tmp_path / "draws.npz"
+    with pytest.raises(OSError, match="No space left") as caught, replace_on_success(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == []
