@@ -16,7 +16,7 @@ from invlift.compilation import quick_jit
 from invlift.config import ProblemSpec
 from invlift.config_schema import IndependentSpec
 from invlift.fem.mesh import Mesh, mesh_quality
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.inverse.lifted import LiftedPosterior, Point
 from invlift.samplers.chains import evaluate_point
 from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
 from invlift.samplers.run import single_threaded_blas
@@ -101,17 +101,17 @@ def check_problem(spec: ProblemSpec) -> Report:
 
 def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
     lifted = LiftedPosterior(field.problem)
-    position = jnp.asarray(find_start(lifted, spec.sampler.seed, 0))
+    start = evaluate_point(lifted, jnp.asarray(find_start(lifted, spec.sampler.seed, 0)))
     rng = np.random.default_rng(spec.sampler.seed)
     return Report(
         [
             _mesh(field.mesh),
             _groups(spec, field.mesh),
             _sensors(spec, field),
-            _sensitivity(lifted, position),
+            _sensitivity(start),
             *_prior(spec, field),
-            *_derivatives(lifted, position, rng),
-            *_step(spec, lifted, position),
+            *_derivatives(lifted, start, rng),
+            *_step(spec, lifted, start),
         ]
     )
 
@@ -201,11 +201,10 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     return Finding("note" if is_ignored or num_outside else "ok", "sensors", detail)
 
 
-def _sensitivity(lifted: LiftedPosterior, position) -> Finding:
+def _sensitivity(point: Point) -> Finding:
     """How far each reading moves with the field, one prior standard deviation of it."""
-    frame = evaluate_point(lifted, position).frame
-    moves = np.linalg.norm(np.asarray(frame.gradients), axis=0)
-    blind = np.flatnonzero(moves < BLIND * np.asarray(frame.sigma))
+    moves = np.linalg.norm(np.asarray(point.frame.gradients), axis=0)
+    blind = np.flatnonzero(moves < BLIND * np.asarray(point.frame.sigma))
     detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} with the prior field"
     if blind.size == moves.size:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
@@ -252,12 +251,11 @@ def _edge_lengths(mesh: Mesh) -> np.ndarray:
     return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()
 
 
-def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
+def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:
     """Taylor slopes in random directions, and the adjoint dot product."""
     problem = lifted.problem
-    _, white, _ = lifted.split(position)
-    centre = problem.prior.coefficients(white)
-    direction = problem.prior.sqrt(jnp.asarray(rng.standard_normal(white.shape)))
+    position, centre = point.position, point.coefficients
+    direction = problem.prior.sqrt(jnp.asarray(rng.standard_normal(problem.prior.num_white)))
     # Where the prior is wide, a draw of it would be too long a step to see the order.
     direction = direction / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
     forward = partial(quick_jit(_readings), problem.forward)
@@ -277,7 +275,6 @@ def _derivatives(lifted: LiftedPosterior, position, rng) -> list[Finding]:
             lambda h: matrix + h * matrix_slope,
         ),
     ]
-    point = evaluate_point(lifted, position)
     heading = jnp.asarray(rng.standard_normal(position.shape))
     # Tall noise variables would make a unit direction a leap.
     heading = heading * (0.1 / jnp.maximum(1.0, jnp.max(jnp.abs(position))))
@@ -337,9 +334,8 @@ def _slope_finding(name: str, value_fn, linear_fn) -> Finding:
     )
 
 
-def _step(spec: ProblemSpec, lifted: LiftedPosterior, position) -> list[Finding]:
+def _step(spec: ProblemSpec, lifted: LiftedPosterior, point: Point) -> list[Finding]:
     """One step forwards and back, and the time a draw will take."""
-    point = evaluate_point(lifted, position)
     key = jax.random.key(spec.sampler.seed)
     momentum = quick_jit(sample_momentum)(lifted, key, point)
     # (Some 5 % slower than in a run, which the estimate of the time below can bear.)
@@ -354,7 +350,7 @@ def _step(spec: ProblemSpec, lifted: LiftedPosterior, position) -> list[Finding]
         detail = f"no step down to {size:.1e} could be projected back onto the manifold"
         return [Finding("bad", "step", detail)]
     back = step(lifted, there._replace(momentum=-there.momentum), size)
-    error = float(jnp.max(jnp.abs(back.position - position)))
+    error = float(jnp.max(jnp.abs(back.position - point.position)))
     is_reversible = not int(back.num_failures) and error < 1e-6
     violation = float(jnp.max(jnp.abs(there.point.constraint)))
     findings = [

@@ -118,7 +118,7 @@ class Posterior:
 
     @property
     def _has_fit(self) -> bool:
-        return self._has(PREDICTED) and self._sensor_data("values") is not None
+        return self.sensors is not None and self._has(PREDICTED)
 
     def _sensor_data(self, name: str) -> np.ndarray | None:
         return getattr(self.sensors, name, None)
@@ -179,7 +179,7 @@ class Posterior:
         InputError
             If there are no sensors, or no draws of "predicted".
         """
-        if self.sensors is None or not self._has(PREDICTED):
+        if not self._has_fit:
             raise InputError(
                 "posterior",
                 "sensors and draws of predicted",

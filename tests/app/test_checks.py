@@ -19,6 +19,7 @@ from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree
+from invlift.samplers.chains import evaluate_point
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_wrong_jacobian_is_called_wrong(factor, level):
     problem = InverseProblem(forward, prior, known_noise(0.1), jnp.asarray([0.2, -0.4]))
     lifted = LiftedPosterior(problem)
     position = jnp.asarray(0.3 * rng.standard_normal(6))
-    report = Report(checks._derivatives(lifted, position, rng))
+    report = Report(checks._derivatives(lifted, evaluate_point(lifted, position), rng))
     found = finding(report, "derivative of the forward map")
     assert found.level == level, found
     assert report.is_good == (level == "ok")
@@ -189,7 +190,7 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = checks._sensitivity(lifted, jnp.zeros(lifted.dimension))
+    found = checks._sensitivity(evaluate_point(lifted, jnp.zeros(lifted.dimension)))
     assert found.level == level, found
     assert words in found.detail
 
