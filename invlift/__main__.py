@@ -1,6 +1,37 @@
-"""`python -m invlift` is the command `invlift`."""
+"""The command `invlift` and `python -m invlift`: what must work before all else is imported."""
 
-from invlift.cli import main
+import contextlib
+import os
+import signal
+import sys
+
+#: Exit status of what was stopped before it was done.
+STOPPED = 3
+
+
+def _stop(*_) -> None:
+    """End at once: nothing has been computed yet, and an import may swallow an exception."""
+    os.write(2, b"invlift: interrupted\n")
+    os._exit(STOPPED)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+        signal.signal(signal.SIGINT, _stop)
+    from invlift.cli import main
+
+    try:
+        main(sys.argv[1:])
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        # All files are closed: taking the compiled programs apart would take half a second.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(end.code or 0)
+
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Files that are either complete or absent.
+"""Files that are either complete or absent, in folders that one run at a time writes to.
 
 A run may be interrupted while it writes. Its results and saved chains are therefore written under
 a temporary name beside their destination and renamed at the end; a rename within one folder is
@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from invlift.errors import InputError
+
+#: The file whose lock a run holds on a folder.
+LOCK = ".lock"
 
 
 @contextmanager
@@ -55,3 +60,43 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_writer(directory: Path) -> Iterator[None]:
+    """Keep other runs from writing to a folder, where its file system can.
+
+    Parameters
+    ----------
+    directory : pathlib.Path
+        Made if it does not exist.
+
+    Raises
+    ------
+    InputError
+        If another run holds it, or it cannot be made or written to.
+    """
+    lock = FileLock(directory / LOCK, is_singleton=True)  # once more in the same thread
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            f"{directory}",
+            "a directory that no other run is at work in",
+            "another run at work in it",
+            f"wait for it to end, or choose another directory (if none is, delete {LOCK} there)",
+        ) from None
+    except NotImplementedError:  # some file systems of clusters cannot lock
+        pass
+    except OSError as reason:
+        raise InputError(
+            f"{directory}",
+            "a directory that can be written to",
+            f"an error ({reason.strerror or reason})",
+            "choose another output directory",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
-import numpy as np
-
 from invlift.config import ProblemSpec
 from invlift.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
 from invlift.errors import InputError
@@ -17,8 +14,6 @@ from invlift.fem.mesh import Mesh, check_anchored, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, half_normal_noise, known_noise, lognormal_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.posterior import Posterior, Readings
-from invlift.samplers.run import Run
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,17 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     InputError
         If a file, group, field or sensor is not what it should be.
     """
+    try:
+        return _built(spec, needs_values)
+    except InputError as error:
+        if not error.where.startswith("["):
+            raise
+        # The library says which key; which file it is in is known here.
+        where = spec.where_of(error.where)
+        raise InputError(where, error.expected, error.found, error.remedy) from None
+
+
+def _built(spec: ProblemSpec, needs_values: bool) -> FieldProblem:
     mesh = read_mesh(spec.mesh.file)
     sensors = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     observation = locate(mesh, sensors, spec.observations.outside)
@@ -100,57 +106,6 @@ def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:
     return {"source": source, "dirichlet": dirichlet, "neumann": pde.neumann, "robin": robin}
 
 
-def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):
-    """Posterior of a run of a problem built from a file: see :func:`field_posterior`."""
-    return field_posterior(
-        field.mesh, field.sensors, field.problem, run, num_draws_requested=num_draws_requested
-    )
-
-
-def field_posterior(
-    mesh: Mesh,
-    sensors: Sensors,
-    problem: InverseProblem,
-    run: Run,
-    *,
-    num_draws_requested: int | None = None,
-) -> Posterior:
-    """Bundle the draws of a run with the mesh, sensors and prior they belong to.
-
-    Parameters
-    ----------
-    mesh : Mesh
-    sensors : Sensors
-        The d sensors of the problem.
-    problem : InverseProblem
-        With a field prior.
-    run : Run
-    num_draws_requested : int, optional
-        Draws per chain asked for, to notice a run that was cut short.
-
-    Returns
-    -------
-    Posterior
-
-    Raises
-    ------
-    InputError
-        If the parts do not belong together, or the run has no draws.
-    """
-    sigma = None
-    if not problem.noise.num_parameters:
-        sigma = np.asarray(problem.sigma(np.zeros(0)))
-    return Posterior(
-        run.chains,
-        points=mesh.points,
-        cells=mesh.cells,
-        location=problem.prior.location,
-        sensors=Readings(sensors.values, sigma, sensors.points),
-        prior_sd=problem.prior.pointwise_std(),
-        num_draws_requested=num_draws_requested,
-    )
-
-
 def _prior(spec: ProblemSpec, mesh: Mesh) -> MaternPrior | IndependentPrior:
     if isinstance(spec.prior, MaternSpec):
         matern_alpha(spec.prior.smoothness, mesh.dim, spec.where("prior", "smoothness"))
@@ -186,46 +141,3 @@ def _noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
             "add the column, or give [noise] sigma a number or a distribution",
         )
     return known_noise(sensors.sigma)
-
-
-def simulate_readings(
-    field: FieldProblem, sigma: float, seed: int
-) -> tuple[Sensors, dict[str, np.ndarray]]:
-    """Readings of a field drawn from the prior, with noise.
-
-    Parameters
-    ----------
-    field : FieldProblem
-    sigma : float
-        Standard deviation of the noise, > 0, in units of the readings.
-    seed : int
-
-    Returns
-    -------
-    Sensors
-        The same sensors with new values.
-    dict
-        ``log_conductivity`` (N,) and ``solution`` (num_nodes,), the truth behind them.
-
-    Raises
-    ------
-    InputError
-        If a reading is not finite.
-    """
-    rng = np.random.default_rng(seed)
-    prior, forward = field.problem.prior, field.problem.forward
-    truth = prior.coefficients(jnp.asarray(rng.standard_normal(prior.num_white)))
-    solution = forward.solve(truth)
-    noise = sigma * rng.standard_normal(forward.num_observations)
-    values = np.asarray(forward.observe(solution)) + noise
-    if not np.all(np.isfinite(values)):
-        raise InputError(
-            "simulated readings",
-            "finite numbers",
-            f"{values[~np.isfinite(values)][0]}",
-            "correct the noise scale, or the prior (a smaller std), source and boundary values",
-        )
-    old = field.sensors
-    column = None if old.sigma is None else np.full(values.shape, sigma)
-    sensors = Sensors(old.points, values, column, old.rows, old.name)
-    return sensors, {"log_conductivity": np.asarray(truth), "solution": np.asarray(solution)}

@@ -9,18 +9,23 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.metadata
+import logging
+import os
 import platform
 import sys
+import threading
 from pathlib import Path
 
+import jax
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from invlift.atomic import replace_on_success
+from invlift.atomic import LOCK, only_writer, replace_on_success
 from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
 from invlift.precision import enable_x64
+from invlift.terminal import STREAMS, Output, interrupts_raise
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 
@@ -36,22 +41,51 @@ def main(arguments: list[str] | None = None) -> None:
     parsed = _parser().parse_args(arguments)
     enable_x64()
     keep_compiled_programs()
+    # Of what cannot be helped: a folder for matplotlib's fonts that cannot be written to.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    out, err = Output(sys.stdout), Output(sys.stderr)
+    logging.basicConfig(format="invlift: note: %(message)s", stream=err, force=True)
     try:
-        status = parsed.command(parsed, Console(), Console(stderr=True))
+        status = parsed.command(parsed, Console(file=out), Console(file=err))
+        out.flush()
     except InputError as error:
-        print(f"invlift: {error}", file=sys.stderr)
-        status = BAD_INPUT
+        status = _refused(err, error)
     except OSError as error:
-        print(f"invlift: {_from_system(error)}", file=sys.stderr)
-        status = BAD_INPUT
+        status = _refused(err, _from_system(error))
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        status = _refused(err, _OUT_OF_MEMORY)
     except KeyboardInterrupt:
-        print("invlift: interrupted", file=sys.stderr)
+        err.write("invlift: interrupted\n")
         status = BAD_VERDICT
+    out.close_if_broken()
     sys.exit(status)
+
+
+def _refused(err: Output, error: InputError) -> int:
+    err.write(f"invlift: {error}\n")
+    err.flush()
+    return BAD_INPUT
+
+
+_OUT_OF_MEMORY = InputError(
+    "problem",
+    "one that fits into memory",
+    "more nodes or sensors than do",
+    "use a coarser mesh, fewer sensors or a machine with more memory",
+)
 
 
 def _from_system(error: OSError) -> InputError:
     """What the operating system refused, in the form of every other message."""
+    if error.filename in STREAMS:
+        return InputError(
+            error.filename,
+            "a place for what is printed",
+            (error.strerror or str(error)).splitlines()[0],
+            "print to another file or device; results written before are complete",
+        )
     return InputError(
         f"{error.filename or 'a file'}",
         "a file or directory that can be read and written",
@@ -98,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(parsed, console: Console, errors: Console) -> int:
-    from invlift.build import build_posterior, build_problem
+    from invlift.build import build_problem
     from invlift.config import read_problem
     from invlift.progress import progress_display
     from invlift.sampling import sample
@@ -112,60 +146,103 @@ def _run(parsed, console: Console, errors: Console) -> int:
         seed=parsed.seed,
     )
     directory = spec.output.dir
-    is_new = _is_new(directory, parsed.resume)
+    _check_is_ready(directory, parsed.resume)
     field = build_problem(spec)
     info = _run_info(spec)
-    spec.prepare_output()
-    if is_new:
-        _write_problem(spec)
+    spec.prepare_output("--out" if parsed.out else None)
+    chains = directory / "chains"
     settings = spec.sampler
-    console.print(_headline(field), highlight=False, soft_wrap=True)
-    with progress_display(errors, settings.chains, settings.warmup, settings.draws) as on_progress:
-        run = sample(
-            field.problem,
-            method=settings.method,
-            chains=settings.chains,
-            warmup=settings.warmup,
-            draws=settings.draws,
-            seed=settings.seed,
-            checkpoint=directory / "chains",
-            resume=parsed.resume,
-            on_progress=on_progress,
-        )
-    if not is_new:  # which it may be made longer by
-        _write_problem(spec)
+    with only_writer(chains):
+        _check_is_ready(directory, parsed.resume)
+        if not parsed.resume:
+            _write_problem(spec)
+        _say(console, _headline(field))
+        preparing = threading.Thread(target=_prepare_results, args=(field,))
+        preparing.start()
+        with (
+            interrupts_raise(),
+            progress_display(
+                errors, settings.chains, settings.warmup, settings.draws
+            ) as on_progress,
+        ):
+            run = sample(
+                field.problem,
+                method=settings.method,
+                chains=settings.chains,
+                warmup=settings.warmup,
+                draws=settings.draws,
+                seed=settings.seed,
+                checkpoint=chains,
+                resume=parsed.resume,
+                on_progress=on_progress,
+            )
+            _write_problem(spec)  # which may have been made longer, or removed
+            preparing.join()
+            return _write_results(spec, field, run, info, console, errors)
+
+
+def _prepare_results(field) -> None:
+    """Import and compile what the results need, a second or two, beside what the chains need."""
+    importlib.import_module("invlift.results")
+    field.problem.prior.pointwise_std()
+
+
+def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
+    """Write what a run has found, print it, and return the exit status."""
+    from invlift.results import build_posterior
+
+    directory = spec.output.dir
     if not run.chains:
         message = "stopped during warm-up: no draws yet; the chains so far are kept"
-        print(f"invlift: {message}, go on with --resume", file=sys.stderr)
+        _say(errors, f"invlift: {message}, go on with --resume")
         return BAD_VERDICT
-    posterior = build_posterior(field, run, settings.draws)
-    info |= {"compile_seconds": run.compile_seconds, "is_interrupted": run.is_interrupted}
+    posterior = build_posterior(field, run, spec.sampler.draws)
     written = posterior.write(directory, info)
     written.append(directory / "posterior.png")
     posterior.plot_fields(written[-1])
     verdict = posterior.verdict()
     console.print(_table(posterior.summary(), console), crop=False)
-    console.print(str(verdict), highlight=False, markup=False, soft_wrap=True)
-    names = ", ".join(path.name for path in written)
-    console.print(f"\nWritten to {directory}: {names}", highlight=False, soft_wrap=True)
+    _say(console, str(verdict))
+    _say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
-        console.print("The run was interrupted; finish it with --resume.")
+        _say(console, "The run was interrupted; finish it with --resume.")
     return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
 
 
-def _is_new(directory: Path, is_resuming: bool) -> bool:
-    """Whether a run starts anew: in a directory that is empty, or not there yet."""
-    num_entries = sum(1 for _ in directory.iterdir()) if directory.is_dir() else 0
-    has_chains = (directory / "chains" / "run.json").is_file()
-    if num_entries and not (is_resuming and has_chains):
+def _say(console: Console, text: str) -> None:
+    """Print a line as it is: it may hold the names of files."""
+    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _check_is_ready(directory: Path, is_resuming: bool) -> None:
+    """Check that a run can begin in a directory, or go on there.
+
+    Raises
+    ------
+    InputError
+        If it is to begin and something is there already, or to go on and no chains are.
+    """
+    entries = {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
+    chains = directory / "chains"
+    saved = {entry.name for entry in chains.iterdir()} if chains.is_dir() else set()
+    num_entries = len(entries - {"chains"}) + len(saved - {LOCK})
+    has_chains = "run.json" in saved
+    if has_chains if is_resuming else not num_entries:
+        return
+    if is_resuming and not num_entries:
         raise InputError(
             f"{directory}",
-            "a directory with saved chains" if is_resuming else "an empty output directory",
-            f"{num_entries} entries" + (", but no chains/run.json" if is_resuming else ""),
-            "choose another with --out"
-            + (", or go on with an interrupted run by --resume" if has_chains else ""),
+            "a directory with saved chains",
+            "nothing in it" if directory.is_dir() else "no such directory",
+            "give the directory of the run with --out, or run without --resume to begin one",
         )
-    return not num_entries
+    raise InputError(
+        f"{directory}",
+        "a directory with saved chains" if is_resuming else "an empty output directory",
+        f"{num_entries} entries" + (", but no chains/run.json" if is_resuming else ""),
+        "choose another with --out"
+        + (", or go on with an interrupted run by --resume" if has_chains else ""),
+    )
 
 
 def _write_problem(spec) -> None:
@@ -182,18 +259,18 @@ def _check(parsed, console: Console, errors: Console) -> int:
     for finding in report.findings:
         style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]
         console.print(f"[{style}]{finding.level:>4}[/]  ", end="")
-        line = f"{finding.name}: {finding.detail}"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"\n{report.verdict}", highlight=False, markup=False, soft_wrap=True)
+        _say(console, f"{finding.name}: {finding.detail}")
+    _say(console, f"\n{report.verdict}")
     return 0 if report.is_good else BAD_VERDICT
 
 
 def _simulate(parsed, console: Console, errors: Console) -> int:
     del errors
-    from invlift.build import build_problem, simulate_readings
+    from invlift.build import build_problem
     from invlift.config import read_problem
     from invlift.fem.sensors import write_sensors
     from invlift.posterior.files import write_fields
+    from invlift.simulate import simulate_readings
 
     sigma = _number("--sigma", parsed.sigma, float)
     if not 0 < sigma < float("inf"):
@@ -202,32 +279,36 @@ def _simulate(parsed, console: Console, errors: Console) -> int:
     if seed < 0:
         raise InputError("--seed", "an integer of at least 0", parsed.seed, "correct the option")
     out = Path(parsed.out)
-    if out.exists():
-        found = f"the directory {out}" if out.is_dir() else f"{out}, which is there already"
+    if not out.name or out.is_dir():
+        found = f"the directory {out}"
         raise InputError("--out", "a new file to write", found, "choose another name")
+    truth_file = out.with_name(f"{out.stem}_truth.vtu")
+    for file in (out, truth_file):
+        if os.path.lexists(file):  # a link that leads nowhere as well
+            found = f"{file}, which is there already"
+            raise InputError("--out", "a new file to write", found, "choose another name")
     field = build_problem(read_problem(parsed.problem), needs_values=False)
     sensors, truth = simulate_readings(field, sigma, seed)
     if not out.parent.is_dir():
         raise InputError(
             "--out", "a file in an existing directory", f"{out.parent}", "make the directory first"
         )
-    truth_file = out.with_name(f"{out.stem}_truth.vtu")
     location = field.problem.prior.location
     coefficients = {"log_conductivity": truth["log_conductivity"]}
     on_nodes = {"solution": truth["solution"]} | (coefficients if location == "nodes" else {})
     on_cells = coefficients if location == "cells" else {}
     try:
-        write_sensors(out, sensors)
         write_fields(truth_file, field.mesh.points, field.mesh.cells, on_nodes, on_cells)
+        with replace_on_success(out) as temporary:
+            write_sensors(temporary, sensors)
     except OSError as error:
         raise InputError(
             "--out", "a file that can be written", f"{error.strerror}: {out}", "choose another"
         ) from error
-    console.print(
+    _say(
+        console,
         f"Written: {out} ({len(sensors.values)} sensors, noise {sigma:g}) and the field behind "
         f"them, {truth_file}",
-        highlight=False,
-        soft_wrap=True,
     )
     return 0
 

@@ -1,73 +1,143 @@
-"""How JAX compiles programs, and where it keeps them."""
+"""How JAX compiles programs, ahead of the call and several at a time, and where they are kept."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import os
+import pickle
+import platform
+import threading
+import types
 from collections.abc import Callable
-from functools import cache, wraps
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
 import platformdirs
+from jax.experimental import serialize_executable
 
+from invlift.atomic import replace_on_success
+from invlift.errors import InputError
+
+#: Most that is kept, bytes.
+MAX_KEPT = 10**9
 # Of the compiler's two ways to make kernels the one that takes less time and memory.
 _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
-_NOT_OPTIMISED = {"xla_backend_optimization_level": 0}
+_NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+_OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
+#: Libraries whose classes and functions are the same wherever their versions are.
+_KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpy", "builtins")
 
 
-def keep_compiled_programs() -> None:
-    """Let JAX keep what it compiles, so that the next run of the same problem starts at once.
+class _Compiled(NamedTuple):
+    """An executable of leaves, and what it returns: structure, and shape and type of the leaves."""
 
-    In the user's cache folder for applications, up to 1 GB; not if JAX's own option
-    ``jax_compilation_cache_dir`` names a folder already.
-    """
-    if not jax.config.jax_compilation_cache_dir:
-        folder = platformdirs.user_cache_path("invlift", appauthor=False) / "compiled"
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_compilation_cache_max_size", 10**9)
-        # Also what takes a tenth of a second: there are dozens of these.
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    run: Callable
+    structure: Any
+    shapes: tuple
 
 
-def quick_jit(
-    fn: Callable, *, runs_often: bool = False, static_argnames: tuple[str, ...] = ()
-) -> Callable:
-    """``jax.jit`` with less time and memory for compilation, at the price of slower programs.
+class Program:
+    """A function of pytrees that is compiled once for each structure and shapes of its arguments.
+
+    Like ``jax.jit``, but it can be compiled ahead of its first call, for shapes alone
+    (:meth:`prepare`), and what it has compiled is kept for later processes, which then need not
+    even trace it (:func:`keep_compiled_programs`).
 
     Parameters
     ----------
     fn : callable
-        Of arrays.  To be called from outside other compiled programs.
-    runs_often : bool
-        If so, the program is optimised all the same: compilation takes three to five times as long,
-        a run a half to a third.
-    static_argnames : tuple of str
-        As of ``jax.jit``.
-
-    Returns
-    -------
-    callable
-        Of positional arguments.
-
-    Notes
-    -----
-    Compiled and run, the disc's evaluation of a position takes 0.7 s and 1.9 ms, optimised 3.3 s
-    and 0.65 ms, by ``jax.jit`` 5.7 s and 0.70 ms.  To compile that of 30,301 nodes takes 0.3, 0.3
-    and 1.3 GB.  The integrator's step runs 5 to 15 % slower than by ``jax.jit``.
+        Of positional arguments, arrays and pytrees of them.  To be called from outside other
+        compiled programs.
+    effort : {"none", "some", "full"}
+        What the compiler spends on it.  Compiled and run, the disc's evaluation of a position takes
+        0.7 s and 1.9 ms, 2.0 s and 0.65 ms, 4.2 s and 0.70 ms; to compile that of 30,301 nodes
+        takes 0.3, 0.3 and 1.3 GB.  The integrator's step runs 5 to 15 % slower with "some" than
+        with "full".
     """
-    options = _LIGHTER_KERNELS if runs_often else _LIGHTER_KERNELS | _NOT_OPTIMISED
 
-    @cache
-    def compiled():
-        known = {name: value for name, value in options.items() if _is_option(name, value)}
-        return jax.jit(fn, static_argnames=static_argnames, compiler_options=known)
+    def __init__(self, fn: Callable, effort: Literal["none", "some", "full"] = "full") -> None:
+        self._fn, self._effort = fn, effort
+        self._compiled: dict[Any, _Compiled] = {}
+        self._lock = threading.Lock()
+        functools.update_wrapper(self, fn, updated=())
 
-    @wraps(fn)
-    def call(*arguments):
-        return compiled()(*arguments)
+    def __call__(self, *arguments):
+        """The function's value, compiled before if need be."""
+        leaves, structure = jax.tree.flatten(arguments)
+        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+        found = self._find(leaves, structure)
+        return jax.tree.unflatten(found.structure, found.run(*leaves))
 
-    return call
+    def prepare(self, *arguments) -> None:
+        """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
+        leaves, structure = jax.tree.flatten(arguments)
+        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+        self._find(leaves, structure)
+
+    def shapes(self, *arguments) -> Any:
+        """What the function returns for arguments like these, without having it compiled.
+
+        Returns
+        -------
+        pytree of jax.ShapeDtypeStruct
+        """
+        leaves, structure = jax.tree.flatten(arguments)
+        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+        file = _file_of(self._fn, self._effort, _shapes_of(leaves), structure)
+        if file is None or not file.exists():
+            return jax.eval_shape(self._fn, *arguments)
+        found = self._find(leaves, structure)
+        values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in found.shapes]
+        return jax.tree.unflatten(found.structure, values)
+
+    def _find(self, leaves, structure) -> _Compiled:
+        shapes = _shapes_of(leaves)
+        key = structure, shapes
+        found = self._compiled.get(key)
+        if found is None:
+            with self._lock:  # of two threads that ask, one compiles
+                found = self._compiled.get(key)
+                if found is None:
+                    found = self._compiled[key] = self._make(shapes, structure)
+        return found
+
+    def _make(self, shapes, structure) -> _Compiled:
+        file = _file_of(self._fn, self._effort, shapes, structure)
+        found = None if file is None else _load(file)
+        if found is None:
+            found = self._compile(shapes, structure)
+            if file is not None:
+                _keep(file, found)
+        return found
+
+    def _compile(self, shapes, structure) -> _Compiled:
+        structure_out, shapes_out = None, ()
+
+        def of_leaves(*leaves):
+            nonlocal structure_out, shapes_out
+            value = self._fn(*jax.tree.unflatten(structure, leaves))
+            leaves_out, structure_out = jax.tree.flatten(value)
+            leaves_out = list(map(jnp.asarray, leaves_out))
+            shapes_out = tuple((leaf.shape, leaf.dtype) for leaf in leaves_out)
+            return leaves_out
+
+        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
+        arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
+        run = jax.jit(of_leaves).lower(*arguments).compile(compiler_options=known)
+        return _Compiled(run, structure_out, shapes_out)
 
 
-@cache
+def _shapes_of(leaves) -> tuple:
+    return tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+@functools.cache
 def _is_option(name: str, value) -> bool:
     """Whether the compiler knows an option: they come and go with the versions of JAX."""
     try:
@@ -75,3 +145,143 @@ def _is_option(name: str, value) -> bool:
     except (RuntimeError, ValueError):
         return False
     return True
+
+
+# Programs kept on disk --------------------------------------------------------------------------
+
+
+def keep_compiled_programs() -> None:
+    """Keep what is compiled, so that the next run of a problem of the same shapes starts at once.
+
+    In the user's cache folder for applications, up to 1 GB; not where that cannot be written to.
+    If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
+    instead, and finds them after it has traced them: a program that it has found cannot be kept
+    once more.
+    """
+    if jax.config.jax_compilation_cache_dir:
+        return
+    folder = platformdirs.user_cache_path("invlift", appauthor=False) / "programs"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            _Folder.path = folder
+
+
+class _Folder:
+    """Where this process keeps programs, if it does."""
+
+    path: Path | None = None
+
+
+def _file_of(fn, effort: str, shapes, structure) -> Path | None:
+    """Where a program is kept, or None if it is not: only a library's code goes by its name."""
+    if _Folder.path is None:
+        return None
+    words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
+    if None in words:
+        return None
+    digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
+    return _Folder.path / f"{digest[:40]}.program"
+
+
+def _name_of(thing) -> str | None:
+    """Text that tells a function, a setting or a structure from all others.
+
+    None if there is none: a user's code may change and keep its name.
+    """
+    if isinstance(thing, functools.partial):
+        parts = (thing.func, thing.args, dict(thing.keywords))
+        return _joined("partial", parts)
+    if isinstance(thing, jax.tree_util.PyTreeDef):
+        node = thing.node_data()
+        return "*" if node is None else _joined("node", [*node, *thing.children()])
+    if isinstance(thing, types.FunctionType | type):
+        is_known = "<" not in thing.__qualname__ and thing.__module__.split(".")[0] in _KNOWN
+        return f"{thing.__module__}.{thing.__qualname__}" if is_known else None
+    if isinstance(thing, list | tuple):
+        return _joined("", thing)
+    if isinstance(thing, dict):
+        return _joined("dict", [part for item in thing.items() for part in item])
+    return repr(thing) if isinstance(thing, bool | int | float | str | None) else None
+
+
+def _joined(word: str, parts) -> str | None:
+    names = [_name_of(part) for part in parts]
+    return None if None in names else f"{word}({', '.join(names)})"
+
+
+@functools.cache
+def _environment() -> str:
+    """Everything else that a program depends on: code, versions, machine, JAX's settings."""
+    package = Path(__file__).parent
+    sources = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        sources.update(str(path.relative_to(package)).encode() + path.read_bytes())
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        processor = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        processor = platform.processor() + platform.node()
+    device = jax.devices()[0]
+    settings = sorted(
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if name.startswith(("XLA", "JAX", "PJRT")) and "CACHE" not in name
+    )
+    parts = (
+        sources.hexdigest(), jax.__version__, jaxlib.__version__, np.__version__,
+        platform.python_version(), platform.machine(), processor, device.platform,
+        device.device_kind, num_cores(), jax.config.jax_enable_x64, settings,
+    )  # fmt: skip
+    return str(parts)
+
+
+def num_cores() -> int:
+    """Cores this process may use: a batch system often grants fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _load(file: Path) -> _Compiled | None:
+    """A kept program; None if there is none, or it cannot be used, whatever the reason."""
+    try:
+        content, num_arguments, skeleton, shapes = pickle.loads(file.read_bytes())
+        _find_lapack()
+        tree_in = jax.tree.structure(((0,) * num_arguments, {}))
+        tree_out = jax.tree.structure([0] * len(shapes))
+        run = serialize_executable.deserialize_and_load(content, tree_in, tree_out)
+        os.utime(file)
+    except Exception:
+        return None
+    return _Compiled(run, jax.tree.structure(skeleton), shapes)
+
+
+@functools.cache
+def _find_lapack() -> None:
+    """Have JAX find LAPACK, which it does when it lowers a call; programs crash without."""
+    matrix = jax.ShapeDtypeStruct((2, 2), np.float64)
+    jax.jit(jax.lax.linalg.cholesky).lower(matrix)
+
+
+def _keep(file: Path, compiled: _Compiled) -> None:
+    """Write a program to its file, if it can be, and remove the oldest where there are too many."""
+    structure = compiled.structure
+    try:
+        content, tree_in, _ = serialize_executable.serialize(compiled.run)
+        skeleton = jax.tree.unflatten(structure, range(structure.num_leaves))
+        kept = content, tree_in.num_leaves, skeleton, compiled.shapes
+        with replace_on_success(file) as temporary:
+            temporary.write_bytes(pickle.dumps(kept))
+        _remove_oldest(file.parent)
+    except (OSError, InputError, ValueError, NotImplementedError):
+        return
+
+
+def _remove_oldest(folder: Path) -> None:
+    files = sorted(folder.glob("*.program"), key=lambda path: path.stat().st_mtime, reverse=True)
+    total = 0
+    for path in files:
+        total += path.stat().st_size
+        if total > MAX_KEPT:
+            path.unlink(missing_ok=True)

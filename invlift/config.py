@@ -27,6 +27,10 @@ from invlift.config_schema import (
     SamplerSpec,
 )
 from invlift.errors import InputError
+from invlift.input_files import read_text
+
+#: Largest problem file that is read.
+MAX_BYTES = 2**20
 
 
 class ProblemSpec(BaseModel):
@@ -49,6 +53,10 @@ class ProblemSpec(BaseModel):
     def where(self, table: str, *keys: str) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
         return config_errors.where(self._file, (table, *keys))
+
+    def where_of(self, key: str) -> str:
+        """Return how error messages call a key written like "[prior] range"."""
+        return f"{self._file}, {key}"
 
     def with_overrides(
         self,
@@ -86,8 +94,13 @@ class ProblemSpec(BaseModel):
             update["output"] = _validated_option(OutputSpec, "output", {"dir": os.fspath(out)})
         return self.model_copy(update=update)
 
-    def prepare_output(self) -> Path:
+    def prepare_output(self, where: str | None = None) -> Path:
         """Create the output directory and return it.
+
+        Parameters
+        ----------
+        where : str, optional
+            What an error message should blame, if not the key of the problem file.
 
         Raises
         ------
@@ -105,7 +118,7 @@ class ProblemSpec(BaseModel):
         if found is None:
             return directory
         raise InputError(
-            self.where("output", "dir"),
+            where or self.where("output", "dir"),
             "a directory that can be written to",
             found,
             "choose another directory (here or with --out)",
@@ -132,7 +145,13 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
         undetermined.
     """
     file = os.fspath(path)
-    text = _read_text(Path(path), file)
+    text = read_text(
+        Path(path),
+        file,
+        "a problem file",
+        remedy="give the path of a problem file in TOML",
+        max_bytes=MAX_BYTES,
+    )
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as reason:
@@ -167,23 +186,6 @@ def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSp
         raise config_errors.from_validation_error(error, data, name) from None
     spec._file = name
     return spec
-
-
-def _read_text(path: Path, file: str) -> str:
-    """Return the file's text; a byte-order mark in front is taken off."""
-    remedy = "give the path of a problem file in TOML"
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        found = "no such file"
-    except IsADirectoryError:
-        found = "a directory"
-    except UnicodeDecodeError:
-        found, remedy = "bytes that are not UTF-8 text", "save the file as UTF-8"
-    except OSError as reason:
-        found = f"an error on opening it ({reason.strerror or reason})"
-        remedy = "check its permissions"
-    raise InputError(file, "a problem file", found, remedy)
 
 
 def _syntax_error(file: str, text: str, message: str) -> InputError:

@@ -16,22 +16,24 @@ from invlift.errors import InputError
 # What each key expects, and what to do. "*" stands for the name of a group or subdomain.
 _A_PATH = ("the path of a file, in quotes", "give it relative to the problem file, or absolute")
 _LENGTH = "give the correlation length, in the length unit of the mesh"
-_LOG_STD = "give the standard deviation of the log-conductivity"
+_A_NUMBER, _A_POSITIVE = "a number from -1e50 to 1e50", "a positive number, from 1e-50 to 1e50"
+_A_LOG, _A_LOG_STD = "a number from -300 to 300", "a positive number, from 1e-9 to 50"
+_LOG_STD = "give the standard deviation of the log-conductivity: 1 for factors of about e"
 _PER_SUBDOMAIN = "give a number, or {subdomain = number}"
 KEYS: dict[str, tuple[str, str]] = {
     "mesh.file": _A_PATH,
     "pde.source": (
-        "a number, {subdomain = number} or the name of a field of the mesh file",
+        f"{_A_NUMBER}, {{subdomain = number}} or the name of a field of the mesh file",
         "for example source = 100.0",
     ),
-    "pde.source.*": ("a number", "give the source in this subdomain"),
+    "pde.source.*": (_A_NUMBER, "give the source in this subdomain"),
     "pde.dirichlet": ("{group = value}", "for example dirichlet = { boundary = 0.0 }"),
     "pde.dirichlet.*": (
-        "a number or the name of a point field of the mesh file",
+        f"{_A_NUMBER} or the name of a point field of the mesh file",
         "give the solution on this boundary",
     ),
     "pde.neumann": ("{group = number}", "for example neumann = { inflow = 1.5 }"),
-    "pde.neumann.*": ("a number", "give the flux conductivity * du/dn into the body"),
+    "pde.neumann.*": (_A_NUMBER, "give the flux conductivity * du/dn into the body"),
     "pde.robin": (
         "{group = {coefficient = number, ambient = number}}",
         "for example robin = { surface = { coefficient = 10.0, ambient = 20.0 } }",
@@ -40,33 +42,36 @@ KEYS: dict[str, tuple[str, str]] = {
         "{coefficient = number, ambient = number}",
         "for example surface = { coefficient = 10.0, ambient = 20.0 }",
     ),
-    "pde.robin.*.coefficient": ("a positive number", "for a fixed flux use neumann"),
-    "pde.robin.*.ambient": ("a number", "give the value of the solution far outside"),
+    "pde.robin.*.coefficient": (_A_POSITIVE, "for a fixed flux use neumann"),
+    "pde.robin.*.ambient": (_A_NUMBER, "give the value of the solution far outside"),
     "prior.kind": ('"matern" or "independent"', 'choose one, for example kind = "matern"'),
-    "prior.range": ("a positive number", _LENGTH),
-    "prior.std": ("a positive number", _LOG_STD),
-    "prior.smoothness": ("a positive number", "for example 2.0 in 2-D and 0.5 or 2.5 in 3-D"),
-    "prior.mean": ("a number", "give the mean of the log-conductivity"),
+    "prior.range": (_A_POSITIVE, _LENGTH),
+    "prior.std": (_A_LOG_STD, _LOG_STD),
+    "prior.smoothness": (
+        "a positive number, at most 10",
+        "for example 2.0 in 2-D and 0.5 or 2.5 in 3-D",
+    ),
+    "prior.mean": (_A_LOG, "give the mean of the log-conductivity"),
     "prior.boundary": (
         '"neumann" or "robin"',
         'choose "robin" to correct the variance near the boundary',
     ),
     "prior.per": ('"cell" or "subdomain"', "choose what has a coefficient of its own"),
-    "prior.mean.*": ("a number", _PER_SUBDOMAIN),
-    "prior.std.*": ("a positive number", _PER_SUBDOMAIN),
+    "prior.mean.*": (_A_LOG, _PER_SUBDOMAIN),
+    "prior.std.*": (_A_LOG_STD, _PER_SUBDOMAIN),
     "observations.file": _A_PATH,
     "observations.outside": (
         '"error", "project" or "drop"',
         "choose what to do with sensors outside the mesh",
     ),
     "noise.sigma": (
-        'a positive number, "column" or {distribution = "lognormal" or "half-normal", ...}',
+        f'{_A_POSITIVE}, "column" or {{distribution = "lognormal" or "half-normal", ...}}',
         "give the standard deviation of a reading: as small as it is, but not 0",
     ),
     "noise.sigma.distribution": ('"lognormal" or "half-normal"', "choose one"),
-    "noise.sigma.location": ("a number", "give the mean of log(sigma)"),
+    "noise.sigma.location": ("a number from -100 to 100", "give the mean of log(sigma)"),
     "noise.sigma.scale": (
-        "a positive number",
+        "a positive number, at most 20 if lognormal and 1e50 if half-normal",
         "give the spread: of log(sigma) if lognormal, of sigma itself if half-normal",
     ),
     "sampler.method": ('"chmc" or "chmc-nuts"', '"chmc" is the default'),

@@ -22,6 +22,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from invlift.errors import printable
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -33,9 +35,18 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
         raise PydanticCustomError("path_type", "not a path")
     base = (info.context or {}).get("base", Path.cwd())
     try:
-        return (base / Path(value).expanduser()).resolve()
-    except RuntimeError as error:  # "~somebody", of whom the system does not know
+        path = (base / Path(value).expanduser()).resolve()
+    except (RuntimeError, ValueError) as error:  # "~somebody" unknown, or a null character
         raise PydanticCustomError("path_type", "not a path") from error
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _problem(
+            expected="a path whose name is text in UTF-8, as a problem file must be",
+            found=printable(f"{path}"),
+            remedy="rename the folder or file, or choose another",
+        ) from error
+    return path
 
 
 def _form(value: Any) -> str:
@@ -46,27 +57,33 @@ def _form(value: Any) -> str:
 
 
 _AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
-_Positive = Annotated[float, Field(gt=0.0)]
+# Wide enough for any unit, and their squares and cubes are numbers too.
+_Number = Annotated[float, Field(ge=-1e50, le=1e50)]
+_Positive = Annotated[float, Field(ge=1e-50, le=1e50)]
+# Of a logarithm: its exponential must be a number, and differences of it not beyond all resolution.
+_Log = Annotated[float, Field(ge=-300.0, le=300.0)]
+_LogSpread = Annotated[float, Field(ge=1e-9, le=50.0)]
 _Name = Annotated[str, Field(min_length=1)]
-_Numbers = Annotated[dict[str, float], Field(min_length=1)]
-_Positives = Annotated[dict[str, _Positive], Field(min_length=1)]
+_Numbers = Annotated[dict[str, _Number], Field(min_length=1)]
+_Logs = Annotated[dict[str, _Log], Field(min_length=1)]
+_LogSpreads = Annotated[dict[str, _LogSpread], Field(min_length=1)]
 
 Source = Annotated[
-    Annotated[float, Tag("number")]
+    Annotated[_Number, Tag("number")]
     | Annotated[_Name, Tag("name")]
     | Annotated[_Numbers, Tag("table")],
     Discriminator(_form),
 ]
 BoundaryValue = Annotated[
-    Annotated[float, Tag("number")] | Annotated[_Name, Tag("name")],
+    Annotated[_Number, Tag("number")] | Annotated[_Name, Tag("name")],
     Discriminator(lambda value: "name" if isinstance(value, str) else "number"),
 ]
-PerSubdomain = Annotated[
-    Annotated[float, Tag("number")] | Annotated[_Numbers, Tag("table")],
+MeanPerSubdomain = Annotated[
+    Annotated[_Log, Tag("number")] | Annotated[_Logs, Tag("table")],
     Discriminator(lambda value: "table" if isinstance(value, Mapping) else "number"),
 ]
-PositivePerSubdomain = Annotated[
-    Annotated[_Positive, Tag("number")] | Annotated[_Positives, Tag("table")],
+StdPerSubdomain = Annotated[
+    Annotated[_LogSpread, Tag("number")] | Annotated[_LogSpreads, Tag("table")],
     Discriminator(lambda value: "table" if isinstance(value, Mapping) else "number"),
 ]
 
@@ -81,7 +98,7 @@ class RobinSpec(_Table):
     """conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
     coefficient: _Positive
-    ambient: float = 0.0
+    ambient: _Number = 0.0
 
 
 class PdeSpec(_Table):
@@ -92,7 +109,7 @@ class PdeSpec(_Table):
 
     source: Source = 0.0
     dirichlet: dict[str, BoundaryValue] = Field(default_factory=dict)
-    neumann: dict[str, float] = Field(default_factory=dict)
+    neumann: dict[str, _Number] = Field(default_factory=dict)
     robin: dict[str, RobinSpec] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -121,9 +138,9 @@ class MaternSpec(_Table):
 
     kind: Literal["matern"]
     range: _Positive
-    std: _Positive
-    smoothness: _Positive
-    mean: float = 0.0
+    std: _LogSpread
+    smoothness: Annotated[float, Field(gt=0.0, le=10.0)]
+    mean: _Log = 0.0
     boundary: Literal["neumann", "robin"] = "neumann"
 
 
@@ -132,8 +149,8 @@ class IndependentSpec(_Table):
 
     kind: Literal["independent"]
     per: Literal["cell", "subdomain"] = "cell"
-    mean: PerSubdomain = 0.0
-    std: PositivePerSubdomain
+    mean: MeanPerSubdomain = 0.0
+    std: StdPerSubdomain
 
 
 PriorSpec = Annotated[MaternSpec | IndependentSpec, Field(discriminator="kind")]
@@ -150,8 +167,8 @@ class LognormalSpec(_Table):
     """sigma = exp(location + scale zeta), zeta ~ Normal(0, 1)."""
 
     distribution: Literal["lognormal"]
-    location: float
-    scale: _Positive
+    location: Annotated[float, Field(ge=-100.0, le=100.0)]
+    scale: Annotated[float, Field(ge=1e-9, le=20.0)]
 
 
 class HalfNormalSpec(_Table):
@@ -180,7 +197,7 @@ class SamplerSpec(_Table):
 
     method: Literal["chmc", "chmc-nuts"] = "chmc"
     chains: int = Field(default=4, ge=1)
-    warmup: int = Field(default=500, ge=1)
+    warmup: int = Field(default=200, ge=1)
     draws: int = Field(default=1000, ge=1)
     seed: int = Field(default=20260101, ge=0, lt=2**63)
 

@@ -17,13 +17,21 @@ class InputError(ValueError):
     remedy : str
         What the reader can do about it, as an instruction.
 
-    The message is one line: ``where: expected ..., found ...; remedy``.
+    The message is one line of printable characters: ``where: expected ..., found ...; remedy``.
     """
 
     def __init__(self, where: str, expected: str, found: str, remedy: str) -> None:
         self.where, self.expected, self.found, self.remedy = where, expected, found, remedy
         message = f"{where}: expected {expected}, found {found}; {remedy}"
-        super().__init__(" ".join(message.split()))
+        super().__init__(printable(" ".join(message.split())))
 
     def __reduce__(self):
         return type(self), (self.where, self.expected, self.found, self.remedy)
+
+
+def printable(text: str) -> str:
+    """Text from a file or a file's name, with escapes for what a terminal might act on."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -13,6 +13,8 @@ from invlift.samplers.chains import Progress as News
 
 #: Least time between two lines about the same chain, s.
 LINE_INTERVAL = 10.0
+#: Time without news after which it is said what goes on, s.
+SILENCE = 1.5
 
 
 @contextmanager
@@ -28,7 +30,14 @@ def progress_display(console: Console, num_chains: int, num_warmup: int, num_dra
     total = num_warmup + num_draws
     rates = _Rates(num_chains)
     if not console.is_terminal:
-        yield _Lines(console, rates, total)
+        lines = _Lines(console, rates, total)
+        waiting = threading.Timer(SILENCE, lines.say_that_it_compiles)
+        waiting.daemon = True
+        waiting.start()
+        try:
+            yield lines
+        finally:
+            waiting.cancel()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -71,7 +80,7 @@ class _Rates:
                 seconds = max(now - self._began[chain], 1e-9)
                 rate = f", {self._factorisations[chain] / seconds:.0f} solves/s"
             return (
-                f"step {news.step_size:.2f}, acceptance {news.acceptance_rate:.2f}, "
+                f"step {news.step_size:.2g}, acceptance {news.acceptance_rate:.2f}, "
                 f"{self._failures[chain]} projections failed{rate}"
             )
 
@@ -82,6 +91,14 @@ class _Lines:
     def __init__(self, console: Console, rates: _Rates, total: int) -> None:
         self._console, self._rates, self._total = console, rates, total
         self._last: dict[int, tuple[float, bool]] = {}
+
+    def say_that_it_compiles(self) -> None:
+        """Tell why there is no news yet, if there is none."""
+        if not self._last:
+            self._console.print(
+                "compiling, which the next run of a problem of these sizes need not",
+                highlight=False,
+            )
 
     def __call__(self, news: News) -> None:
         text = self._rates.describe(news)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.problem import InverseProblem
 from invlift.precision import require_float64
+from invlift.pytrees import pytree
 from invlift.samplers.chains import Plan, Progress, evaluate_point
 from invlift.samplers.checkpoint import CheckpointStore, fingerprint
 from invlift.samplers.run import Run, run_chains, single_threaded_blas
@@ -25,6 +28,11 @@ from invlift.samplers.trajectories import no_u_turn, quarter_period
 METHODS = {"chmc": quarter_period, "chmc-nuts": no_u_turn}
 #: Prior draws tried for a chain before giving up.
 MAX_STARTS = 20
+#: Standard deviations of the noise by which a start may miss the readings, and the number of starts
+#: that do before giving up.
+MAX_MISFIT, MAX_MISFITS = 10.0, 4
+
+logger = logging.getLogger(__name__)
 
 
 def sample(
@@ -32,7 +40,7 @@ def sample(
     *,
     method: str = "chmc",
     chains: int = 4,
-    warmup: int = 500,
+    warmup: int = 200,
     draws: int = 1000,
     seed: int = 0,
     executor: Executor | None = None,
@@ -98,16 +106,14 @@ def sample(
     plan = Plan(METHODS[method], record, int(warmup), int(draws))
     store = None
     if checkpoint is not None:
-        store = CheckpointStore(Path(checkpoint))
-        store.claim(fingerprint(lifted, plan, seed), is_resuming=resume)
+        store = CheckpointStore(Path(checkpoint), fingerprint(lifted, plan, seed))
     with single_threaded_blas(), store.lock() if store else nullcontext():
-        positions = np.stack([find_start(lifted, seed, chain) for chain in range(chains)])
+        if store:
+            store.claim(is_resuming=resume)
+        starts = Starts(lifted, seed, chains)
         return run_chains(
-            lifted, plan, positions, seed, executor=executor, store=store, on_progress=on_progress
+            lifted, plan, starts, seed, executor=executor, store=store, on_progress=on_progress
         )
-
-
-_initial_position = quick_jit(initial_position)
 
 
 def record(system: LiftedPosterior, point) -> tuple[dict, dict]:
@@ -120,25 +126,93 @@ def record(system: LiftedPosterior, point) -> tuple[dict, dict]:
     return kept, point.byproducts
 
 
-def find_start(lifted: LiftedPosterior, seed: int, chain: int) -> np.ndarray:
+@pytree
+@dataclass(frozen=True)
+class Starts:
+    """Where chains start: ``starts[chain]`` is :func:`find_start`.
+
+    Attributes
+    ----------
+    lifted : LiftedPosterior
+    seed, num_chains : int
+    """
+
+    lifted: LiftedPosterior
+    seed: int = field(metadata={"static": True})
+    num_chains: int = field(metadata={"static": True})
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension Q."""
+        return self.num_chains, self.lifted.dimension
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain, (Q,); a warning is logged if it does not reproduce the readings."""
+        position = find_start(self.lifted, self.seed, chain)
+        misfit = misfits(self.lifted, position)
+        far = np.flatnonzero(misfit > MAX_MISFIT)
+        if far.size:
+            # Said before hours are spent on it.
+            logger.warning(
+                "chain %d starts from values that miss the readings of sensors %s by up to %.3g "
+                "standard deviations of the noise: they may contradict each other or the model (a "
+                "boundary value, a unit, too small a noise)",
+                chain,
+                ", ".join(map(str, far[:8])) + (" and others" if far.size > 8 else ""),
+                misfit.max(),
+            )
+        return position
+
+
+def find_start(
+    lifted: LiftedPosterior, seed: int, chain: int, evaluate_fn: Callable = evaluate_point
+) -> np.ndarray:
     """A start on the manifold for a chain, (Q,): :func:`initial_position` of a prior draw.
 
-    Another draw is tried where one has no finite density.
+    Another draw is tried where one has no finite density, as ``evaluate_fn`` finds it, or leads to
+    values that do not reproduce the readings; if none does, the best is taken.
 
     Raises
     ------
     InputError
-        If none of 20 draws has.
+        If none of 20 draws has a finite density.
     """
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
+    best, least, num_found = None, np.inf, 0
     for attempt in range(MAX_STARTS):
-        position = _initial_position(lifted, jax.random.fold_in(key, attempt))
-        point = evaluate_point(lifted, position)
-        if all(np.all(np.isfinite(x)) for x in (position, point.logdensity, point.logdensity_grad)):
-            return np.asarray(position)
-    raise InputError(
-        f"chain {chain}, start",
-        "a prior draw at which the forward map is finite",
-        f"none in {MAX_STARTS} draws",
-        "check the prior (a smaller std), the noise scale and the forward map (its source, say)",
-    )
+        position = _start(lifted, seed, chain, attempt)
+        point = evaluate_fn(lifted, position)
+        numbers = (position, point.logdensity, point.logdensity_grad)
+        if not all(np.all(np.isfinite(part)) for part in numbers):
+            continue
+        num_found += 1
+        misfit = np.max(misfits(lifted, position))
+        if best is None or misfit < least:
+            best, least = np.asarray(position), misfit
+        if least <= MAX_MISFIT or num_found == MAX_MISFITS:
+            break
+    if best is None:
+        raise InputError(
+            f"chain {chain}, start",
+            "a prior draw at which the forward map is finite",
+            f"none in {MAX_STARTS} draws",
+            "check the prior (a smaller std), the noise scale and the forward map (its source, "
+            "say)",
+        )
+    return best
+
+
+def _attempted_start(lifted: LiftedPosterior, seed, chain, attempt):
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
+    return initial_position(lifted, jax.random.fold_in(key, attempt))
+
+
+_start = Program(_attempted_start, "none")
+
+
+def misfits(lifted: LiftedPosterior, position) -> np.ndarray:
+    """How far the readings are from the predictions at a position, in sd of the noise, (d,).
+
+    Zero if the noise scale is unknown: it grows with what does not fit.
+    """
+    misfit = np.abs(np.asarray(position)[lifted.problem.num_unknowns :])
+    return np.zeros_like(misfit) if lifted.problem.noise.num_parameters else misfit

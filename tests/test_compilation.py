@@ -1,51 +1,241 @@
 """How programs are compiled and where they are kept."""
 
+import functools
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from invlift import compilation
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
+from invlift.inverse.noise import half_normal_noise, known_noise
+from invlift.inverse.problem import jax_problem
+
+
+class Wave(NamedTuple):
+    height: jax.Array
+    is_high: jax.Array
 
 
 def wave(x, scale):
-    return jax.lax.fori_loop(0, 5, lambda _, y: jax.numpy.sin(scale @ y), x)
+    height = jax.lax.fori_loop(0, 5, lambda _, y: jnp.sin(scale @ y), x)
+    return {"wave": Wave(height, jnp.any(height > 0.5)), "number": 3}
 
 
-@pytest.mark.parametrize("runs_often", [False, True])
-def test_quick_programs_compute_the_same(runs_often):
-    rng = np.random.default_rng(0)
-    x, scale = rng.normal(size=4), rng.normal(size=(4, 4))
-    found = quick_jit(wave, runs_often=runs_often)(x, scale)
-    np.testing.assert_allclose(found, jax.jit(wave)(x, scale), rtol=1e-13)
+X, SCALE = np.arange(4.0), np.random.default_rng(0).normal(size=(4, 4))
+
+
+@pytest.mark.parametrize("effort", ["none", "some", "full"])
+def test_a_program_computes_what_the_function_does(effort):
+    found = Program(wave, effort)(X, SCALE)
+    expected = jax.jit(wave)(X, SCALE)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    np.testing.assert_allclose(found["wave"].height, expected["wave"].height, rtol=1e-13)
+    assert int(found["number"]) == 3
 
 
 def test_options_that_this_version_of_the_compiler_does_not_know_are_left_out(monkeypatch):
-    monkeypatch.setattr(compilation, "_NOT_OPTIMISED", {"xla_of_another_version": 1})
-    assert float(quick_jit(lambda x: 2.0 * x)(3.0)) == 6.0
+    unknown = {"xla_of_another_version": 1}
+    monkeypatch.setattr(compilation, "_OPTIONS", {"none": unknown})
+    assert float(Program(lambda x: 2.0 * x, "none")(3.0)) == 6.0
     with pytest.raises(RuntimeError, match="xla_of_another_version"):
-        jax.jit(lambda x: x, compiler_options=compilation._NOT_OPTIMISED)(3.0)
+        jax.jit(lambda x: x, compiler_options=unknown)(3.0)
+
+
+def traced(fn):
+    """The function, and the shapes for which it was traced."""
+    shapes = []
+
+    @functools.wraps(fn)
+    def counting(*arguments):
+        shapes.append(tuple(jnp.shape(leaf) for leaf in jax.tree.leaves(arguments)))
+        return fn(*arguments)
+
+    return counting, shapes
+
+
+def test_it_is_compiled_once_for_each_structure_and_shape():
+    counting, shapes = traced(lambda x: jax.tree.map(jnp.cos, x))
+    program = Program(counting)
+    for argument in (1.0, 2.0, np.ones(3), np.zeros(3), [np.ones(3)], (np.ones(3),)):
+        found = program(argument)
+        assert jax.tree.structure(found) == jax.tree.structure(argument)
+    assert len(shapes) == 4
+    # Classes of one field are of different structures.
+    noise = Program(lambda noise: noise.sigma(jnp.zeros(noise.num_parameters)))
+    assert float(noise(known_noise(0.5))) == 0.5
+    assert float(noise(half_normal_noise(0.5))) != 0.5
+
+
+def test_threads_that_ask_at_once_compile_once():
+    counting, shapes = traced(lambda x: x + 1.0)
+    program, meeting = Program(counting), threading.Barrier(4)
+
+    def ask(number):
+        meeting.wait()
+        return float(program(float(number)))
+
+    with ThreadPoolExecutor(4) as executor:
+        assert list(executor.map(ask, range(4))) == [1.0, 2.0, 3.0, 4.0]
+    assert len(shapes) == 1
+
+
+def test_it_is_compiled_ahead_for_shapes_alone():
+    counting, shapes = traced(lambda x: {"sum": x.sum(), "same": x})
+    program = Program(counting)
+    some = jax.ShapeDtypeStruct((3,), float)
+    found = program.shapes(some)
+    assert found["same"].shape == (3,)
+    program.prepare(some)
+    num_traces = len(shapes)
+    assert float(program(np.ones(3))["sum"]) == 3.0
+    assert len(shapes) == num_traces
+
+
+def test_errors_of_the_function_are_its_own():
+    def refuse(x):
+        raise TypeError("no such thing")
+
+    program = Program(refuse)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="no such thing"):
+            program(1.0)
+
+
+# Kept on disk -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation._Folder, "path", tmp_path)
+    return tmp_path
+
+
+def cholesky_of(x):
+    return {"half": jnp.linalg.cholesky(x), "trace": jnp.trace(x)}
+
+
+cholesky_of.__module__ = "invlift.somewhere"  # as if it were the library's own
+MATRIX = np.array([[2.0, 0.5], [0.5, 1.0]])
+
+
+def test_a_kept_program_is_not_traced_again(folder):
+    expected = Program(cholesky_of)(MATRIX)
+    assert len(list(folder.glob("*.program"))) == 1
+    counting, shapes = traced(cholesky_of)
+    program = Program(counting)
+    found = program(MATRIX)
+    assert shapes == []
+    assert program.shapes(MATRIX)["half"].shape == (2, 2)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    # Another effort or shape is another program.
+    Program(counting, "none")(MATRIX)
+    Program(counting)(np.eye(3))
+    assert len(shapes) == 2
+    assert len(list(folder.glob("*.program"))) == 3
+
+
+KEPT = """
+import sys
+from pathlib import Path
+import invlift
+invlift.enable_x64()
+from invlift import compilation
+from invlift.fem.matern import _factorise
+from invlift.fem import linalg
+import numpy as np
+compilation._Folder.path = Path(sys.argv[1])
+rows, cols = np.array([0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2])
+structure = linalg.analyse(rows, cols, 3)
+factor = _factorise(structure, np.array([2.0, -1.0, 2.0, -1.0, 2.0]))
+print(float(factor.log_determinant), len(list(Path(sys.argv[1]).glob("*"))))
+"""
+
+
+def test_another_process_runs_what_one_has_kept(tmp_path):
+    """LAPACK included, which a process that traces nothing must find by itself."""
+    environment = {key: value for key, value in os.environ.items() if "CACHE" not in key}
+    for _ in range(2):
+        found = subprocess.run(
+            [sys.executable, "-c", KEPT, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert found.returncode == 0, found.stderr
+        determinant, num_files = map(float, found.stdout.split())
+        assert abs(determinant - np.log(4.0)) < 1e-12
+        assert num_files == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", None])
+def test_a_damaged_program_is_compiled_anew(folder, content):
+    Program(cholesky_of)(MATRIX)
+    (file,) = folder.glob("*.program")
+    file.write_bytes(file.read_bytes()[:1000] if content is None else content)
+    assert float(Program(cholesky_of)(MATRIX)["trace"]) == 3.0
+    assert len(file.read_bytes()) > 1000
+
+
+def test_what_holds_a_users_code_is_not_kept(folder):
+    Program(lambda x: x)(1.0)
+    Program(wave)(X, SCALE)  # of this module
+
+    def mine(theta):
+        return 2.0 * theta
+
+    jax_problem(mine, 2, known_noise(0.1), np.zeros(2))  # through a function of the library's own
+    assert list(folder.iterdir()) == []
+
+
+def test_a_changed_library_is_another(folder, monkeypatch):
+    Program(cholesky_of)(MATRIX)
+    monkeypatch.setattr(compilation, "_environment", lambda: "another version")
+    Program(cholesky_of)(MATRIX)
+    assert len(list(folder.glob("*.program"))) == 2
+
+
+def test_the_oldest_programs_make_room(folder, monkeypatch):
+    for number in range(4):
+        path = folder / f"{number}.program"
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (1e9 + number, 1e9 + number))
+    monkeypatch.setattr(compilation, "MAX_KEPT", 250)
+    compilation._remove_oldest(folder)
+    assert sorted(path.stem for path in folder.iterdir()) == ["2", "3"]
 
 
 FOLDER = """
 import jax
-from invlift.compilation import keep_compiled_programs
+from invlift.compilation import keep_compiled_programs, _Folder
 keep_compiled_programs()
-print(jax.config.jax_compilation_cache_dir)
+print(_Folder.path)
 """
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])
-def test_compiled_programs_are_kept_in_the_users_cache_unless_told_otherwise(tmp_path, is_chosen):
+def test_programs_are_kept_in_the_users_cache_unless_jax_keeps_them(tmp_path, is_chosen):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     environment["JAX_COMPILATION_CACHE_DIR"] = str(tmp_path / "mine") if is_chosen else ""
     found = subprocess.run(
         [sys.executable, "-c", FOLDER], capture_output=True, text=True, env=environment
     )
-    folder = found.stdout.strip()
-    assert folder.startswith(str(tmp_path)), found.stderr
-    assert folder.endswith("mine") if is_chosen else "invlift" in folder
+    expected = "None" if is_chosen else str(tmp_path)
+    assert found.stdout.strip().startswith(expected), found.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_done_without(tmp_path):
+    (tmp_path / "invlift").write_text("in the way")
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
+    found = subprocess.run(
+        [sys.executable, "-c", FOLDER], capture_output=True, text=True, env=environment
+    )
+    assert found.stdout.strip() == "None"
+    assert found.stderr == ""

@@ -1,6 +1,7 @@
 """From a problem to draws: names, shapes, reproducibility, and arguments that are refused."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -104,13 +105,74 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
     for chain, expected in zip(resumed.chains, run.chains, strict=True):
         np.testing.assert_array_equal(chain.draws["parameters"], expected.draws["parameters"])
     other_data = problem_with(shift=0.3)
-    for arguments in (
-        {"problem": other_data, "seed": 3},
-        {"problem": problem_with(), "seed": 4},
-        {"problem": problem_with(), "seed": 3, "method": "chmc-nuts"},
+    for arguments, found in (
+        ({"problem": other_data, "seed": 3}, "chains of another"),
+        ({"problem": problem_with(), "seed": 4}, "found seed = 3"),
+        ({"problem": problem_with(), "seed": 3, "method": "chmc-nuts"}, "found method"),
+        ({"problem": problem_with(), "seed": 3, "warmup": 21}, "found warmup = 20"),
     ):
-        with pytest.raises(InputError, match="chains of another"):
-            sample(**arguments, **SHORT, checkpoint=tmp_path, resume=True)
+        with pytest.raises(InputError, match=found):
+            sample(**SHORT | arguments, checkpoint=tmp_path, resume=True)
+
+
+def scaled_by(factor):
+    def model(theta):
+        return factor * theta
+
+    return model
+
+
+@dataclass(frozen=True)
+class Model:
+    factor: float
+
+    def __call__(self, theta):
+        return self.factor * theta
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        (scaled_by(1.0), scaled_by(5.0)),
+        (lambda theta: theta, lambda theta: 5.0 * theta),
+        (partial(jnp.multiply, 1.0), partial(jnp.multiply, 5.0)),
+        (Model(1.0), Model(5.0)),
+        (jax.jit(scaled_by(1.0)), jax.jit(scaled_by(5.0))),
+    ],
+    ids=["closures", "functions", "partial", "objects", "compiled"],
+)
+def test_chains_of_another_function_of_the_same_name_are_refused(tmp_path, models):
+    options = SHORT | {"seed": 3, "checkpoint": tmp_path}
+    one, other = (jax_problem(model, 2, known_noise(0.1), np.array([0.8, 0.5])) for model in models)
+    run = sample(one, **options)
+    again = sample(one, **options, resume=True)
+    np.testing.assert_array_equal(
+        run.chains[0].draws["parameters"], again.chains[0].draws["parameters"]
+    )
+    with pytest.raises(InputError, match="chains of another"):
+        sample(other, **options, resume=True)
+
+
+def test_what_no_digest_sees_is_seen_at_the_saved_position(tmp_path, monkeypatch):
+    """A function that depends on what is behind an object without attributes."""
+    options = SHORT | {"seed": 3, "checkpoint": tmp_path}
+    hidden = iter([])  # nothing to look into
+
+    def model(theta, *, of=hidden):
+        return FACTORS[-1] * theta
+
+    def problem():
+        return jax_problem(model, 2, known_noise(0.1), np.array([0.8, 0.5]))
+
+    monkeypatch.setattr("invlift.samplers.checkpoint.digest", lambda *things: "same")
+    sample(problem(), **options)
+    FACTORS.append(5.0)
+    jax.clear_caches()
+    with pytest.raises(InputError, match="chain 0, saved predicted"):
+        sample(problem(), **options, resume=True)
+
+
+FACTORS = [1.0]
 
 
 @pytest.mark.parametrize(

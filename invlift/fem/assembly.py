@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import skfem
 
@@ -150,8 +150,8 @@ def assemble_poisson(
     )
     return PoissonMap(
         conductivity=conductivity,
-        gradients=jnp.asarray(gradients),
-        volumes=jnp.asarray(volumes),
+        gradients=jax.device_put(gradients),
+        volumes=jax.device_put(volumes),
         cells=sparse.as_index(cells),
         sensitivity=sensitivity,
         sensitivity_entries=sparse.as_index(sensitivity_entries),
@@ -160,16 +160,16 @@ def assemble_poisson(
         free=sparse.as_index(free),
         unknowns=sparse.as_index(unknowns),
         kept_cells=sparse.as_index(kept % mesh.num_cells),
-        kept_products=jnp.asarray(products.ravel()[kept]),
-        robin_values=jnp.asarray(robin_values),
+        kept_products=jax.device_put(products.ravel()[kept]),
+        robin_values=jax.device_put(robin_values),
         structure=structure,
-        load=jnp.asarray(load[free]),
-        dirichlet=jnp.asarray(values),
+        load=jax.device_put(load[free]),
+        dirichlet=jax.device_put(values),
         held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=sparse.as_index(observation.nodes),
         observation_unknowns=sparse.as_index(observation_unknowns),
-        observation_weights=jnp.asarray(observation.weights),
-        observation_load=jnp.asarray(observation_load[:-1]),
+        observation_weights=jax.device_put(observation.weights),
+        observation_load=jax.device_put(observation_load[:-1]),
     )
 
 
@@ -273,13 +273,14 @@ def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
         shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[0])], axis=1)
         conductivity = Conductivity(
             sparse.as_index(cells),
-            jnp.asarray(shape),
-            jnp.asarray(weights / weights.sum()),
+            jax.device_put(shape),
+            jax.device_put(weights / weights.sum()),
         )
         return conductivity, mesh.num_nodes
     if location == "cells":
-        own = jnp.arange(mesh.num_cells, dtype=jnp.int32)[None, :]
-        return Conductivity(own, jnp.ones((1, 1)), jnp.ones(1)), mesh.num_cells
+        own = sparse.as_index(np.arange(mesh.num_cells)[None, :])
+        one = jax.device_put(np.ones((1, 1)))
+        return Conductivity(own, one, jax.device_put(np.ones(1))), mesh.num_cells
     raise InputError(
         "argument location", '"nodes" or "cells"', f"{location!r}", "say where phi lives"
     )

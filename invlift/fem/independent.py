@@ -102,7 +102,7 @@ def independent_prior(
     else:
         group = of_cell
         group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
-    return IndependentPrior(jnp.asarray(means), jnp.asarray(group_std), as_index(group))
+    return IndependentPrior(jax.device_put(means), jax.device_put(group_std), as_index(group))
 
 
 def _partition(mesh: Mesh) -> tuple[list[str], np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from numbers import Real
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import skfem
 
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
 from invlift.derivatives import second_directional
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
@@ -133,12 +133,15 @@ def _variance(prior: MaternPrior) -> np.ndarray:
     noise = np.where(row == col, np.asarray(prior.noise_scale)[row] ** 2, 0.0)
     along = noise if prior.alpha == 2 else np.asarray(prior.mass_values)
     along = along[row >= col]
-    found = _inverse_derivative(prior.structure, prior.operator_values, along, prior.alpha)
-    return np.asarray(found)
+    return np.asarray(_program(prior.alpha)(prior.structure, prior.operator_values, along))
 
 
-@partial(quick_jit, static_argnames=("alpha",))
-def _inverse_derivative(structure, values, along, alpha):
+@cache
+def _program(alpha: int) -> Program:
+    return Program(partial(_inverse_derivative, alpha=alpha), "none")
+
+
+def _inverse_derivative(structure, values, along, *, alpha: int):
     """diag(K^-1), minus its derivative along a direction, or half the second one, (N,)."""
 
     def diagonal(values):
@@ -155,14 +158,24 @@ def _variance_by_columns(prior: MaternPrior, *, batch: int = 128) -> np.ndarray:
     """tau^2 diag(S S^T), (N,), by applying S^T to ``batch`` unit vectors at a time."""
     size = prior.num_white
 
-    @partial(quick_jit, runs_often=True)
-    def squares(prior, start):
-        nodes = start + jnp.arange(batch)
-        units = jnp.zeros((size, batch)).at[nodes, jnp.arange(batch)].set(1.0, mode="drop")
-        return jnp.sum((prior.tau * prior.sqrt_transpose(units)) ** 2, axis=0)
-
+    squares = Program(partial(_squares, batch=batch), "some")
     parts = [np.asarray(squares(prior, start)) for start in range(0, size, batch)]
     return np.concatenate(parts)[:size]
+
+
+def _squares(prior: MaternPrior, start, *, batch: int):
+    """tau^2 |S^T e_i|^2 for the next ``batch`` unit vectors, (batch,)."""
+    nodes = start + jnp.arange(batch)
+    units = jnp.zeros((prior.num_white, batch))
+    units = units.at[nodes, jnp.arange(batch)].set(1.0, mode="drop")
+    return jnp.sum((prior.tau * prior.sqrt_transpose(units)) ** 2, axis=0)
+
+
+def _factorised(structure, values):
+    return linalg.factorise(structure, values)
+
+
+_factorise = Program(_factorised, "none")
 
 
 def matern_alpha(smoothness: float, dim: int, where: str = "[prior] smoothness") -> int:
@@ -210,9 +223,9 @@ def matern_prior(
     mesh : Mesh
     correlation_range : float
         Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
-        kappa = sqrt(8 nu) / range.
+        kappa = sqrt(8 nu) / range.  Between 1e-6 and 10 times the extent of the mesh.
     std : float
-        Nominal standard deviation of phi (dimensionless) far from the boundary.
+        Nominal standard deviation of phi (dimensionless) far from the boundary, from 1e-9 to 50.
     smoothness : float
         nu > 0 with nu + dim/2 an integer.
     mean : float or (N,) array
@@ -237,9 +250,7 @@ def matern_prior(
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
-    for name, value in (("range", correlation_range), ("std", std)):
-        if not (isinstance(value, Real) and 1e-100 < value < 1e100):
-            raise InputError(f"[prior] {name}", "a positive number", f"{value!r}", "correct it")
+    _check_numbers(mesh, correlation_range, std)
     mean = np.asarray(mean, dtype=float)
     if mean.shape not in ((), (mesh.num_nodes,)):
         raise InputError(
@@ -252,9 +263,8 @@ def matern_prior(
     if not np.all(np.isfinite(mean)):
         raise InputError("[prior] mean", "finite values", "NaN or infinity", "correct it")
     kappa = math.sqrt(8 * smoothness) / correlation_range
-    variance = math.gamma(smoothness) / (
-        math.gamma(alpha) * (4 * math.pi) ** (mesh.dim / 2) * kappa ** (2 * smoothness)
-    )
+    log_variance = math.lgamma(smoothness) - math.lgamma(alpha)
+    log_variance -= mesh.dim / 2 * math.log(4 * math.pi) + 2 * smoothness * math.log(kappa)
     basis = cell_basis(mesh)
     mass = skfem.asm(mass_form, basis).tocsr()
     operator = kappa**2 * mass + skfem.asm(stiffness_form, basis)
@@ -267,17 +277,39 @@ def matern_prior(
     pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
     row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
     row, col = row[row >= col], col[row >= col]
-    operator_values = jnp.asarray(np.asarray(operator[row, col]).ravel())
+    operator_values = jax.device_put(np.asarray(operator[row, col]).ravel())
     structure = linalg.analyse(row, col, mesh.num_nodes, mesh.points)
-    factor = quick_jit(linalg.factorise)(structure, operator_values)
+    mass_values = np.zeros(mass.nnz)
+    mass_values[entries] = mass.data
+    factor = _factorise(structure, operator_values)
     return MaternPrior(
-        mean=jnp.asarray(mean),
+        mean=jax.device_put(mean),
         factor=factor,
         structure=structure,
         pattern=pattern,
         operator_values=operator_values,
-        mass_values=jnp.zeros(mass.nnz).at[entries].set(mass.data),
-        noise_scale=jnp.sqrt(jnp.asarray(np.asarray(mass.sum(axis=1)).ravel())),
-        tau=jnp.asarray(math.sqrt(variance) / std),
+        mass_values=jax.device_put(mass_values),
+        noise_scale=jax.device_put(np.sqrt(np.asarray(mass.sum(axis=1)).ravel())),
+        tau=jax.device_put(np.float64(math.exp(log_variance / 2) / std)),
         alpha=alpha,
     )
+
+
+def _check_numbers(mesh: Mesh, correlation_range, std) -> None:
+    """Refuse what gives no usable field."""
+    # A field that hardly varies over the body has a deviation that grows like range / extent.
+    least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
+    if not (isinstance(correlation_range, Real) and least <= correlation_range <= most):
+        raise InputError(
+            "[prior] range",
+            f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
+            f"{correlation_range!r}",
+            "give the correlation length in the length unit of the mesh",
+        )
+    if not (isinstance(std, Real) and 1e-9 <= std <= 50.0):
+        raise InputError(
+            "[prior] std",
+            "a positive number, from 1e-9 to 50",
+            f"{std!r}",
+            "give the standard deviation of the log-conductivity: 1 for factors of about e",
+        )

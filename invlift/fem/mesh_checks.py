@@ -13,6 +13,9 @@ import numpy as np
 
 from invlift.errors import InputError
 
+#: Largest coordinate, and smallest extent of a body, in its length unit: what is computed of them,
+#: squares, cubes and inverses, must be numbers too.
+MAX_COORDINATE, MIN_EXTENT = 1e20, 1e-20
 _NAME_OF = {3: "triangle", 4: "tetrahedron"}
 
 
@@ -60,13 +63,19 @@ def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
             "two",
             "give the z coordinate or use triangles",
         )
-    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(points) <= MAX_COORDINATE).all(axis=1))
     if len(bad):
+        is_finite = np.isfinite(points[bad[0]]).all()
         raise InputError(
             f"{name}, node {bad[0]}",
-            "finite coordinates",
+            f"coordinates up to {MAX_COORDINATE:g} in size" if is_finite else "finite coordinates",
             f"{place(points[bad[0]])}; {len(bad)} such nodes in all",
             "repair or remesh the geometry",
+        )
+    extent = float(np.ptp(points, axis=0).max())
+    if extent < MIN_EXTENT:
+        raise InputError(
+            name, f"a body that extends over {MIN_EXTENT:g} or more", f"{extent:g}", "rescale it"
         )
     bad = np.flatnonzero(((cells < 0) | (cells >= len(points))).any(axis=1))
     if len(bad):

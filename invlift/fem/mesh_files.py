@@ -1,4 +1,4 @@
-"""Mesh files as arrays: the only place that calls meshio to read.
+"""Mesh files as arrays, from meshio's reading of them.
 
 meshio accepts many formats, but reports trouble in many ways: it raises, prints, warns or exits.
 Here all of them become one `InputError`. Names of gmsh physical groups are read from the file
@@ -19,7 +19,12 @@ import meshio
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.fem.foreign_formats import ReadingFailed, read_foreign
+from invlift.fem.gmsh_numbers import check_gmsh_numbers
+from invlift.input_files import read_input
 
+#: Largest mesh file that is read.
+MAX_BYTES = 2**31
 _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
 _CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
@@ -62,16 +67,18 @@ def read_mesh_arrays(path: Path, name: str) -> MeshArrays:
         If the file is missing, unreadable, empty, not a mesh, or its elements are not all
         linear triangles or all linear tetrahedra.
     """
-    content = _read_bytes(path, name)
+    content = read_input(
+        path,
+        name,
+        "a mesh file",
+        remedy="check the path (paths in a problem file are relative to that file)",
+        max_bytes=MAX_BYTES,
+    )
+    if not content.strip():
+        raise InputError(name, "a mesh", "an empty file", "write the mesh again")
     is_gmsh = content.startswith(b"$MeshFormat")
-    # meshio may take the start of a line that was cut for the whole line.
-    if is_gmsh and not (b"$EndNodes" in content and b"$EndElements" in content):
-        raise InputError(
-            name,
-            "a complete gmsh file",
-            "no $EndNodes or no $EndElements",
-            "the file is cut short: write it again",
-        )
+    if is_gmsh:
+        check_gmsh_numbers(content, name)
     file_mesh = _call_meshio(path, name, is_gmsh)
     blocks = [(block.type, np.asarray(block.data)) for block in file_mesh.cells]
     cell_type = _element_type(blocks, name)
@@ -103,33 +110,33 @@ def read_mesh_arrays(path: Path, name: str) -> MeshArrays:
     )
 
 
-def _read_bytes(path: Path, name: str) -> bytes:
-    """Return the file's bytes, so that every reason not to open it is told here."""
-    if path.is_dir():
-        raise InputError(name, "a mesh file", "a directory", "give the path of the file itself")
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(
-            name,
-            "a mesh file",
-            "no such file",
-            "check the path (paths in a problem file are relative to that file)",
-        ) from None
-    except OSError as reason:
-        raise InputError(
-            name,
-            "a readable mesh file",
-            f"an error on opening it ({reason.strerror or reason})",
-            "check its permissions",
-        ) from None
-    if not content.strip():
-        raise InputError(name, "a mesh", "an empty file", "write the mesh again")
-    return content
-
-
 def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
-    """Call meshio with its printing silenced and its ways of failing turned into one."""
+    """Call meshio, with its ways of failing turned into one."""
+    try:
+        return _read_gmsh(path) if is_gmsh else read_foreign(path)
+    except ReadingFailed as reason:
+        message = str(reason)
+    if "gmsh:physical" in message:
+        raise InputError(
+            name,
+            "a gmsh file whose elements all belong to physical groups",
+            "elements with and without a physical group",
+            "save it with Mesh.SaveAll = 0, or as MSH version 2.2",
+        )
+    if "deduce file format" in message:
+        found = f"the unknown file extension {path.suffix!r}"
+        raise InputError(name, "a mesh format that meshio reads", found, _CONVERT)
+    raise InputError(
+        name,
+        "a mesh file that meshio can read",
+        f"content that does not parse as {'gmsh' if is_gmsh else path.suffix}"
+        + (f" ({message[:150]})" if message else ""),
+        f"the file may be cut short or of another format: write it again or {_CONVERT}",
+    )
+
+
+def _read_gmsh(path: Path) -> meshio.Mesh:
+    """Read a gmsh file whose numbers have been checked, with meshio's printing silenced."""
     printed = io.StringIO()
     try:
         with (
@@ -138,32 +145,10 @@ def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
             contextlib.redirect_stderr(printed),
         ):
             warnings.simplefilter("ignore")
-            return meshio.read(path, file_format="gmsh" if is_gmsh else None)
-    # meshio calls sys.exit when no reader accepts the file; its readers raise anything at all.
+            return meshio.read(path, file_format="gmsh")
     except (Exception, SystemExit) as reason:
-        message = str(reason)
-        if "gmsh:physical" in message:
-            raise InputError(
-                name,
-                "a gmsh file whose elements all belong to physical groups",
-                "elements with and without a physical group",
-                "save it with Mesh.SaveAll = 0, or as MSH version 2.2",
-            ) from None
-        if "deduce file format" in message:
-            found = f"the unknown file extension {path.suffix!r}"
-            raise InputError(name, "a mesh format that meshio reads", found, _CONVERT) from None
-        detail = f" ({type(reason).__name__}: {message[:120]})" if _is_telling(reason) else ""
-        raise InputError(
-            name,
-            "a mesh file that meshio can read",
-            f"content that does not parse as {'gmsh' if is_gmsh else path.suffix}{detail}",
-            f"the file may be cut short or of another format: write it again or {_CONVERT}",
-        ) from None
-
-
-def _is_telling(reason: BaseException) -> bool:
-    """Whether the text of an exception helps a person (a SystemExit only holds its status)."""
-    return bool(str(reason)) and not isinstance(reason, SystemExit)
+        is_telling = str(reason) and not isinstance(reason, SystemExit)
+        raise ReadingFailed(f"{type(reason).__name__}: {reason}" if is_telling else "") from None
 
 
 def _element_type(blocks: list[tuple[str, np.ndarray]], name: str) -> str:

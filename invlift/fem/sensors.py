@@ -22,7 +22,10 @@ from invlift.errors import InputError
 from invlift.fem.geometry import find_cells, find_closest_facet
 from invlift.fem.mesh import Mesh
 from invlift.fem.mesh_checks import listing, place
+from invlift.input_files import read_text
 
+MAX_BYTES = 2**24  # of a table: some 300,000 sensors
+MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 RELATIVE_TOLERANCE = 1e-9  # of the mesh's diameter: closer than this is the same place
 
 
@@ -188,26 +191,27 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
 
 def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
     """Return (line number, stripped entries) of every line that is not blank."""
-    if path.is_dir():
-        raise InputError(name, "a sensor table", "a directory", "give the path of the file itself")
+    text = read_text(
+        path,
+        name,
+        "a sensor table",
+        remedy="check the path (paths in a problem file are relative to that file)",
+        max_bytes=MAX_BYTES,
+    )
+    reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        # Spreadsheets put a byte-order mark in front; utf-8-sig takes it off.
-        text = path.read_text(encoding="utf-8-sig")
-        reader = csv.reader(io.StringIO(text, newline=""))
         return [
             (reader.line_num, [entry.strip() for entry in entries])
             for entries in reader
             if any(entry.strip() for entry in entries)
         ]
-    except FileNotFoundError:
-        found = "no such file"
-        remedy = "check the path (paths in a problem file are relative to that file)"
-    except OSError as reason:
-        found = f"an error on opening it ({reason.strerror or reason})"
-        remedy = "check its permissions"
-    except (UnicodeDecodeError, csv.Error):
-        found, remedy = "bytes that are not text", "save the table as CSV in UTF-8"
-    raise InputError(name, "a readable sensor table", found, remedy)
+    except csv.Error as reason:
+        raise InputError(
+            f"{name}, row {reader.line_num}",
+            "numbers separated by commas",
+            f"{reason}",
+            "save the table as CSV in UTF-8",
+        ) from None
 
 
 def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
@@ -264,16 +268,17 @@ def _checked(points, values, sigma, rows, name: str) -> Sensors:
     if sigma is not None:
         columns["sigma"] = sigma
     for column, entries in columns.items():
-        bad = np.flatnonzero(~np.isfinite(entries))
+        bad = np.flatnonzero(~(np.abs(entries) <= MAX_SIZE))
         if len(bad):
+            is_finite = np.isfinite(entries[bad[0]])
             raise InputError(
                 f"{name}, row {rows[bad[0]]}, column {column}",
-                "a finite number",
-                f"{entries[bad[0]]}",
+                f"a number up to {MAX_SIZE:g} in size" if is_finite else "a finite number",
+                f"{entries[bad[0]]:g}",
                 "correct it, or remove the row if there is no reading",
             )
-    if sigma is not None and (sigma <= 0.0).any():
-        bad = np.flatnonzero(sigma <= 0.0)[0]
+    if sigma is not None and (sigma < 1.0 / MAX_SIZE).any():
+        bad = np.flatnonzero(sigma < 1.0 / MAX_SIZE)[0]
         raise InputError(
             f"{name}, row {rows[bad]}, column sigma",
             "a positive standard deviation",
@@ -343,16 +348,34 @@ def locate(
 
 def _check_repeats(sensors: Sensors, tolerance: float) -> None:
     """Check that no two sensors are at the same place."""
-    pairs = cKDTree(sensors.points).query_pairs(tolerance, output_type="ndarray")
-    if len(pairs) == 0:
+    # Equal places first: a tree of many of them would take quadratic time.
+    places, first, place_of = np.unique(
+        sensors.points, axis=0, return_index=True, return_inverse=True
+    )
+    num_sensors = len(sensors.points)
+    repeats = np.flatnonzero(first[place_of.ravel()] != np.arange(num_sensors))
+    if len(repeats):
+        one, other = first[place_of.ravel()[repeats[0]]], repeats[0]
+    elif num_sensors > 1:
+        distance, nearest = cKDTree(places).query(places, k=2)
+        closest = np.argmin(distance[:, 1])
+        if distance[closest, 1] > tolerance:
+            return
+        one, other = sorted(first[[closest, nearest[closest, 1]]])
+    else:
         return
-    first, second = min(tuple(sorted(pair)) for pair in sensors.rows[pairs].tolist())
-    spot = place(sensors.points[sensors.rows == first][0])
+    spot = place(sensors.points[one])
+    remedy = "average repeated readings into one row (two readings: sigma / sqrt(2))"
+    if len(repeats) > 1:
+        remedy = (
+            f"{len(repeats)} rows repeat the place of another: {remedy}; readings of one "
+            "sensor over time are not the steady field's"
+        )
     raise InputError(
-        f"{sensors.name}, rows {first} and {second}",
+        f"{sensors.name}, rows {sensors.rows[one]} and {sensors.rows[other]}",
         "each sensor at a place of its own",
         f"the same place {spot} twice",
-        "average repeated readings into one row (two readings: sigma / sqrt(2))",
+        remedy,
     )
 
 

@@ -26,7 +26,7 @@ _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 def as_index(indices) -> jax.Array:
     """Integers from the host as int32 on the device.
 
-    `jnp.asarray` would compile a program for every shape.
+    `jnp.asarray` compiles a program for every shape.
     """
     return jax.device_put(np.asarray(indices, dtype=np.int32))
 

@@ -78,8 +78,10 @@ def initial_position(lifted: LiftedPosterior, rng_key: jax.Array) -> jax.Array:
         white, value = jax.tree.map(
             lambda moved, old: jnp.where(is_better, moved, old), (candidate, new), (white, value)
         )
-        # Done where no step helps, or the gain is negligible.
-        is_done = ~is_better | (before - after < 1e-3 * before)
+        # Done where no step helps, or the gain is negligible: next to d, about which the objective
+        # is in the end, as a reading that cannot be fitted may make up nearly all of it.
+        negligible = 1e-3 * jnp.minimum(before, problem.num_observations)
+        is_done = ~is_better | (before - after < negligible)
         return white, value, is_done, count + 1
 
     def is_running(loop):

@@ -116,7 +116,7 @@ def known_noise(sigma: float | np.ndarray) -> KnownNoise:
             f"{sigma.flat[bad[0]]:g}",
             "give the standard deviation of the measurement error",
         )
-    return KnownNoise(jnp.asarray(sigma))
+    return KnownNoise(jax.device_put(sigma))
 
 
 def lognormal_noise(location: float, scale: float) -> LognormalNoise:
@@ -129,7 +129,7 @@ def lognormal_noise(location: float, scale: float) -> LognormalNoise:
     """
     if not np.isfinite(location):
         raise InputError("noise location", "a finite number", f"{location}", "correct it")
-    return LognormalNoise(jnp.asarray(float(location)), _positive("noise scale", scale))
+    return LognormalNoise(jax.device_put(np.float64(location)), _positive("noise scale", scale))
 
 
 def half_normal_noise(scale: float) -> HalfNormalNoise:
@@ -146,4 +146,4 @@ def half_normal_noise(scale: float) -> HalfNormalNoise:
 def _positive(where: str, value: float) -> jax.Array:
     if not (np.isfinite(value) and value > 0):
         raise InputError(where, "a positive number", f"{value}", "correct it")
-    return jnp.asarray(float(value))
+    return jax.device_put(np.float64(value))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.forward import ForwardMap, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import Noise
@@ -117,8 +117,8 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{noise!r}",
             "use known_noise, lognormal_noise or half_normal_noise",
         )
-    problem = InverseProblem(forward, prior, noise, jnp.asarray(observed))
-    scale_shape = jax.eval_shape(noise.sigma, jnp.zeros(noise.num_parameters)).shape
+    problem = InverseProblem(forward, prior, noise, jax.device_put(observed))
+    scale_shape = jax.eval_shape(noise.sigma, np.zeros(noise.num_parameters)).shape
     if scale_shape not in ((), observed.shape):
         raise InputError(
             "noise sigma",
@@ -127,7 +127,7 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             "give one value per observation",
         )
     try:
-        value = quick_jit(_at_prior_mean)(problem)
+        value = _at_prior_mean(problem)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -137,20 +137,30 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{type(error).__name__}: {str(error).splitlines()[0]}",
             "check the function's shapes",
         ) from error
-    is_array = isinstance(value, jax.Array)
-    if not is_array or value.shape != observed.shape or value.dtype != jnp.float64:
-        raise InputError(
-            "forward map",
-            f"{observed.size} float64 observations",
-            f"{value.dtype} of shape {value.shape}" if is_array else type(value).__name__,
-            "return one float64 value per observation",
-        )
-    if not bool(jnp.all(jnp.isfinite(value))):
+    if not np.all(np.isfinite(value)):
         raise InputError(
             "forward map at the prior mean",
             "finite observations",
             f"{np.asarray(value)[~np.isfinite(value)][0]}",
             "check the function or the prior mean",
+        )
+    return problem
+
+
+def _readings_at_prior_mean(problem: InverseProblem):
+    """Readings at w = 0, through all that evaluates them; what they must be is checked here.
+
+    In a compiled function, and so once for problems of the same structure and shapes.
+    """
+    value = problem.forward(problem.prior.coefficients(jnp.zeros(problem.prior.num_white)))
+    shape = problem.observed.shape
+    is_array = isinstance(value, jax.Array)
+    if not is_array or value.shape != shape or value.dtype != jnp.float64:
+        raise InputError(
+            "forward map",
+            f"{shape[0]} float64 observations",
+            f"{value.dtype} of shape {value.shape}" if is_array else type(value).__name__,
+            "return one float64 value per observation",
         )
     try:
         jax.eval_shape(_differentiate, problem)
@@ -161,12 +171,10 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{type(error).__name__}: {str(error).splitlines()[0]}",
             "see JAX's documentation of what the function is made of",
         ) from error
-    return problem
+    return value
 
 
-def _at_prior_mean(problem: InverseProblem):
-    """Readings at w = 0, through all that evaluates them."""
-    return problem.forward(problem.prior.coefficients(jnp.zeros(problem.prior.num_white)))
+_at_prior_mean = Program(_readings_at_prior_mean, "none")
 
 
 def _differentiate(problem: InverseProblem):
@@ -215,5 +223,5 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
             f"{num_parameters!r}",
             "give the length of theta",
         )
-    prior = StandardNormalPrior(jnp.zeros(num_parameters))
+    prior = StandardNormalPrior(jax.device_put(np.zeros(num_parameters)))
     return inverse_problem(JaxForward(fn, tuple(arguments)), prior, noise, observed)

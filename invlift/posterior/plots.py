@@ -19,10 +19,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from matplotlib.tri import Triangulation
-from scipy.stats import rankdata
+from scipy.special import ndtr
 
 from invlift.atomic import replace_on_success
-from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.diagnostics import Diagnostics, rank_normalise
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh
 from invlift.posterior.statistics import SensorStatistics
 
@@ -245,7 +245,7 @@ def _draw_trace(ax: Axes, name: str, chains: np.ndarray, diagnostics: Diagnostic
 
 def _draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     num_chains, num_draws = chains.shape
-    share = (rankdata(chains).reshape(chains.shape) - 0.5) / chains.size
+    share = ndtr(rank_normalise(chains[None])[0])
     edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
     expected = num_draws / NUM_RANK_BINS
     for index, chain in enumerate(share):
@@ -334,5 +334,7 @@ def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
     if path is None:
         return figure
     with replace_on_success(path) as temporary:
-        figure.savefig(temporary, dpi=DOTS_PER_INCH)
+        is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
+        settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
+        figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
     return figure

@@ -43,8 +43,8 @@ class Posterior:
     ----------
     chains : sequence
         One object per chain with `draws` (name -> (num_draws, ...)) and, where there are any,
-        `stats`, `moments`, `warmup_stats`, `step_size`, `warmup_seconds`, `sampling_seconds`,
-        `compile_seconds`. A field problem stores draws of "log_conductivity" (num_draws, N), a
+        `stats`, `moments`, `warmup_stats`, `step_size`, `warmup_seconds`, `sampling_seconds`. A
+        field problem stores draws of "log_conductivity" (num_draws, N), a
         user's own model of "parameters" (num_draws, N); both may store "predicted" (num_draws, d),
         "sigma", (num_draws,) or (num_draws, d), and other scalars.
     points : (num_nodes, dim) array or None
@@ -62,6 +62,10 @@ class Posterior:
         Names of the N parameters of a user's own model.
     num_draws_requested : int or None
         Draws per chain that were asked for, to notice a run that was cut short.
+    compile_seconds : float or None
+        Time it took to compile what the chains ran.
+    is_interrupted : bool or None
+        Whether the run was stopped before it was done.
 
     Raises
     ------
@@ -77,6 +81,8 @@ class Posterior:
     prior_sd: np.ndarray | float | None = None
     names: Sequence[str] | None = None
     num_draws_requested: int | None = None
+    compile_seconds: float | None = None
+    is_interrupted: bool | None = None
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -256,7 +262,10 @@ class Posterior:
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        return run_record(self.chains, self.num_draws, self.num_draws_requested, self.verdict())
+        return run_record(self.chains, self.num_draws, self.num_draws_requested, self.verdict()) | {
+            "compile_seconds": self.compile_seconds,
+            "is_interrupted": self.is_interrupted,
+        }
 
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None

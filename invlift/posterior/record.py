@@ -20,8 +20,7 @@ def run_record(
     Parameters
     ----------
     chains : sequence
-        Objects that may have `stats`, `step_size`, `warmup_seconds`, `sampling_seconds` and
-        `compile_seconds`.
+        Objects that may have `stats`, `step_size`, `warmup_seconds` and `sampling_seconds`.
     num_draws : int
         Draws per chain.
     num_draws_requested : int or None
@@ -49,7 +48,6 @@ def run_record(
         "step_size": each("step_size"),
         "warmup_seconds": each("warmup_seconds"),
         "sampling_seconds": each("sampling_seconds"),
-        "compile_seconds": each("compile_seconds"),
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
         "num_steps": total("num_steps"),
         "num_factorisations": total("num_factorisations"),

@@ -29,6 +29,8 @@ MIN_DRAWS = 50
 WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 MIN_ACCEPTANCE = 0.5
+# In units in which the prior has period 2 pi; 0.3 to 1.5 is usual.
+SHORT_STEP = 0.03
 # In a sound model standardised residuals scatter less than a standard normal variable.
 MAX_RESIDUAL = 4.0
 MAX_STUCK_SHARE = 0.20
@@ -82,6 +84,10 @@ MISFIT = (
     "check these readings and the model (unit of lengths, source, boundary values): it cannot "
     "reproduce them within the noise"
 )
+SHARP_BENDS = (
+    "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
+    "shorter tail"
+)
 FAILURES = "raise warmup for a smaller step size; check for a noise scale far too small"
 
 
@@ -111,7 +117,7 @@ def judge(
     field_place : str
         What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
     stats : sequence of mappings
-        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate` and
+        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size` and
         `num_projection_failures` are looked at where they exist.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
@@ -284,6 +290,13 @@ def _judge_sampler(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> 
             notes.doubt(text + ": part of the posterior may be out of reach", FAILURES)
         elif share > WARN_FAILURE_SHARE:
             notes.warn(text + ", whose trajectories end there", FAILURES)
+    sizes = [np.mean(chain["step_size"]) for chain in stats if np.size(chain.get("step_size", ()))]
+    if sizes and min(sizes) < SHORT_STEP:
+        notes.warn(
+            f"chains had to move in steps of {min(sizes):.2g}, where 0.3 to 1.5 is usual: the "
+            "posterior bends sharply",
+            SHARP_BENDS,
+        )
     for index, chain in enumerate(stats):
         rates = np.asarray(chain.get("acceptance_rate", ()), dtype=float)
         rates = rates[np.isfinite(rates)]

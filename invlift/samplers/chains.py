@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
+from invlift.errors import InputError
 from invlift.samplers.adaptation import (
     adapt,
     current_step_size,
@@ -27,9 +28,13 @@ from invlift.samplers.adaptation import (
 
 #: Iterations compiled into one call.
 BLOCK = 10
-#: Dimension Q above which compiling a block at its fastest would take more memory than all else
-#: (3 GB at 100,000): steps 15 % slower are the smaller evil.
-LARGE = 50_000
+#: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
+#: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
+#: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
+SMALL, LARGE = 1_000, 50_000
+#: Largest difference, relative to the largest value, between what another machine or version makes
+#: of a position.
+REPRODUCED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,8 @@ class ChainState:
     warmup_blocks : list of dict of arrays
     seconds : list of two floats
         Warm-up and sampling time.
+    recorded : dict of arrays
+        What is recorded of a draw, taken at the position.
     """
 
     position: np.ndarray
@@ -174,11 +181,12 @@ class ChainState:
     moments: dict = field(default_factory=dict)
     warmup_blocks: list = field(default_factory=list)
     seconds: list = field(default_factory=lambda: [0.0, 0.0])
+    recorded: dict = field(default_factory=dict)
 
 
 def start_chain(position) -> ChainState:
     """A chain that has not moved yet, at a position (Q,) on the manifold."""
-    return ChainState(np.asarray(position), jax.tree.map(np.asarray, start_adaptation()))
+    return ChainState(np.asarray(position), start_adaptation())
 
 
 def run_chain(
@@ -210,12 +218,13 @@ def run_chain(
     ChainResult
     """
     total = plan.num_warmup + plan.num_draws
+    run_block = _block_program(plan, state.position.size)
     while state.iteration < total:
         is_warmup = state.iteration < plan.num_warmup
         end = plan.num_warmup if is_warmup else total
         num = min(BLOCK, end - state.iteration)
         began = time.perf_counter()
-        position, adaptation, kept, accumulated, stats = _run_block(
+        position, adaptation, kept, accumulated, stats = run_block(
             system,
             evaluate_point(system, state.position),
             state.adaptation,
@@ -223,16 +232,15 @@ def run_chain(
             state.iteration,
             num,
             is_warmup,
-            plan.transition,
-            plan.record_fn,
         )
         stats = {name: np.asarray(value)[:num] for name, value in stats.items()}
+        draws = {name: np.asarray(value)[:num] for name, value in kept.items()}
         state.position = np.asarray(position)
+        state.recorded = {name: values[-1] for name, values in draws.items()}
         state.adaptation = jax.tree.map(np.asarray, adaptation)
         if is_warmup:
             state.warmup_blocks.append(stats)
         else:
-            draws = {name: np.asarray(value)[:num] for name, value in kept.items()}
             state.blocks.append({"draws": draws, "stats": stats})
             for name, value in accumulated.items():
                 moments = Moments.of(np.asarray(value)[:num])
@@ -254,32 +262,84 @@ def run_chain(
     return _gather(plan, state)
 
 
-def compile_chain(system, plan: Plan, rng_key: jax.Array, position) -> None:
-    """Compile what :func:`run_chain` calls, so that chains in threads do not all compile it."""
-    state = start_chain(position)
-    point = evaluate_point(system, state.position)
-    functions = (plan.transition, plan.record_fn)
-    jax.block_until_ready(
-        _run_block(system, point, state.adaptation, rng_key, 0, 0, True, *functions)
-    )
+def check_reproduced(system, plan: Plan, state: ChainState, chain: int) -> None:
+    """Check that a chain taken up from disk is one of this system.
 
+    Parameters
+    ----------
+    system : ConstrainedSystem
+    plan : Plan
+    state : ChainState
+    chain : int
+        Its number, for the message.
 
-@partial(quick_jit, runs_often=True)
-def evaluate_point(system, position):
-    """The system's evaluation at a position, (Q,), as a program of its own.
-
-    Every block starts with it, so that a resumed chain sees the same bits as one that ran through.
+    Raises
+    ------
+    InputError
+        If what was recorded at its position is not what the system makes of the position: no digest
+        of a user's function sees all that the function may depend on.
     """
+    recorded = _recorder(plan.record_fn)(system, state.position)
+    for name, saved in state.recorded.items():
+        found = np.asarray(recorded[name])
+        size = max(np.max(np.abs(saved), initial=0.0), 1e-300)
+        if not np.max(np.abs(found - saved), initial=0.0) <= REPRODUCED * size:
+            raise InputError(
+                f"chain {chain}, saved {name}",
+                "values that the model reproduces at the saved position",
+                f"a difference of {np.max(np.abs(found - saved)):.3g}, where they are {size:.3g}",
+                "resume with the very model, data and files that the run was started with",
+            )
+
+
+def _recorded(system, position, *, record_fn):
+    return record_fn(system, system.point(position))[0]
+
+
+@cache
+def _recorder(record_fn) -> Program:
+    return Program(partial(_recorded, record_fn=record_fn), "none")
+
+
+def compile_chain(system, plan: Plan, dimension: int) -> None:
+    """Compile the block that :func:`run_chain` runs, for a system of a dimension Q."""
+    # Only their shapes: they are compiled where they are needed first, at the same time as this.
+    point = evaluate_point.shapes(system, jax.ShapeDtypeStruct((dimension,), float))
+    key = chain_key.shapes(0, 0)
+    arguments = (system, point, start_adaptation(), key, 0, 0, True)
+    _block_program(plan, dimension).prepare(*arguments)
+
+
+def _chain_key(seed, chain):
+    """Key of a chain's random numbers, which depend on nothing else."""
+    return jax.random.fold_in(jax.random.key(seed), chain)
+
+
+chain_key = Program(_chain_key, "none")
+
+
+def evaluate(system, position):
+    """The system's evaluation at a position, (Q,)."""
     return system.point(position)
 
 
-def _run_block(system, point, *arguments):
-    """:func:`_block`, compiled."""
-    run = _large_block if point.position.size > LARGE else _fast_block
-    return run(system, point, *arguments)
+#: :func:`evaluate` as a program of its own.  Every block starts with it, so that a resumed chain
+#: sees the same bits as one that ran through.
+evaluate_point = Program(evaluate, "some")
 
 
-def _block(system, point, adaptation, rng_key, first, num, is_warmup, transition, record_fn):
+def _block_program(plan: Plan, dimension: int) -> Program:
+    """The block of a plan, compiled for a dimension."""
+    effort = "full" if SMALL < dimension <= LARGE else "some"
+    return _programs(plan.transition, plan.record_fn, effort)
+
+
+@cache
+def _programs(transition, record_fn, effort) -> Program:
+    return Program(partial(_block, transition=transition, record_fn=record_fn), effort)
+
+
+def _block(system, point, adaptation, rng_key, first, num, is_warmup, *, transition, record_fn):
     """Up to BLOCK iterations; new position, step-size search, draws, values and statistics.
 
     Warm-up and sampling share one program, which halves compilation; what is recorded during
@@ -306,10 +366,6 @@ def _block(system, point, adaptation, rng_key, first, num, is_warmup, transition
     return point.position, adaptation, *recorded
 
 
-_fast_block = jax.jit(_block, static_argnames=("transition", "record_fn"))
-_large_block = quick_jit(_block, runs_often=True, static_argnames=("transition", "record_fn"))
-
-
 def _scan(step, carry, rng_key, first, num):
     """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
     shapes = jax.eval_shape(step, carry, rng_key)[1]
@@ -329,13 +385,21 @@ def _gather(plan: Plan, state: ChainState) -> ChainResult:
             return {}
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    is_sampling = state.iteration >= plan.num_warmup
+    stats = join([block["stats"] for block in state.blocks])
     return ChainResult(
         draws=join([block["draws"] for block in state.blocks]),
-        stats=join([block["stats"] for block in state.blocks]),
+        stats=stats,
         moments=dict(state.moments),
         warmup_stats=join(state.warmup_blocks),
-        step_size=float(final_step_size(state.adaptation)) if is_sampling else float("nan"),
+        step_size=_step_size(plan, state, stats),
         warmup_seconds=state.seconds[0],
         sampling_seconds=state.seconds[1],
     )
+
+
+def _step_size(plan: Plan, state: ChainState, stats: dict) -> float:
+    if stats:
+        return float(stats["step_size"][-1])
+    if state.iteration < plan.num_warmup:
+        return float("nan")
+    return float(final_step_size(state.adaptation))

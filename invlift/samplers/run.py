@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Executor, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
 from threadpoolctl import threadpool_limits
 
-from invlift.precision import can_run_in_threads, enable_x64
+from invlift.compilation import num_cores
+from invlift.precision import enable_x64
 from invlift.samplers.chains import (
     ChainResult,
     ChainState,
     Plan,
     Progress,
+    chain_key,
+    check_reproduced,
     compile_chain,
     run_chain,
     start_chain,
 )
 from invlift.samplers.checkpoint import CheckpointStore
-
-logger = logging.getLogger(__name__)
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0
@@ -63,28 +64,27 @@ class Run:
 def run_chains(
     system,
     plan: Plan,
-    positions: np.ndarray,
+    starts: Any,
     seed: int,
     *,
     executor: Executor | None = None,
     store: CheckpointStore | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Run:
-    """Run one chain from each position.
+    """Run one chain from each start.
 
     Parameters
     ----------
     system : ConstrainedSystem
     plan : Plan
-    positions : (num_chains, Q)
-        Starting points on the manifold.
+    starts : (num_chains, Q) array
+        Positions on the manifold.  Or a pytree with that ``shape`` whose ``starts[chain]`` finds
+        one, which each chain then does for itself.
     seed : int
         Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
     executor : concurrent.futures.Executor, optional
-        Threads, one per core, if left out.  On threads, chains take turns where this JAX might
-        block them (:func:`invlift.precision.can_run_in_threads`).  With any other kind the chains
-        are sent out as picklable tasks that set up their own worker; ``on_progress`` is then
-        silent.
+        Threads, one per core, if left out.  With any other kind the chains are sent out as
+        picklable tasks that set up their own worker; ``on_progress`` is then silent.
     store : CheckpointStore, optional
         Where chains are saved as they run, and taken up again if they are there already.
     on_progress : callable
@@ -95,10 +95,9 @@ def run_chains(
     Run
         After Ctrl-C, with the draws made so far (:func:`cut_to_one_length`).
     """
-    began = time.perf_counter()
     owned = None
     if executor is None:
-        workers = min(len(positions), num_cores())
+        workers = min(starts.shape[0], num_cores())
         executor = owned = ThreadPoolExecutor(workers, thread_name_prefix="chain")
     stop = threading.Event()
 
@@ -106,40 +105,59 @@ def run_chains(
         on_progress(progress)
         return not stop.is_set()
 
-    compile_seconds = 0.0
+    compiling = None
     is_interrupted = False
+    futures = []
     try:
         if isinstance(executor, ThreadPoolExecutor):
-            compile_chain(system, plan, jax.random.key(seed), positions[0])
-            compile_seconds = time.perf_counter() - began
-            chain_task = _chain_task if can_run_in_threads() else _in_turn(_chain_task)
+            # Beside the search for starts, which compiles and computes as well.
+            compiling = _Compiling(system, plan, starts.shape[1])
             tasks = [
-                (chain_task, system, plan, seed, chain, position, store, on_block)
-                for chain, position in enumerate(positions)
+                (_chain_task, system, plan, starts, seed, chain, store, on_block)
+                for chain in range(starts.shape[0])
             ]
         else:
-            portable = jax.tree.map(np.asarray, system)
+            portable, starts = jax.tree.map(np.asarray, (system, starts))
             tasks = [
-                (_remote_chain_task, portable, plan, seed, chain, np.asarray(position), store)
-                for chain, position in enumerate(positions)
+                (_remote_chain_task, portable, plan, starts, seed, chain, store)
+                for chain in range(starts.shape[0])
             ]
-        futures = []
         try:
             for task in tasks:
                 futures.append(executor.submit(*task))
-            wait(futures)
+            wait(futures, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
             is_interrupted = True
-            stop.set()
-            for future in futures:
-                future.cancel()
-            wait([future for future in futures if not future.cancelled()])
+        stop.set()
+        for future in futures:
+            future.cancel()
+        wait([future for future in futures if not future.cancelled()])
         chains = [future.result() for future in futures if not future.cancelled()]
     finally:
         stop.set()
         if owned is not None:
             owned.shutdown()
-    return Run(cut_to_one_length(chains), compile_seconds, is_interrupted)
+    seconds = compiling.seconds if compiling else 0.0
+    return Run(cut_to_one_length(chains), seconds, is_interrupted)
+
+
+class _Compiling(threading.Thread):
+    """Compiles what the chains run; they wait for it where they need it.
+
+    An error is left to the chains, which meet it themselves.
+    """
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(name="compiling")
+        self._arguments = arguments
+        self.seconds = 0.0
+        self.start()
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        with suppress(Exception):
+            compile_chain(*self._arguments)
+        self.seconds = time.perf_counter() - began
 
 
 def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
@@ -156,40 +174,21 @@ def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
     return [_truncated(chain, length) for chain in chains if chain.num_draws >= length]
 
 
-def num_cores() -> int:
-    """Cores this process may use: a batch system often grants fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _in_turn(task: Callable) -> Callable:
-    """The task, one after another however many threads there are."""
-    logger.warning(
-        "chains run one after another: JAX was started before invlift.enable_x64(); "
-        "call that first to run them side by side"
-    )
-    turn = threading.Lock()
-
-    def wait_and_run(*arguments):
-        with turn:
-            return task(*arguments)
-
-    return wait_and_run
-
-
 def _chain_task(
     system,
     plan: Plan,
+    starts: Any,
     seed: int,
     chain: int,
-    position,
     store: CheckpointStore | None,
     on_block: Callable[[Progress], bool] = lambda progress: True,
 ) -> ChainResult:
-    """Run one chain, saving it every few seconds and when it ends."""
-    rng_key = jax.random.fold_in(jax.random.key(seed), chain)
-    state = (store.load(chain) if store else None) or start_chain(position)
+    """Run one chain from its start or from where it was saved, saving it every few seconds."""
+    state = store.load(chain) if store else None
+    if state is None:
+        state = start_chain(starts[chain])
+    else:
+        check_reproduced(system, plan, state, chain)
     total = plan.num_warmup + plan.num_draws
     saved = [len(state.warmup_blocks), len(state.blocks)]
     last = time.monotonic()
@@ -204,6 +203,7 @@ def _chain_task(
             last = time.monotonic()
         return goes_on
 
+    rng_key = chain_key(seed, chain)
     return run_chain(system, plan, rng_key, state, chain=chain, on_block=after_block)
 
 

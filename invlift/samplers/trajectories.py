@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc.metrics import gaussian_euclidean
-from blackjax.mcmc.nuts import iterative_nuts_proposal
 
 from invlift.samplers.integrator import State, build_state, constrained_step, sample_momentum
 from invlift.samplers.system import ConstrainedSystem
 
 #: Trajectories of dynamic length double at most this often: up to 2^7 - 1 steps.
 MAX_DOUBLINGS = 7
+#: Steps after which a trajectory ends even if its time is not over: where so short steps are needed
+#: that it would take more, draws that depend on one another more closely cost less.
+MAX_STEPS = 100
 #: Range of the integration time around a quarter of the prior's period, pi/2.
 JITTER = (0.7, 1.3)
 
@@ -51,7 +52,7 @@ def quarter_period(system: ConstrainedSystem, rng_key: jax.Array, point, step_si
     Where the posterior is close to Gaussian, all directions of the lifted state oscillate with
     unit frequency (Au et al. 2023, theorem 1), so that after a quarter period the state has
     forgotten where it was.  The time, (pi/2) Uniform(0.7, 1.3), is randomised against resonance
-    and cut into equal steps no longer than ``step_size``.
+    and cut into equal steps no longer than ``step_size``, at most 100.
 
     Parameters
     ----------
@@ -71,6 +72,7 @@ def quarter_period(system: ConstrainedSystem, rng_key: jax.Array, point, step_si
     start = build_state(point, sample_momentum(system, key_momentum, point))
     low, high = JITTER
     time = 0.5 * jnp.pi * jax.random.uniform(key_time, minval=low, maxval=high)
+    time = jnp.minimum(time, MAX_STEPS * step_size)
     num_steps = jnp.ceil(time / step_size).astype(int)
     size = time / num_steps
 
@@ -98,6 +100,10 @@ def no_u_turn(system: ConstrainedSystem, rng_key: jax.Array, point, step_size: j
     Parameters and results as for :func:`quarter_period`.  A failed step ends the trajectory like a
     divergence.
     """
+    # Here, as half a second of imports is only worth it where a program is made.
+    from blackjax.mcmc.metrics import gaussian_euclidean
+    from blackjax.mcmc.nuts import iterative_nuts_proposal
+
     key_momentum, key_trajectory = jax.random.split(rng_key)
     start = build_state(point, sample_momentum(system, key_momentum, point))
     metric = gaussian_euclidean(jnp.ones_like(start.position))

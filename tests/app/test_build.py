@@ -1,5 +1,7 @@
 """From a problem file to the inverse problem it describes, for every kind of everything."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -10,18 +12,15 @@ from problem_files import write_problem
 from scipy.stats import halfnorm, norm
 from structured import box_mesh
 
-from invlift.build import (
-    boundary_conditions,
-    build_problem,
-    field_posterior,
-    simulate_readings,
-)
+from invlift.build import boundary_conditions, build_problem
 from invlift.config import read_problem
 from invlift.errors import InputError
-from invlift.fem.independent import IndependentPrior
+from invlift.fem.independent import IndependentPrior, independent_prior
 from invlift.fem.matern import MaternPrior
 from invlift.inverse.noise import HalfNormalNoise, KnownNoise, LognormalNoise
+from invlift.results import field_posterior
 from invlift.sampling import sample
+from invlift.simulate import simulate_readings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 readings = jax.jit(lambda forward, phi: forward(phi))
@@ -202,6 +201,41 @@ def test_simulated_readings_are_the_truth_observed_with_noise_of_that_size(tmp_p
 def test_simulated_sigma_column_holds_the_noise_used(tmp_path):
     sensors, _ = simulate_readings(build(tmp_path), 0.03, seed=1)
     np.testing.assert_array_equal(sensors.sigma, [0.03, 0.03, 0.03])
+
+
+def test_simulated_readings_that_are_not_finite_are_refused(tmp_path):
+    field = build(tmp_path, {"prior": {"kind": "independent", "std": 0.5}})
+    wide = independent_prior(field.mesh, std=5000.0)
+    field = replace(field, problem=replace(field.problem, prior=wide))
+    with pytest.raises(InputError, match=r"simulated readings: expected finite"):
+        simulate_readings(field, 1.0, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda values: values + np.array([0.0, 0.1, 0.0]), "row 3: expected the reading"),
+        (lambda values: values[:2], "the 3 readings of the problem"),
+    ],
+)
+def test_readings_of_another_problem_are_no_fit(tmp_path, change, words):
+    field = build(tmp_path)
+    run = sample(field.problem, chains=1, warmup=3, draws=5)
+    values = change(field.sensors.values)
+    other = replace(field.sensors, values=values, points=field.sensors.points[: len(values)])
+    with pytest.raises(InputError, match=words):
+        field_posterior(field.mesh, other, field.problem, run)
+
+
+def test_the_record_from_python_says_what_compilation_took(tmp_path):
+    field = build(tmp_path)
+    run = sample(field.problem, chains=1, warmup=3, draws=5)
+    posterior = field_posterior(field.mesh, field.sensors, field.problem, run)
+    posterior.write(tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["compile_seconds"] == run.compile_seconds
+    assert 0.0 < record["compile_seconds"] < 600.0
+    assert record["is_interrupted"] is False
 
 
 @pytest.mark.parametrize("kind", ["matern", "independent"])

@@ -263,13 +263,6 @@ def test_bad_options_of_simulate(tmp_path, monkeypatch, capsys, options, parts):
     assert_one_line(capsys, parts)
 
 
-def test_simulated_readings_that_are_not_finite_are_refused(tmp_path, capsys):
-    path = write_problem(tmp_path, {"prior.std": 5000.0})
-    assert call("simulate", path, "--sigma", 1, "--seed", 1, "--out", tmp_path / "s.csv") == 2
-    assert_one_line(capsys, ["simulated readings", "finite"])
-    assert not (tmp_path / "s.csv").exists()
-
-
 def test_simulate_on_cells_writes_cell_data(tmp_path):
     path = write_problem(tmp_path, {"prior": {"kind": "independent", "std": 0.5}})
     assert call("simulate", path, "--sigma", 0.1, "--seed", 1, "--out", tmp_path / "s.csv") == 0

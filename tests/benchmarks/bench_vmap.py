@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 from discs import example
 
+from invlift.compilation import num_cores
 from invlift.inverse.initial import initial_position
 from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.run import num_cores, single_threaded_blas
+from invlift.samplers.run import single_threaded_blas
 from invlift.samplers.trajectories import quarter_period
 
 STEP_SIZE = 0.65

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from pathlib import Path
 
 import meshio
 import numpy as np
@@ -211,8 +210,8 @@ def test_tetrahedra_with_named_triangles(tmp_path):
         ("garbage.msh", b"\x00\x01garbage" * 50, ["does not parse"]),
         ("garbage.vtu", b"<VTKFile><Unclosed", ["does not parse"]),
         ("garbage.vtk", b"not a mesh at all", ["does not parse"]),
-        ("version.msh", GMSH_22.replace("2.2 0 8", "9.9 0 8").encode(), ["not parse as gmsh"]),
-        ("text.msh", GMSH_22.replace("4 0 1 0", "4 O 1 0").encode(), ["not parse as gmsh"]),
+        ("version.msh", GMSH_22.replace("2.2 0 8", "9.9 0 8").encode(), ["2.2 or 4.1", "9.9"]),
+        ("text.msh", GMSH_22.replace("4 0 1 0", "4 O 1 0").encode(), ["$Nodes", "damaged"]),
         ("mesh.dwg", b"anything", ["extension '.dwg'", ".vtu"]),
         ("mesh", b"anything", ["extension ''"]),
     ],
@@ -238,18 +237,11 @@ def test_a_gmsh_file_cut_anywhere_is_refused(tmp_path, text):
             read_mesh(path)
 
 
-def test_unreadable_paths(tmp_path, monkeypatch):
+def test_unreadable_paths(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_mesh(tmp_path / "none.msh")
     with pytest.raises(InputError, match="a directory"):
         read_mesh(tmp_path)
-
-    def refuse(_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(InputError, match=r"Permission denied.*permissions"):
-        read_mesh(tmp_path / "secret.msh")
 
 
 @pytest.mark.parametrize(

@@ -134,18 +134,18 @@ def test_dual_averaging_shrinks_grows_and_is_capped():
     assert after(1.0) == (MAX_STEP_SIZE, MAX_STEP_SIZE)
 
 
-def test_large_systems_draw_the_same_from_a_program_compiled_with_less_memory(whole, monkeypatch):
-    sizes = []
-    large = chains._large_block
+def test_small_and_large_systems_draw_the_same_from_programs_compiled_with_less(whole, monkeypatch):
+    efforts = []
+    program = chains._programs
 
-    def spy(system, point, *arguments):
-        sizes.append(point.position.size)
-        return large(system, point, *arguments)
+    def spy(transition, record_fn, effort):
+        efforts.append(effort)
+        return program(transition, record_fn, effort)
 
-    monkeypatch.setattr(chains, "_large_block", spy)
-    chain_of()
-    assert not sizes
-    monkeypatch.setattr(chains, "LARGE", 2)
-    chain = chain_of()
-    assert set(sizes) == {3}
-    np.testing.assert_allclose(chain.draws["position"], whole.draws["position"], atol=1e-6)
+    monkeypatch.setattr(chains, "_programs", spy)
+    for small, large in ((2, 50_000), (1, 2)):
+        monkeypatch.setattr(chains, "SMALL", small)
+        monkeypatch.setattr(chains, "LARGE", large)
+        chain = chain_of()
+        np.testing.assert_allclose(chain.draws["position"], whole.draws["position"], atol=1e-6)
+    assert efforts == ["full", "some"]

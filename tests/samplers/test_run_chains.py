@@ -1,18 +1,22 @@
 """Several chains: the same bits on any executor, through interruptions, from disk."""
 
+import io
+import json
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from sampler_cases import SPHERE, keep_position
 
 from invlift.errors import InputError
-from invlift.samplers.chains import ChainResult, Plan, start_chain
+from invlift.samplers.chains import ChainResult, Plan, check_reproduced, start_chain
 from invlift.samplers.checkpoint import CheckpointStore, fingerprint
 from invlift.samplers.run import cut_to_one_length, run_chains
 from invlift.samplers.system import DenseSystem
@@ -21,6 +25,10 @@ from invlift.samplers.trajectories import no_u_turn, quarter_period
 PLAN = Plan(quarter_period, keep_position, 40, 200)
 STARTS = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])
 SEED = 12
+
+
+def store_in(folder, seed=SEED):
+    return CheckpointStore(folder, fingerprint(SPHERE, PLAN, seed))
 
 
 def run(**options):
@@ -76,16 +84,6 @@ def test_chains_run_side_by_side():
     assert not meeting.broken
 
 
-def test_chains_take_turns_where_threads_could_block_each_other(whole, monkeypatch, caplog):
-    monkeypatch.setattr("invlift.samplers.run.can_run_in_threads", lambda: False)
-    order = []
-    with ThreadPoolExecutor(4) as executor:
-        result = run(executor=executor, on_progress=lambda news: order.append(news.chain))
-    assert np.count_nonzero(np.diff(order)) == 3  # each chain's blocks in one piece
-    assert "JAX was started before invlift.enable_x64()" in caplog.text
-    assert_same_run(result, whole)
-
-
 def test_fewer_chains_are_the_first_of_more(whole):
     alone = run_chains(SPHERE, PLAN, STARTS[:1], SEED)
     np.testing.assert_array_equal(
@@ -108,8 +106,8 @@ def interrupting(at_iteration):
 
 
 def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path):
-    store = CheckpointStore(tmp_path)
-    store.claim("mine", is_resuming=False)
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
     part = run(store=store, on_progress=interrupting(100))
     assert part.is_interrupted
     lengths = {chain.num_draws for chain in part.chains}
@@ -120,7 +118,7 @@ def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_
             np.array_equal(chain.draws["position"], other.draws["position"][: chain.num_draws])
             for other in whole.chains
         )
-    store.claim("mine", is_resuming=True)
+    store.claim(is_resuming=True)
     assert_same_run(run(store=store), whole)
     # Everything is on disk now: resuming once more computes nothing.
     heard = []
@@ -150,7 +148,7 @@ def test_chains_of_unequal_length_are_cut_so_that_most_draws_are_left(lengths, k
 
 
 def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path):
-    store = CheckpointStore(tmp_path)
+    store = store_in(tmp_path)
     with ThreadPoolExecutor(1) as executor:
         part = run(store=store, executor=executor, on_progress=interrupting(10))
     assert part.is_interrupted
@@ -158,7 +156,7 @@ def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path)
 
 
 def test_longer_plan_goes_on_where_a_finished_one_ended(whole, tmp_path):
-    store = CheckpointStore(tmp_path)
+    store = store_in(tmp_path)
     short = Plan(quarter_period, keep_position, 40, 70)
     run_chains(SPHERE, short, STARTS, SEED, store=store)
     longer = run(store=store)
@@ -186,10 +184,20 @@ def save_pieces(store, chain=0):
         store.save(chain, state, (len(state.warmup_blocks) - 1, 0))
 
 
+def refused(call, *arguments, **keywords):
+    with pytest.raises(InputError) as caught:
+        call(*arguments, **keywords)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
 def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
-    store = CheckpointStore(tmp_path)
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
     assert store.load(0) is None
     save_pieces(store)
+    assert len(list(tmp_path.glob("*.piece"))) == 3
     loaded = store.load(0)
     assert loaded.iteration == 30
     np.testing.assert_array_equal(loaded.position, np.full(3, 30.0))
@@ -198,81 +206,178 @@ def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
 
 
 def test_chain_one_does_not_load_the_pieces_of_chain_ten(tmp_path):
-    store = CheckpointStore(tmp_path)
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
     save_pieces(store, chain=10)
     assert store.load(1) is None
+    # Nor under the name of one of its own.
+    piece = tmp_path / "chain-10-00000010.piece"
+    piece.rename(tmp_path / "chain-1-00000010.piece")
+    assert "another run or chain" in refused(store.load, 1)
 
 
-def test_missing_piece_is_noticed_and_the_remedy_works(tmp_path):
-    store = CheckpointStore(tmp_path)
+@pytest.mark.parametrize(("missing", "found"), [(10, "begins with iteration 0"), (20, "with 20")])
+def test_missing_piece_is_named_and_the_remedy_works(tmp_path, missing, found):
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
     save_pieces(store)
-    (tmp_path / "chain-0-00000020.npz").unlink()
-    with pytest.raises(InputError, match=r"chain-0-00000030\.npz"):
-        store.load(0)
-    (tmp_path / "chain-0-00000030.npz").unlink()
-    assert store.load(0).iteration == 10
+    path = tmp_path / f"chain-0-000000{missing}.piece"
+    content = path.read_bytes()
+    path.unlink()
+    message = refused(store.load, 0)
+    assert f"a saved piece that begins with iteration {missing - 10}" in message
+    assert f"chain-0-000000{missing + 10}.piece, which begins with {missing}" in message
+    path.write_bytes(content)
+    assert store.load(0).iteration == 30
+    for number in range(missing, 40, 10):
+        (tmp_path / f"chain-0-000000{number}.piece").unlink()
+    assert (store.load(0) or start_chain(STARTS[0])).iteration == missing - 10
+
+
+def test_pieces_of_another_run_are_refused(tmp_path):
+    """Whatever run.json says: another seed's chains must not be taken up."""
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    save_pieces(store)
+    other = store_in(tmp_path, seed=SEED + 1)
+    (tmp_path / "run.json").write_text(json.dumps(asdict(other.run)))
+    other.claim(is_resuming=True)
+    assert "one of another run" in refused(other.load, 0)
 
 
 def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
-    store = CheckpointStore(tmp_path / "deep" / "folder")
-    store.claim("old", is_resuming=False)
-    store.claim("new", is_resuming=False)  # nothing was saved yet
+    folder = tmp_path / "deep" / "folder"
+    store_in(folder).claim(is_resuming=False)
+    store = store_in(folder, seed=3)
+    store.claim(is_resuming=False)  # nothing was saved yet
     save_pieces(store)
-    with pytest.raises(InputError, match="a folder without chains") as caught:
-        store.claim("newer", is_resuming=False)
-    assert str(store.directory) in str(caught.value)
+    message = refused(store_in(folder, seed=4).claim, is_resuming=False)
+    assert str(folder) in message
+    assert "a folder without chains" in message
     assert store.load(0) is not None
-    store.claim("new", is_resuming=True)
+    store.claim(is_resuming=True)
+
+
+def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
+    folder = tmp_path / "chains"
+    store = store_in(folder)
+    store.claim(is_resuming=False)
+    state = start_chain(STARTS[0])
+    for iteration in (10, 20, 30):
+        state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
+        state.position, state.iteration = np.full(3, float(iteration)), iteration
+        store.save(0, state, (len(state.warmup_blocks) - 1, 0))
+        if iteration == 20:
+            shutil.rmtree(folder)
+    store.claim(is_resuming=True)
+    loaded = store.load(0)
+    assert loaded.iteration == 30
+    assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
 
 
 def test_a_folder_is_for_one_run_at_a_time(tmp_path):
-    first, second = CheckpointStore(tmp_path), CheckpointStore(tmp_path)
-    with first.lock():
-        with pytest.raises(InputError, match="another run at work") as caught, second.lock():
+    first, second = store_in(tmp_path), store_in(tmp_path)
+
+    def enter_and_leave():
+        with second.lock():
             pass
-        assert str(tmp_path) in str(caught.value)
-    with second.lock():
-        pass
+
+    with first.lock(), ThreadPoolExecutor(1) as executor:
+        with first.lock():  # once more
+            pass
+        message = refused(executor.submit(enter_and_leave).result)
+        assert "another run at work" in message
+        assert str(tmp_path) in message
+    enter_and_leave()
+
+
+@pytest.mark.parametrize(
+    ("plan", "seed", "words"),
+    [
+        (Plan(quarter_period, keep_position, 41, 200), SEED, "warmup = 40"),
+        (Plan(no_u_turn, keep_position, 40, 200), SEED, "method = "),
+        (PLAN, SEED + 1, f"seed = {SEED}"),
+    ],
+)
+def test_what_differs_from_the_saved_run_is_named(tmp_path, plan, seed, words):
+    store_in(tmp_path).claim(is_resuming=False)
+    other = CheckpointStore(tmp_path, fingerprint(SPHERE, plan, seed))
+    message = refused(other.claim, is_resuming=True)
+    assert words in message
+    assert str(tmp_path) in message
 
 
 def test_chains_of_another_problem_are_refused(tmp_path):
-    store = CheckpointStore(tmp_path)
-    store.claim("mine", is_resuming=False)
-    with pytest.raises(InputError, match="chains of another") as caught:
-        store.claim("yours", is_resuming=True)
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path) in str(caught.value)
+    store_in(tmp_path).claim(is_resuming=False)
+    other = DenseSystem(SPHERE.constraint_fn, lambda position: 0.1 * position[0])
+    store = CheckpointStore(tmp_path, fingerprint(other, PLAN, SEED))
+    assert "chains of another" in refused(store.claim, is_resuming=True)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2]", b"\xff\xfe", b"not json"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[1, 2]", b"\xff\xfe", b"not json", b"[" * 5000, b'{"problem": 1, "seed": 2}'],
+)
 def test_corrupted_record_of_a_run_is_refused(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"run\.json") as caught:
-        CheckpointStore(tmp_path).claim("mine", is_resuming=True)
-    assert "\n" not in str(caught.value)
+    assert "run.json" in refused(store_in(tmp_path).claim, is_resuming=True)
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "text", "another archive"])
-def test_corrupted_piece_is_named(tmp_path, damage):
-    store = CheckpointStore(tmp_path)
+def altered_arrays(content):
+    """The piece with another position, in an archive that is itself sound."""
+    line, _, payload = content.partition(b"\n")
+    with np.load(io.BytesIO(payload)) as archive:
+        arrays = dict(archive)
+    arrays["position"] = arrays["position"] + 1.0
+    altered = io.BytesIO()
+    np.savez(altered, **arrays)
+    return line + b"\n" + altered.getvalue()
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "text": lambda content: b"hello",
+    "archive": lambda content: content.partition(b"\n")[2],
+    "altered": altered_arrays,
+    "iterations": lambda content: content.replace(b" 10 20 ", b" 10 25 ", 1),
+    "one bit": lambda content: content[:500] + bytes([content[500] ^ 1]) + content[501:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_piece_is_named(tmp_path, damage):
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
     save_pieces(store, chain=2)
-    piece = tmp_path / "chain-2-00000020.npz"
+    piece = tmp_path / "chain-2-00000020.piece"
     content = piece.read_bytes()
-    if damage == "another archive":
-        np.savez(piece, something=np.ones(2))
-    else:
-        replacement = {"empty": b"", "cut": content[: len(content) // 2], "text": b"hello"}
-        piece.write_bytes(replacement[damage])
-    with pytest.raises(InputError, match=piece.name) as caught:
-        store.load(2)
-    assert "\n" not in str(caught.value)
+    piece.write_bytes(DAMAGES[damage](content))
+    assert piece.read_bytes() != content
+    assert piece.name in refused(store.load, 2)
+
+
+def test_a_chain_that_the_system_does_not_reproduce_is_refused(tmp_path):
+    """What no digest of the functions has seen: here the record is another function's."""
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    run(store=store)
+    state = store.load(0)
+    check_reproduced(SPHERE, PLAN, state, 0)
+    state.recorded["position"] = state.recorded["position"] * (1.0 + 1e-5)
+    assert "chain 0, saved position" in refused(check_reproduced, SPHERE, PLAN, state, 0)
+    state.recorded["position"] = np.full(3, np.nan)
+    refused(check_reproduced, SPHERE, PLAN, state, 0)
 
 
 def test_place_that_cannot_be_a_directory_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match="a directory that can be written") as caught:
-        CheckpointStore(tmp_path / "file").claim("mine", is_resuming=False)
-    assert "\n" not in str(caught.value)
+
+    def enter():
+        with store_in(tmp_path / "file").lock():
+            pass
+
+    assert "a directory that can be written" in refused(enter)
 
 
 def test_fingerprint_changes_with_all_that_decides_the_draws():
@@ -287,3 +392,4 @@ def test_fingerprint_changes_with_all_that_decides_the_draws():
         fingerprint(DenseSystem(SPHERE.constraint_fn, keep_position), PLAN, SEED),
     ]
     assert len({original, *others}) == 5
+    assert len({str(each) for each in (original, *others)}) == 5

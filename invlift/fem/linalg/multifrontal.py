@@ -18,8 +18,11 @@ from invlift.pytrees import pytree
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 
-# Blocks of at most this size are factorised directly, larger ones by halves.
-_BASE_SIZE = 64
+# Blocks of at most these sizes are factorised directly, larger ones by halves. LAPACK is given no
+# more than so many at once, and these one by one: JAX 0.10 divides a batch among the threads of its
+# pool, where the factorisations of two programs can wait for each other for good.
+_LAPACK_BATCH, _LAPACK_SIZE = 2, 64
+_LOOP_SIZE = 12
 
 
 @pytree
@@ -287,11 +290,11 @@ def _inverse_cholesky(matrix):
     Only the lower triangles are read. By halves: with W1 of the leading block,
     L21 = A21 W1^T and W2 of A22 - L21 L21^T, W = [[W1, 0], [-W2 L21 W1, W2]].
     """
-    c = matrix.shape[-1]
-    if c <= _BASE_SIZE:
-        factor = lax.linalg.cholesky(matrix, symmetrize_input=False)
-        identity = jnp.broadcast_to(jnp.eye(c, dtype=matrix.dtype), matrix.shape)
-        return lax.linalg.triangular_solve(factor, identity, left_side=True, lower=True)
+    b, c, _ = matrix.shape
+    if b <= _LAPACK_BATCH and c <= _LAPACK_SIZE:
+        return jnp.stack([_by_lapack(single) for single in matrix])
+    if b > _LAPACK_BATCH and c <= _LOOP_SIZE:
+        return _by_columns(matrix)
     half = -(-c // 2)
     first = _inverse_cholesky(matrix[:, :half, :half])
     l21 = matrix[:, half:, :half] @ first.mT
@@ -299,6 +302,39 @@ def _inverse_cholesky(matrix):
     top = jnp.concatenate([first, jnp.zeros_like(l21.mT)], axis=2)
     bottom = jnp.concatenate([-(second @ (l21 @ first)), second], axis=2)
     return jnp.concatenate([top, bottom], axis=1)
+
+
+def _by_lapack(matrix):
+    """`_inverse_cholesky` of one matrix (c, c)."""
+    factor = lax.linalg.cholesky(matrix, symmetrize_input=False)
+    identity = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    return lax.linalg.triangular_solve(factor, identity, left_side=True, lower=True)
+
+
+def _by_columns(matrix):
+    """`_inverse_cholesky` of a batch (b, c, c) of small matrices, all at once.
+
+    Column by column of A, its rows below are reduced by the row of the pivot, and the same is done
+    to an identity, which becomes W. Both share one array: a column of A that is done with makes
+    room for one of W.
+    """
+    number = jnp.arange(matrix.shape[-1])
+
+    def eliminate(k, rows):
+        column = lax.dynamic_index_in_dim(rows, k, 1, keepdims=False)
+        pivot_row = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False)
+        scale = lax.rsqrt(lax.dynamic_index_in_dim(column, k, 0))
+        is_below, is_pivot = (number > k)[:, None], (number == k)[:, None]
+        # Above the diagonal A is not stored: by symmetry the pivot's row is its column.
+        pivot_row = jnp.where(is_below, column, jnp.where(is_pivot, 1.0, pivot_row)) * scale
+        multipliers = jnp.where(is_below, column * scale, 0.0)
+        rows = lax.dynamic_update_index_in_dim(rows, jnp.zeros_like(column), k, 1)
+        rows = rows - multipliers[:, None, :] * pivot_row[None, :, :]
+        return lax.dynamic_update_index_in_dim(rows, pivot_row, k, 0)
+
+    # The batch comes last: the processor works on several matrices at a time.
+    rows = lax.fori_loop(0, number.size, eliminate, jnp.moveaxis(matrix, 0, -1))
+    return jnp.tril(jnp.moveaxis(rows, -1, 0))
 
 
 @_inverse_cholesky.defjvp

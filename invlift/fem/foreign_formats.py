@@ -1,0 +1,83 @@
+"""Mesh files of all formats but gmsh's, read by meshio in a process of its own.
+
+meshio knows forty formats, and on damaged files some of its readers never end or ask for as much
+memory as a wrong number says. A process of their own can be stopped and has a limit of memory.
+
+    python -m invlift.fem.foreign_formats MESH RESULT
+
+writes what it has read, or why it could not, to RESULT.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+#: Time and memory that reading may take, s and bytes, and what each byte of the file adds.
+SECONDS, SECONDS_PER_BYTE = 30.0, 1e-6
+MEMORY, MEMORY_PER_BYTE = 2**31, 100
+
+
+class ReadingFailed(Exception):
+    """Reading took too long or too much memory, or meshio gave up; with the reason in words."""
+
+
+def read_foreign(path: Path) -> Any:
+    """What meshio makes of a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+
+    Returns
+    -------
+    meshio.Mesh
+
+    Raises
+    ------
+    ReadingFailed
+    """
+    limit = SECONDS + SECONDS_PER_BYTE * path.stat().st_size
+    with tempfile.TemporaryDirectory(prefix="invlift-") as folder:
+        result = Path(folder) / "mesh"
+        command = [sys.executable, "-m", "invlift.fem.foreign_formats", str(path), str(result)]
+        try:
+            subprocess.run(command, timeout=limit, capture_output=True, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            raise ReadingFailed(f"no end after {limit:.0f} s") from None
+        if not result.exists():
+            raise ReadingFailed("more than the memory it may take")
+        found = pickle.loads(result.read_bytes())
+    if isinstance(found, str):
+        raise ReadingFailed(found)
+    return found
+
+
+def _main(path: str, result: str) -> None:
+    import meshio
+
+    _limit_memory(MEMORY + MEMORY_PER_BYTE * Path(path).stat().st_size)
+    try:
+        found = meshio.read(path)
+    # meshio calls sys.exit when no reader accepts the file; its readers raise anything at all.
+    except (Exception, SystemExit) as reason:
+        is_telling = str(reason) and not isinstance(reason, SystemExit)
+        found = f"{type(reason).__name__}: {reason}" if is_telling else ""
+    Path(result).write_bytes(pickle.dumps(found))
+
+
+def _limit_memory(size: int) -> None:
+    """Limit this process's memory, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

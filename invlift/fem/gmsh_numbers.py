@@ -1,0 +1,137 @@
+"""Counts and node numbers of a gmsh file, looked at before meshio allocates arrays of their size.
+
+A number with a digit too many would otherwise cost gigabytes before anything is found wrong.
+Format: https://gmsh.info/doc/texinfo/gmsh.html#MSH-file-format.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.errors import InputError
+
+#: Largest number of a node: gmsh leaves gaps, but not of this size.
+MAX_NODE_NUMBER = 10_000_000
+#: Nodes of an element by gmsh's number of its kind: vertex, line, triangle, quadrangle,
+#: tetrahedron, hexahedron, prism, pyramid, and their second order.
+_NUM_NODES = {15: 1, 1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10}
+
+
+def check_gmsh_numbers(content: bytes, name: str) -> None:
+    """Check that what the file counts is in it, and that its nodes have numbers of sensible size.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the file; begins with ``$MeshFormat``.
+    name : str
+        How error messages call it.
+
+    Raises
+    ------
+    InputError
+        Naming the section.
+    """
+    # meshio may take the start of a line that was cut for the whole line.
+    if not (b"$EndNodes" in content and b"$EndElements" in content):
+        raise InputError(
+            name,
+            "a complete gmsh file",
+            "no $EndNodes or no $EndElements",
+            "the file is cut short: write it again",
+        )
+    version, is_binary = _format(content, name)
+    if version == b"2.2" and is_binary:
+        return  # where meshio takes the nodes to be numbered one by one
+    walk = _walk_22 if version == b"2.2" else _walk_41
+    for section in ("Nodes", "Elements"):
+        where = f"{name}, ${section}"
+        try:
+            largest = walk(_Numbers(content, section, is_binary), section)
+        except (ValueError, IndexError, KeyError, OverflowError):
+            raise InputError(
+                where,
+                "as many entries as it announces",
+                "fewer, or something else",
+                "the file is damaged: write it again",
+            ) from None
+        if largest > MAX_NODE_NUMBER:
+            raise InputError(
+                where,
+                f"node numbers up to {MAX_NODE_NUMBER:,}",
+                f"{largest}",
+                "number the nodes anew (in gmsh: Mesh > Renumber), or write the file again",
+            )
+
+
+def _format(content: bytes, name: str) -> tuple[bytes, bool]:
+    """Version of the format, and whether the file is binary."""
+    words = content[:100].split()
+    if len(words) < 4 or words[1] not in (b"2.2", b"4.1") or words[2] not in (b"0", b"1"):
+        found = b" ".join(words[1:4]).decode("ascii", errors="replace")
+        raise InputError(
+            f"{name}, $MeshFormat",
+            "version 2.2 or 4.1, as text or binary",
+            f"{found!r}",
+            "save the mesh in one of these (in gmsh: Mesh.MshFileVersion = 4.1)",
+        )
+    is_binary = words[2] == b"1"
+    if is_binary and words[3] != b"8":
+        found = words[3].decode("ascii", errors="replace")
+        raise InputError(
+            f"{name}, $MeshFormat", "numbers of 8 bytes", f"{found!r}", "save the mesh as text"
+        )
+    return words[1], is_binary
+
+
+class _Numbers:
+    """The numbers of a section one after another, whether they are text or binary."""
+
+    def __init__(self, content: bytes, section: str, is_binary: bool) -> None:
+        start = content.index(b"$" + section.encode())
+        start = content.index(b"\n", start) + 1
+        self._is_binary, self._place = is_binary, 0
+        end = len(content) if is_binary else content.index(b"$End" + section.encode(), start)
+        self._content = content[start:end]
+        self._words = None if is_binary else self._content.split()
+
+    def take(self, count: int, kind: str = "u8") -> np.ndarray:
+        """The next so many; the kind is that of binary files, text may hold any."""
+        size = np.dtype(kind).itemsize if self._is_binary else 1
+        whole = self._content if self._is_binary else self._words
+        if not 0 <= count <= (len(whole) - self._place) // size:
+            raise ValueError("more numbers than there are")
+        part = whole[self._place : self._place + count * size]
+        self._place += count * size
+        if self._is_binary:
+            return np.frombuffer(part, kind)
+        return np.array(part, dtype=float)
+
+    def skip(self, count: int, kind: str) -> None:
+        """Pass over the next so many."""
+        self.take(count, kind)
+
+
+def _walk_22(numbers: _Numbers, section: str) -> int:
+    """Largest node number of a section of version 2.2."""
+    count = int(numbers.take(1)[0])
+    if section == "Elements":
+        return 0  # read line by line: a wrong number is found where it stands
+    return int(numbers.take(4 * count)[::4].max(initial=0))
+
+
+def _walk_41(numbers: _Numbers, section: str) -> int:
+    """Largest node number of a section of version 4.1."""
+    num_blocks = int(numbers.take(4)[0])
+    largest = 0
+    for _ in range(num_blocks):
+        kind = int(numbers.take(3, "i4")[2])
+        count = int(numbers.take(1)[0])
+        if section == "Nodes":
+            largest = max(largest, int(numbers.take(count).max(initial=0)))
+            numbers.skip(3 * count, "f8")
+        else:
+            numbers.skip(count * (1 + _NUM_NODES.get(kind, 1)), "u8")
+            if kind not in _NUM_NODES:
+                break  # which meshio names
+    return largest
