@@ -7,10 +7,12 @@ they stand.  What belongs to an installed library goes by its name and the libra
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import sys
 import sysconfig
 import types
@@ -101,6 +103,7 @@ class _Walk:
             self._put("module", thing.__name__, _version(thing.__name__))
         elif _is_of_library(thing):
             self._put("library", thing.__module__, thing.__qualname__, _version(thing.__module__))
+            self.add(_enclosed(thing))  # as jax.vmap(fn) encloses a user's fn
         elif isinstance(thing, types.FunctionType):
             self._function(thing)
         elif isinstance(thing, type):
@@ -111,18 +114,15 @@ class _Walk:
 
     def _function(self, function: types.FunctionType) -> None:
         self._put("function")
-        cells = []
-        for cell in function.__closure__ or ():
-            try:
-                cells.append(cell.cell_contents)
-            except ValueError:  # not filled yet
-                cells.append(None)
-        names = _names(function.__code__)
-        known = {name: function.__globals__[name] for name in names & set(function.__globals__)}
-        self.add((function.__code__, function.__defaults__, function.__kwdefaults__, cells, known))
+        names = _names(function.__code__) & set(function.__globals__)
+        known = {name: function.__globals__[name] for name in names}
+        defaults = (function.__defaults__, function.__kwdefaults__)
+        self.add((function.__code__, defaults, _enclosed(function), known))
 
     def _code(self, code: types.CodeType) -> None:
-        self._put("code", str(code.co_flags), *code.co_names, *code.co_varnames)
+        self._put(
+            "code", str(code.co_flags & ~inspect.CO_NESTED), *code.co_names, *code.co_varnames
+        )
         self._collected.update(code.co_code)
         self.add(code.co_consts)
 
@@ -139,6 +139,15 @@ class _Walk:
         if not (len(leaves) == 1 and leaves[0] is thing):
             self._put(str(structure.num_leaves))
             self.add(leaves)
+
+
+def _enclosed(function: Any) -> list:
+    """What the closure of a function holds."""
+    found = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            found.append(cell.cell_contents)
+    return found
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Characters of each of the four parts that are shown: a file may hold anything.
+MAX_LENGTH = 400
+
 
 class InputError(ValueError):
     """Input that invlift cannot work with.
@@ -22,11 +25,17 @@ class InputError(ValueError):
 
     def __init__(self, where: str, expected: str, found: str, remedy: str) -> None:
         self.where, self.expected, self.found, self.remedy = where, expected, found, remedy
+        where, expected, found, remedy = map(_cut, (where, expected, found, remedy))
         message = f"{where}: expected {expected}, found {found}; {remedy}"
         super().__init__(printable(" ".join(message.split())))
 
     def __reduce__(self):
         return type(self), (self.where, self.expected, self.found, self.remedy)
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text that is too long to be read."""
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
 
 
 def printable(text: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 #: Time and memory that reading may take, s and bytes, and what each byte of the file adds.
-SECONDS, SECONDS_PER_BYTE = 30.0, 1e-6
+SECONDS, SECONDS_PER_BYTE = 8.0, 1e-6
 MEMORY, MEMORY_PER_BYTE = 2**31, 100
 
 

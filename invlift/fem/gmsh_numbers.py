@@ -122,16 +122,19 @@ def _walk_22(numbers: _Numbers, section: str) -> int:
 
 def _walk_41(numbers: _Numbers, section: str) -> int:
     """Largest node number of a section of version 4.1."""
-    num_blocks = int(numbers.take(4)[0])
-    largest = 0
+    num_blocks, total = map(int, numbers.take(4)[:2])
+    largest = num_found = 0
     for _ in range(num_blocks):
         kind = int(numbers.take(3, "i4")[2])
         count = int(numbers.take(1)[0])
+        num_found += count
         if section == "Nodes":
             largest = max(largest, int(numbers.take(count).max(initial=0)))
             numbers.skip(3 * count, "f8")
         else:
             numbers.skip(count * (1 + _NUM_NODES.get(kind, 1)), "u8")
             if kind not in _NUM_NODES:
-                break  # which meshio names
+                return largest  # which meshio names
+    if num_found != total:
+        raise ValueError("blocks of another number of entries than announced")
     return largest

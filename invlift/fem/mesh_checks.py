@@ -121,7 +121,8 @@ def drop_flat_coordinate(points: np.ndarray, cells: np.ndarray, name: str) -> np
 def signed_volumes(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return (num_cells,) signed areas or volumes of the simplices."""
     edges = points[cells[:, 1:]] - points[cells[:, :1]]
-    return np.linalg.det(edges) / math.factorial(points.shape[1])
+    with np.errstate(all="ignore"):  # of flat cells, which are refused
+        return np.linalg.det(edges) / math.factorial(points.shape[1])
 
 
 def check_degenerate(points: np.ndarray, cells: np.ndarray, name: str) -> None:

@@ -302,12 +302,14 @@ def _recorder(record_fn) -> Program:
 
 
 def compile_chain(system, plan: Plan, dimension: int) -> None:
-    """Compile the block that :func:`run_chain` runs, for a system of a dimension Q."""
-    # Only their shapes: they are compiled where they are needed first, at the same time as this.
-    point = evaluate_point.shapes(system, jax.ShapeDtypeStruct((dimension,), float))
+    """Compile what :func:`run_chain` calls, for a system of a dimension Q."""
+    position = jax.ShapeDtypeStruct((dimension,), float)
+    # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
+    point = evaluate_point.shapes(system, position)
     key = chain_key.shapes(0, 0)
     arguments = (system, point, start_adaptation(), key, 0, 0, True)
     _block_program(plan, dimension).prepare(*arguments)
+    evaluate_point.prepare(system, position)
 
 
 def _chain_key(seed, chain):

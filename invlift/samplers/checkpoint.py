@@ -99,6 +99,14 @@ class CheckpointStore:
     def _record(self) -> Path:
         return self.directory / "run.json"
 
+    def restore_record(self) -> None:
+        """Say again which run the folder belongs to, if somebody has removed it.
+
+        Chains that are gone from it are then run again by ``--resume``, to the same bits.
+        """
+        if not self._record.exists():
+            self._write_record()
+
     def _write_record(self) -> None:
         with replace_on_success(self._record) as temporary:
             temporary.write_text(json.dumps(asdict(self.run)), encoding="utf-8")
@@ -138,9 +146,8 @@ class CheckpointStore:
 
         Everything it has gathered, if somebody has removed the folder in the meantime.
         """
-        if any(since) and not self._record.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._write_record()
+        if not self._record.exists():
+            self.restore_record()
             since = (0, 0)
         arrays = _arrays(state, since)
         content = io.BytesIO()

@@ -133,6 +133,8 @@ def run_chains(
             future.cancel()
         wait([future for future in futures if not future.cancelled()])
         chains = [future.result() for future in futures if not future.cancelled()]
+        if store:
+            store.restore_record()
     finally:
         stop.set()
         if owned is not None:
@@ -189,6 +191,7 @@ def _chain_task(
         state = start_chain(starts[chain])
     else:
         check_reproduced(system, plan, state, chain)
+    compile_chain(system, plan, state.position.size)  # or wait for it
     total = plan.num_warmup + plan.num_draws
     saved = [len(state.warmup_blocks), len(state.blocks)]
     last = time.monotonic()

@@ -26,7 +26,7 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
-from invlift.compilation import quick_jit
+from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.lifted import LiftedPosterior
 from invlift.samplers.run import single_threaded_blas
@@ -62,7 +62,7 @@ def simulated(mesh: invlift.Mesh, num_sensors: int, boundary: str):
         dirichlet={boundary: 0.0},
     )
     truth = prior.coefficients(jnp.asarray(rng.standard_normal(prior.num_white)))
-    clean = np.asarray(quick_jit(lambda forward, phi: forward(phi))(forward, truth))
+    clean = np.asarray(Program(lambda forward, phi: forward(phi), "none")(forward, truth))
     sigma = 0.005 * np.abs(clean).max()
     observed = clean + sigma * rng.standard_normal(clean.size)
     return invlift.inverse_problem(forward, prior, invlift.known_noise(sigma), observed)

@@ -157,6 +157,13 @@ def test_failed_projections(chains, share, is_converged, num_warnings):
     assert len(verdict.warnings) == num_warnings
 
 
+def test_short_steps_are_noted(chains):
+    for size, is_noted in ((0.01, True), (0.4, False)):
+        verdict = judged(change_stat(chains, "step_size", np.full(400, size)))
+        assert verdict.is_converged
+        assert any("in steps of 0.01" in warning for warning in verdict.warnings) == is_noted
+
+
 def test_low_acceptance_is_noted(chains):
     verdict = judged(change_stat(chains, "acceptance_rate", np.full(400, 0.2)))
     assert verdict.is_converged

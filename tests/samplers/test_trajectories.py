@@ -171,3 +171,12 @@ def test_trajectories_last_about_a_quarter_period_whatever_the_step_size():
         assert complete.size > 20
         shortest, longest = np.ceil(0.5 * np.pi * np.array([0.7, 1.3]) / step_size)
         assert shortest <= complete.min() < complete.max() <= longest
+
+
+def test_trajectories_of_very_short_steps_end_early():
+    """The shortest step of a quarter period would take 785."""
+    point = SPHERE.point(jnp.asarray([1.0, 0.0, 0.0]))
+    for size, most in ((2e-3, 100), (0.05, 42)):
+        _, info = jax.jit(quarter_period)(SPHERE, jax.random.key(3), point, size)
+        assert most / 3 < int(info.num_steps) <= most
+        assert int(info.num_projection_failures) == 0

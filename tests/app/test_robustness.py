@@ -1,0 +1,222 @@
+"""The command line under rough treatment: nothing is lost, and nothing ends in a traceback."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from problem_files import SENSORS, write_problem
+from test_cli import LONG, RESULTS, assert_one_line, call, environment, finish, start, strict_json
+
+QUICK = {"sampler.draws": 6, "sampler.warmup": 4, "sampler.chains": 1}
+
+
+def wait_for(condition, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+# --- two runs, one folder -----------------------------------------------------------------------
+
+
+def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
+    path = write_problem(tmp_path, LONG)
+    out = tmp_path / "out"
+    first = start("run", path)
+    wait_for((out / "chains" / "run.json").exists)
+    kept = {file: file.read_bytes() for file in (out / "problem.toml", out / "chains" / "run.json")}
+    for options in ([], ["--seed", 6, "--resume"]):
+        assert call("run", path, *options) == 2
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert str(out) in captured.err
+    wait_for(lambda: any(out.glob("chains/*.piece")))
+    first.kill()
+    first.communicate()
+    assert kept == {file: file.read_bytes() for file in kept}
+    assert call("run", path, "--seed", 6, "--resume") == 2
+    assert_one_line(capsys, ["seed = 5", str(out / "chains")])
+    status, printed, err = finish(start("run", path, "--resume"))
+    assert status == 0, printed + err
+
+
+def test_a_folder_that_was_removed_is_made_again(tmp_path):
+    path = write_problem(tmp_path, LONG)
+    out = tmp_path / "out"
+    process = start("run", path)
+    wait_for(lambda: any(out.glob("chains/*.piece")))
+    shutil.rmtree(out)
+    status, printed, err = finish(process)
+    assert status == 0, printed + err
+    assert {entry.name for entry in out.iterdir()} == RESULTS | {"chains"}
+    longer = ["--draws", LONG["sampler.draws"] + 50]
+    status, printed, err = finish(start("run", out / "problem.toml", "--resume", *longer))
+    assert status == 0, printed + err
+    assert strict_json(out / "run.json")["num_draws"] == 3050
+
+
+def test_simulate_overwrites_nothing(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    options = ["--sigma", 1, "--seed", 1, "--out", tmp_path / "s.csv"]
+    truth = tmp_path / "s_truth.vtu"
+    truth.write_text("precious")
+    assert call("simulate", path, *options) == 2
+    assert_one_line(capsys, ["--out", str(truth)])
+    assert truth.read_text() == "precious"
+    truth.unlink()
+    (tmp_path / "s.csv").symlink_to(tmp_path / "elsewhere.csv")
+    assert call("simulate", path, *options) == 2
+    assert_one_line(capsys, ["--out", "s.csv"])
+    assert not (tmp_path / "elsewhere.csv").exists()
+
+
+# --- names and streams --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["c[/d]", "res[bold]x:smile:", "höhe 1"])
+def test_names_of_folders_are_printed_as_they_are(tmp_path, capsys, name):
+    path = write_problem(tmp_path, QUICK)
+    out = tmp_path / name
+    assert call("run", path, "--out", out) == 3
+    assert f"Written to {out}: " in capsys.readouterr().out
+    assert (out / "posterior.vtu").exists()
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "null\0name", os.fsdecode(b"latin-\xff")])
+def test_names_that_no_terminal_should_see(tmp_path, capsys, name):
+    assert call("check", tmp_path / f"{name}.toml") == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert printed.isascii()
+    assert printed.rstrip("\n").isprintable()
+
+
+def test_names_that_are_not_utf8_cannot_be_in_a_problem_file(tmp_path, capsys):
+    path = write_problem(tmp_path, QUICK)
+    assert call("run", path, "--out", tmp_path / os.fsdecode(b"latin-\xff")) == 2
+    assert_one_line(capsys, ["--out", "UTF-8"])
+    folder = tmp_path / os.fsdecode(b"folder-\xff")
+    assert call("check", write_problem(folder, QUICK)) == 2
+    assert_one_line(capsys, ["UTF-8"])
+
+
+def test_paths_that_cannot_be_name_the_option(tmp_path, capsys):
+    path = write_problem(tmp_path, QUICK)
+    assert call("run", path, "--out", path) == 2
+    assert_one_line(capsys, ["--out: ", "a file at"])
+
+
+def test_a_reader_that_leaves_changes_nothing(tmp_path):
+    """`invlift run ... | head -1`: what was to be done is done, with its own status."""
+    process = start("run", write_problem(tmp_path, QUICK))
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(300) == 3
+    assert "Traceback" not in err
+    assert "Exception" not in err
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == RESULTS | {"chains"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_device_is_called_by_its_name(tmp_path):
+    path = write_problem(tmp_path)
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            start_command("check", path), stdout=full, stderr=subprocess.PIPE, env=environment()
+        )
+    assert found.returncode == 2
+    assert found.stderr.decode().startswith("invlift: standard output: expected a place")
+    assert found.stderr.count(b"\n") == 1
+
+
+def start_command(*arguments):
+    return [sys.executable, "-m", "invlift", *map(str, arguments)]
+
+
+def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
+    (tmp_path / "no").write_text("in the way")
+    places = {"XDG_CACHE_HOME": str(tmp_path / "no"), "MPLCONFIGDIR": str(tmp_path / "no" / "x")}
+    places["JAX_COMPILATION_CACHE_DIR"] = ""
+    found = subprocess.run(
+        start_command("run", write_problem(tmp_path, QUICK)),
+        capture_output=True,
+        text=True,
+        env=environment() | places,
+    )
+    assert found.returncode == 3
+    for words in ("arning", "temporary cache", "Traceback"):
+        assert words not in found.stderr
+
+
+# --- signals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.5])
+def test_interrupted_at_once_is_one_line(tmp_path, seconds):
+    process = start("run", write_problem(tmp_path, LONG))
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    status, _, err = finish(process)
+    assert status == 3
+    assert err == "invlift: interrupted\n"
+
+
+def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
+    process = start("run", write_problem(tmp_path, LONG))
+    for line in process.stderr:
+        if "sampling" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    status, out, err = finish(process)
+    assert status == 3, out + err
+    assert "--resume" in out
+    assert strict_json(tmp_path / "out" / "run.json")["is_interrupted"] is True
+
+
+# --- what is said before hours are spent --------------------------------------------------------
+
+
+def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path, capsys):
+    table = SENSORS + "0.30000001,0.4,2.9,0.1\n"
+    path = write_problem(tmp_path, QUICK | {"noise.sigma": 0.001}, sensors=table)
+    assert call("check", path) == 3
+    out = capsys.readouterr().out
+    assert "bad  fit" in out
+    assert "mend fit" in out
+    call("run", path)
+    err = capsys.readouterr().err
+    assert err.index("miss the readings of sensors 0, 3 by up to") < err.index("chain 0: ")
+
+
+def test_a_reading_where_the_solution_is_given(tmp_path, capsys):
+    table = SENSORS + "0.0,0.5,50.0,0.1\n"
+    path = write_problem(tmp_path, {"noise.sigma": 0.001}, sensors=table)
+    assert call("check", path) == 3
+    assert "at sensor 3" in capsys.readouterr().out
+
+
+def test_it_is_said_that_it_compiles(tmp_path):
+    places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
+    command = start_command("run", write_problem(tmp_path, QUICK))
+    first = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
+    assert "compiling" in first.stderr
+    shutil.rmtree(tmp_path / "out")
+    second = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
+    assert second.returncode == first.returncode == 3
+    assert "compiling" not in second.stderr
+    for name in ("summary.csv", "posterior.vtu"):
+        assert (tmp_path / "out" / name).exists()
+
+
+def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
+    rows = [f"{0.1 + 0.05 * (k % 10)},0.5,{k},0.1" for k in range(20_000)]
+    path = write_problem(tmp_path, sensors="x,y,value,sigma\n" + "\n".join(rows) + "\n")
+    assert call("check", path) == 2
+    assert_one_line(capsys, ["rows 2 and 12", "19990 rows repeat the place of another"])

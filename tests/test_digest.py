@@ -1,0 +1,144 @@
+"""Things have one digest if they compute the same, whatever their names and where they stand."""
+
+import functools
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.digest import digest
+
+FACTOR = 2.0
+
+
+def single(theta):
+    return theta
+
+
+def double(theta):
+    return 2 * theta
+
+
+def scaled(factor):
+    def scale(theta):
+        return factor * theta
+
+    return scale
+
+
+def with_default(factor):
+    def scale(theta, by=factor):
+        return by * theta
+
+    return scale
+
+
+def by_keyword(factor):
+    def scale(theta, *, by=factor):
+        return by * theta
+
+    return scale
+
+
+def through_a_global(theta):
+    return FACTOR * theta
+
+
+def through_another(theta):
+    return through_a_global(theta) + 1.0
+
+
+def nested(theta):
+    return sorted(theta, key=lambda x: x * FACTOR)
+
+
+class Callable:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, theta):
+        return self.factor * theta
+
+
+@dataclass(frozen=True)
+class Model:
+    factor: float
+
+    def apply(self, theta):
+        return self.factor * theta
+
+
+def cyclic(value):
+    first = SimpleNamespace(value=value)
+    first.itself = first
+    return first
+
+
+MAKERS = [
+    scaled,
+    with_default,
+    by_keyword,
+    Callable,
+    Model,
+    cyclic,
+    lambda factor: functools.partial(scaled, factor),
+    lambda factor: functools.partial(scaled, factor=factor),
+    lambda factor: Callable(factor).__call__,
+    lambda factor: Model(factor).apply,
+    lambda factor: jax.jit(scaled(factor)),
+    lambda factor: jax.vmap(scaled(factor)),
+    lambda factor: {"a": [scaled(factor)], "b": 1},
+    lambda factor: np.array([1.0, factor]),
+    lambda factor: jnp.array([1.0, factor]),
+    lambda factor: np.array([1.0, factor], dtype=object),
+    lambda factor: (1, factor),
+    lambda factor: {1, factor},
+    lambda factor: str(factor),
+    lambda factor: jax.random.key(int(factor)),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_same_is_the_same_and_another_is_another(make):
+    assert digest(make(2.0)) == digest(make(2.0))
+    assert digest(make(2.0)) != digest(make(3.0))
+    assert digest(make(2.0), 1) != digest(make(2.0))
+
+
+def test_all_kinds_differ():
+    kinds = [single, double, scaled(2.0), Callable(2.0), jnp.sin, jnp.cos, np.sin, len, 1, 1.0, "1",
+             None, True, b"1", [1], (1,), {1}, {1: 1}, np.ones(1), np.ones(1, int), Model,
+             Callable]  # fmt: skip
+    assert len({digest(each) for each in kinds}) == len(kinds)
+
+
+def test_names_and_places_do_not_matter():
+    def another_name(theta):
+        return 2 * theta
+
+    assert digest(another_name) == digest(double)
+
+
+@pytest.mark.parametrize("function", [through_a_global, through_another, nested])
+def test_globals_that_a_function_refers_to_matter(function, monkeypatch):
+    before = digest(function)
+    monkeypatch.setattr(f"{__name__}.FACTOR", 3.0)
+    assert digest(function) != before
+    monkeypatch.undo()
+    assert digest(function) == before
+
+
+def test_a_function_that_another_calls_matters(monkeypatch):
+    before = digest(through_another)
+    monkeypatch.setattr(f"{__name__}.through_a_global", double)
+    assert digest(through_another) != before
+
+
+def test_a_function_that_refers_to_itself_has_a_digest():
+    def factorial(n):
+        return n * factorial(n - 1) if n else 1
+
+    assert len(digest(factorial)) == 64
