@@ -19,7 +19,7 @@ def main() -> None:
     """Run the command line and exit."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, _stop)
-    from invlift.cli import main
+    from invlift.app.cli import main
 
     try:
         main(sys.argv[1:])

@@ -148,7 +148,7 @@ from pathlib import Path
 import invlift
 invlift.enable_x64()
 from invlift import compilation
-from invlift.fem.matern import _factorise
+from invlift.fem.priors.matern import _factorise
 from invlift.fem import linalg
 import numpy as np
 compilation._Folder.path = Path(sys.argv[1])

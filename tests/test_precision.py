@@ -5,8 +5,8 @@ import sys
 
 PROBE = """
 import invlift
-from invlift.fem import mesh
-from invlift.samplers import run
+from invlift.fem.mesh import mesh
+from invlift.samplers.chains import run
 import jax
 print(jax.numpy.zeros(1).dtype)
 invlift.enable_x64()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.forward import ForwardMap, JaxForward, StandardNormalPrior
+from invlift.inverse.models.base import ForwardMap, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import half_normal_noise, known_noise
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from invlift.app.sampling import METHODS, sample
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
 from invlift.posterior import Posterior, Readings
 from invlift.pytrees import pytree
-from invlift.sampling import METHODS, sample
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 
@@ -164,7 +164,7 @@ def test_what_no_digest_sees_is_seen_at_the_saved_position(tmp_path, monkeypatch
     def problem():
         return jax_problem(model, 2, known_noise(0.1), np.array([0.8, 0.5]))
 
-    monkeypatch.setattr("invlift.samplers.checkpoint.digest", lambda *things: "same")
+    monkeypatch.setattr("invlift.samplers.chains.saving.digest", lambda *things: "same")
     sample(problem(), **options)
     FACTORS.append(5.0)
     jax.clear_caches()

@@ -7,9 +7,9 @@ import pytest
 from structured import box_mesh
 
 import invlift
-from invlift.inverse.initial import initial_position
-from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.trajectories import quarter_period
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.kernels.chmc import quarter_period
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from invlift.fem.discretisation import (
     load_form,
     mass_form,
 )
-from invlift.fem.mesh import Mesh, check_anchored
+from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import Observation
 from invlift.precision import require_float64

@@ -6,7 +6,7 @@ import numpy as np
 import skfem
 from skfem.helpers import dot
 
-from invlift.fem.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh
 
 
 @skfem.LinearForm

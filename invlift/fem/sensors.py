@@ -19,9 +19,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from invlift.errors import InputError
-from invlift.fem.geometry import find_cells, find_closest_facet
-from invlift.fem.mesh import Mesh
-from invlift.fem.mesh_checks import listing, place
+from invlift.fem.mesh.checks import listing, place
+from invlift.fem.mesh.geometry import find_cells, find_closest_facet
+from invlift.fem.mesh.mesh import Mesh
 from invlift.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors

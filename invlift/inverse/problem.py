@@ -16,7 +16,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.forward import ForwardMap, JaxForward, StandardNormalPrior
+from invlift.inverse.models.base import ForwardMap, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import Noise
 from invlift.precision import require_float64
 from invlift.pytrees import pytree

@@ -12,15 +12,15 @@ from problem_files import write_problem
 from scipy.stats import halfnorm, norm
 from structured import box_mesh
 
-from invlift.build import boundary_conditions, build_problem
-from invlift.config import read_problem
+from invlift.app.build import boundary_conditions, build_problem
+from invlift.app.config import read_problem
+from invlift.app.results import field_posterior
+from invlift.app.sampling import sample
+from invlift.app.simulate import simulate_readings
 from invlift.errors import InputError
-from invlift.fem.independent import IndependentPrior, independent_prior
-from invlift.fem.matern import MaternPrior
+from invlift.fem.priors.independent import IndependentPrior, independent_prior
+from invlift.fem.priors.matern import MaternPrior
 from invlift.inverse.noise import HalfNormalNoise, KnownNoise, LognormalNoise
-from invlift.results import field_posterior
-from invlift.sampling import sample
-from invlift.simulate import simulate_readings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 readings = jax.jit(lambda forward, phi: forward(phi))

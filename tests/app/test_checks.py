@@ -9,17 +9,17 @@ import pytest
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift import checks
-from invlift.build import build_problem
-from invlift.checks import Finding, Report, check_problem, taylor_slope
-from invlift.config import read_problem
-from invlift.fem.mesh import mesh_from_arrays
-from invlift.inverse.forward import JaxExpansion, JaxForward, StandardNormalPrior
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.app import checks
+from invlift.app.build import build_problem
+from invlift.app.checks import Finding, Report, check_problem, taylor_slope
+from invlift.app.config import read_problem
+from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.inverse.models.base import JaxExpansion, JaxForward, StandardNormalPrior
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.pytrees import pytree
-from invlift.samplers.chains import evaluate_point
+from invlift.samplers.chains.chain import evaluate_point
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ import pyvista
 import xarray as xr
 from problem_files import REMOVED, SENSORS, write_problem
 
-from invlift.build import build_problem
-from invlift.checks import Finding, Report
-from invlift.cli import main
-from invlift.config import read_problem
+from invlift.app.build import build_problem
+from invlift.app.checks import Finding, Report
+from invlift.app.cli import main
+from invlift.app.config import read_problem
 from invlift.fem.sensors import read_sensors
 
 RESULTS = {
@@ -179,7 +179,7 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", "secret.toml")
 
-    monkeypatch.setattr("invlift.config.read_problem", refuse)
+    monkeypatch.setattr("invlift.app.config.read_problem", refuse)
     assert call("check", tmp_path / "secret.toml") == 2
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
@@ -209,7 +209,7 @@ def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, leve
         seen.append(spec)
         return Report([Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")])
 
-    monkeypatch.setattr("invlift.checks.check_problem", look)
+    monkeypatch.setattr("invlift.app.checks.check_problem", look)
     assert call("check", path) == status
     assert seen == [read_problem(path)]
     *lines, blank, verdict = capsys.readouterr().out.rstrip("\n").split("\n")

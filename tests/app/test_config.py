@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from problem_files import REMOVED, changed
 
-from invlift.config import parse_problem, read_problem
+from invlift.app.config import parse_problem, read_problem
 from invlift.errors import InputError
 
 FULL = """

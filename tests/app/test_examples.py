@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import pyvista
 
-from invlift.cli import main
+from invlift.app.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]

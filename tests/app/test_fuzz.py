@@ -14,12 +14,12 @@ from gmsh_texts import GMSH_22, GMSH_41
 from problem_files import SENSORS, changed
 from structured import box_mesh
 
-from invlift.config import read_problem
+from invlift.app.config import read_problem
 from invlift.errors import InputError
-from invlift.fem.mesh import read_mesh
+from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
-from invlift.samplers.chains import start_chain
-from invlift.samplers.checkpoint import CheckpointStore, Fingerprint
+from invlift.samplers.chains.chain import start_chain
+from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 
 FEW, MANY = 150, 10_000
 #: What is put in the place of a word.

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from invlift.config import read_problem
-from invlift.fem.mesh import mesh_from_arrays, mesh_quality, read_mesh
+from invlift.app.config import read_problem
+from invlift.fem.mesh.mesh import mesh_from_arrays, mesh_quality, read_mesh
 from invlift.fem.sensors import locate, read_sensors
 
 ROOT = Path(__file__).parents[2]

@@ -26,11 +26,11 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
+from invlift.app.sampling import find_start
 from invlift.compilation import Program
 from invlift.fem import linalg
-from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.run import single_threaded_blas
-from invlift.sampling import find_start
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.chains.run import single_threaded_blas
 
 sys.path.append(str(Path(__file__).parents[1]))
 from structured import box_mesh

@@ -27,9 +27,9 @@ import numpy as np
 from cvxopt import cholmod, matrix, spmatrix
 from discs import example, scalars, smallest
 
-from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.run import single_threaded_blas
-from invlift.sampling import find_start
+from invlift.app.sampling import find_start
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.chains.run import single_threaded_blas
 
 
 def smallest_ess(problem, positions: list[np.ndarray]) -> tuple[float, float]:

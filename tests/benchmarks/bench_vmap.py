@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from discs import example
 
 from invlift.compilation import num_cores
-from invlift.inverse.initial import initial_position
-from invlift.inverse.lifted import LiftedPosterior
-from invlift.samplers.run import single_threaded_blas
-from invlift.samplers.trajectories import quarter_period
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.chains.run import single_threaded_blas
+from invlift.samplers.kernels.chmc import quarter_period
 
 STEP_SIZE = 0.65
 ROUNDS = 5

@@ -11,7 +11,7 @@ from scipy.special import kv
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.matern import matern_alpha, matern_prior
+from invlift.fem.priors.matern import matern_alpha, matern_prior
 
 RANGE, STD = 0.8, 1.7
 root = jax.jit(lambda prior, columns: prior.sqrt(columns))

@@ -14,7 +14,7 @@ from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.mesh import mesh_from_arrays
+from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.fem.sensors import locate, sensors_from_arrays
 
 readings = jax.jit(lambda forward, phi: forward(phi))

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import nnls
 
 from invlift.errors import InputError
-from invlift.fem.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
-from invlift.fem.mesh import mesh_from_arrays
+from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
+from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.fem.sensors import locate, read_sensors, sensors_from_arrays, write_sensors
 
 

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.forward import JaxForward
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.inverse.models.base import JaxForward
 from invlift.inverse.noise import half_normal_noise, known_noise, lognormal_noise
 from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.pytrees import pytree
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.gram import dense_gram, diagonal_plus_product_solver, woodbury_gram
+from invlift.inverse.gram.factors import dense_gram, diagonal_plus_product_solver, woodbury_gram
 
 SHAPES = [(3, 7), (4, 4), (9, 2), (1, 1)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.inverse.forward import JaxForward
+from invlift.inverse.models.base import JaxForward
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from inverse_cases import CorrelatedPrior, curved
 
-from invlift.inverse import lifted as lifted_module
-from invlift.inverse.forward import JaxForward
-from invlift.inverse.lifted import CURVATURE_TOLERANCE, MAX_DENSE, LiftedPosterior
+from invlift.inverse.models.base import JaxForward
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import inverse_problem
-from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
+from invlift.inverse.targets import lifted as lifted_module
+from invlift.inverse.targets.lifted import CURVATURE_TOLERANCE, MAX_DENSE, LiftedPosterior
+from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 
 NUM_OBSERVATIONS = MAX_DENSE + 1
 NOISES = {"known": known_noise(0.1), "unknown": lognormal_noise(-2.0, 0.5)}

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.initial import initial_position
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.app.sampling import record
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.pytrees import pytree
-from invlift.samplers.chains import Plan
-from invlift.samplers.run import run_chains
-from invlift.samplers.system import DenseSystem
-from invlift.samplers.trajectories import quarter_period
-from invlift.sampling import record
+from invlift.samplers.chains.chain import Plan
+from invlift.samplers.chains.run import run_chains
+from invlift.samplers.constrained.target import DenseSystem
+from invlift.samplers.kernels.chmc import quarter_period
 
 SEMI_AXES = (2.0, 1.0, 0.7)
 TORUS_RADII = (2.0, 0.6)

@@ -7,12 +7,12 @@ import pytest
 import scipy.stats
 from sampler_cases import WithoutGramTerm
 
-from invlift.inverse.forward import JaxForward, StandardNormalPrior
-from invlift.inverse.initial import initial_position
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.inverse.models.base import JaxForward, StandardNormalPrior
 from invlift.inverse.noise import lognormal_noise
 from invlift.inverse.problem import InverseProblem
-from invlift.samplers.trajectories import quarter_period
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.kernels.chmc import quarter_period
 
 pytestmark = pytest.mark.slow
 

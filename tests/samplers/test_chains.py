@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, keep_position
 
-from invlift.samplers import chains
-from invlift.samplers.adaptation import (
+from invlift.samplers.chains import chain as chains
+from invlift.samplers.chains.adaptation import (
     INITIAL_STEP_SIZE,
     MAX_STEP_SIZE,
     MIN_STEP_SIZE,
@@ -17,8 +17,8 @@ from invlift.samplers.adaptation import (
     final_step_size,
     start_adaptation,
 )
-from invlift.samplers.chains import Moments, Plan, run_chain, start_chain
-from invlift.samplers.trajectories import quarter_period
+from invlift.samplers.chains.chain import Moments, Plan, run_chain, start_chain
+from invlift.samplers.kernels.chmc import quarter_period
 
 START = np.array([1.0, 0.0, 0.0])
 PLAN = Plan(quarter_period, keep_position, 25, 43)

@@ -17,10 +17,10 @@ from sampler_cases import (
 )
 
 from invlift.pytrees import pytree
-from invlift.samplers import projection
-from invlift.samplers.integrator import build_state, constrained_step
-from invlift.samplers.projection import CONSTRAINT_TOLERANCE, project_position
-from invlift.samplers.system import DenseSystem, project_momentum
+from invlift.samplers.constrained import retractions as projection
+from invlift.samplers.constrained.retractions import CONSTRAINT_TOLERANCE, project_position
+from invlift.samplers.constrained.step import build_state, constrained_step
+from invlift.samplers.constrained.target import DenseSystem, project_momentum
 
 STARTS = {on_ellipsoid: [2.0, 0.0, 0.0], on_torus: [2.6, 0.0, 0.0], on_sphere: [1.0, 0.0, 0.0]}
 

@@ -8,10 +8,10 @@ import pytest
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import WithoutGramTerm, run_posterior
 
-from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
-from invlift.samplers.trajectories import no_u_turn, quarter_period
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
 
 # Linear problems --------------------------------------------------------------------------------
 

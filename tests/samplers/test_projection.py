@@ -14,8 +14,12 @@ from sampler_cases import (
     on_torus,
 )
 
-from invlift.samplers.projection import CONSTRAINT_TOLERANCE, MAX_ITERATIONS, project_position
-from invlift.samplers.system import DenseSystem, project_momentum
+from invlift.samplers.constrained.retractions import (
+    CONSTRAINT_TOLERANCE,
+    MAX_ITERATIONS,
+    project_position,
+)
+from invlift.samplers.constrained.target import DenseSystem, project_momentum
 
 
 @jax.jit

@@ -16,11 +16,11 @@ import pytest
 from sampler_cases import SPHERE, keep_position
 
 from invlift.errors import InputError
-from invlift.samplers.chains import ChainResult, Plan, check_reproduced, start_chain
-from invlift.samplers.checkpoint import CheckpointStore, fingerprint
-from invlift.samplers.run import cut_to_one_length, run_chains
-from invlift.samplers.system import DenseSystem
-from invlift.samplers.trajectories import no_u_turn, quarter_period
+from invlift.samplers.chains.chain import ChainResult, Plan, check_reproduced, start_chain
+from invlift.samplers.chains.run import cut_to_one_length, run_chains
+from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.constrained.target import DenseSystem
+from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
 
 PLAN = Plan(quarter_period, keep_position, 40, 200)
 STARTS = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])

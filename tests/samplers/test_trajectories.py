@@ -9,11 +9,11 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 from sampler_cases import SPHERE, keep_position, on_sphere, skewed
 
-from invlift.samplers import projection
-from invlift.samplers.chains import Plan
-from invlift.samplers.run import run_chains
-from invlift.samplers.system import DenseSystem
-from invlift.samplers.trajectories import no_u_turn, quarter_period
+from invlift.samplers.chains.chain import Plan
+from invlift.samplers.chains.run import run_chains
+from invlift.samplers.constrained import retractions as projection
+from invlift.samplers.constrained.target import DenseSystem
+from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
 
 
 def features(positions):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.integrator import State, build_state, constrained_step, sample_momentum
-from invlift.samplers.system import ConstrainedSystem
+from invlift.samplers.constrained.step import State, build_state, constrained_step, sample_momentum
+from invlift.samplers.constrained.target import ConstrainedSystem
 
 #: Trajectories of dynamic length double at most this often: up to 2^7 - 1 steps.
 MAX_DOUBLINGS = 7

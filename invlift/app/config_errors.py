@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from invlift.config_schema import NOISE_DISTRIBUTIONS, TABLES, RobinSpec
+from invlift.app.config_schema import NOISE_DISTRIBUTIONS, TABLES, RobinSpec
 from invlift.errors import InputError
 
 # What each key expects, and what to do. "*" stands for the name of a group or subdomain.

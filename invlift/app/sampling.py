@@ -14,15 +14,15 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.initial import initial_position
-from invlift.inverse.lifted import LiftedPosterior
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.precision import require_float64
 from invlift.pytrees import pytree
-from invlift.samplers.chains import Plan, Progress, evaluate_point
-from invlift.samplers.checkpoint import CheckpointStore, fingerprint
-from invlift.samplers.run import Run, run_chains, single_threaded_blas
-from invlift.samplers.trajectories import no_u_turn, quarter_period
+from invlift.samplers.chains.chain import Plan, Progress, evaluate_point
+from invlift.samplers.chains.run import Run, run_chains, single_threaded_blas
+from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
 
 #: Methods by name: constrained HMC with quarter-period and with dynamic trajectories.
 METHODS = {"chmc": quarter_period, "chmc-nuts": no_u_turn}

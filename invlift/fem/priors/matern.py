@@ -23,7 +23,7 @@ from invlift.derivatives import second_directional
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
-from invlift.fem.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh
 from invlift.precision import require_float64
 from invlift.pytrees import pytree
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.projection import CONSTRAINT_TOLERANCE, project_position
-from invlift.samplers.system import ConstrainedSystem, project_momentum
+from invlift.samplers.constrained.retractions import CONSTRAINT_TOLERANCE, project_position
+from invlift.samplers.constrained.target import ConstrainedSystem, project_momentum
 
 
 class State(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from invlift.atomic import only_writer, replace_on_success
 from invlift.digest import digest
 from invlift.errors import InputError
-from invlift.samplers.chains import ChainState, Moments, Plan, start_chain
+from invlift.samplers.chains.chain import ChainState, Moments, Plan, start_chain
 
 #: First word of a saved piece, with the version of its layout.
 MAGIC = "invlift-chain-1"

@@ -15,14 +15,14 @@ import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import second_directional
-from invlift.inverse.gram import (
+from invlift.inverse.gram.factors import (
     DenseGram,
     WoodburyGram,
     dense_gram,
     diagonal_plus_product_solver,
     woodbury_gram,
 )
-from invlift.inverse.krylov import conjugate_residuals
+from invlift.inverse.gram.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree
 

@@ -16,8 +16,8 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from invlift import config_errors
-from invlift.config_schema import (
+from invlift.app import config_errors
+from invlift.app.config_schema import (
     MeshSpec,
     NoiseSpec,
     ObservationsSpec,

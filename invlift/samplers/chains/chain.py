@@ -19,7 +19,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.samplers.adaptation import (
+from invlift.samplers.chains.adaptation import (
     adapt,
     current_step_size,
     final_step_size,
@@ -116,7 +116,7 @@ class Plan:
     ----------
     transition : callable
         ``transition(system, rng_key, point, step_size) -> (point, info)``, info a NamedTuple of
-        scalars like :class:`invlift.samplers.trajectories.TransitionInfo`.
+        scalars like :class:`invlift.samplers.kernels.chmc.TransitionInfo`.
     record_fn : callable
         ``record_fn(system, point) -> (kept, accumulated)``, two dicts of arrays: draws to keep and
         quantities of which only moments are kept.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from invlift.samplers.chains import Progress as News
+from invlift.samplers.chains.chain import Progress as News
 
 #: Least time between two lines about the same chain, s.
 LINE_INTERVAL = 10.0

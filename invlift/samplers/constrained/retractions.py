@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.system import ConstrainedSystem
+from invlift.samplers.constrained.target import ConstrainedSystem
 
 #: Constraint error allowed at a position, relative to the system's scale (Au et al. 2023, 4.2:
 #: 1e-9; Graham et al. 2022, Algorithm 1: 1e-9).

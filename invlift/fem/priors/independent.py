@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sparse import as_index
 from invlift.precision import require_float64
 from invlift.pytrees import pytree

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from invlift.compilation import num_cores
 from invlift.precision import enable_x64
-from invlift.samplers.chains import (
+from invlift.samplers.chains.chain import (
     ChainResult,
     ChainState,
     Plan,
@@ -28,7 +28,7 @@ from invlift.samplers.chains import (
     run_chain,
     start_chain,
 )
-from invlift.samplers.checkpoint import CheckpointStore
+from invlift.samplers.chains.saving import CheckpointStore
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from invlift.build import FieldProblem
+from invlift.app.build import FieldProblem
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from invlift.build import FieldProblem
+from invlift.app.build import FieldProblem
 from invlift.errors import InputError
-from invlift.fem.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior import Posterior, Readings
-from invlift.samplers.run import Run
+from invlift.samplers.chains.run import Run
 
 
 def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):

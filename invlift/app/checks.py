@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.build import FieldProblem, build_problem
+from invlift.app.build import FieldProblem, build_problem
+from invlift.app.config import ProblemSpec
+from invlift.app.config_schema import IndependentSpec
+from invlift.app.sampling import MAX_MISFIT, find_start, misfits
 from invlift.compilation import Program
-from invlift.config import ProblemSpec
-from invlift.config_schema import IndependentSpec
-from invlift.fem.mesh import Mesh, mesh_quality
-from invlift.inverse.lifted import LiftedPosterior, Point
-from invlift.samplers.chains import evaluate
-from invlift.samplers.integrator import build_state, constrained_step, sample_momentum
-from invlift.samplers.run import single_threaded_blas
-from invlift.sampling import MAX_MISFIT, find_start, misfits
+from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.inverse.targets.lifted import LiftedPosterior, Point
+from invlift.samplers.chains.chain import evaluate
+from invlift.samplers.chains.run import single_threaded_blas
+from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1

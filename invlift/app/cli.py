@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from invlift.app.terminal import STREAMS, Output, interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success
 from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
 from invlift.precision import enable_x64
-from invlift.terminal import STREAMS, Output, interrupts_raise
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 
@@ -132,10 +132,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(parsed, console: Console, errors: Console) -> int:
-    from invlift.build import build_problem
-    from invlift.config import read_problem
-    from invlift.progress import progress_display
-    from invlift.sampling import sample
+    from invlift.app.build import build_problem
+    from invlift.app.config import read_problem
+    from invlift.app.progress import progress_display
+    from invlift.app.sampling import sample
 
     spec = read_problem(parsed.problem).with_overrides(
         out=parsed.out,
@@ -183,13 +183,13 @@ def _run(parsed, console: Console, errors: Console) -> int:
 
 def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
-    importlib.import_module("invlift.results")
+    importlib.import_module("invlift.app.results")
     field.problem.prior.pointwise_std()
 
 
 def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
-    from invlift.results import build_posterior
+    from invlift.app.results import build_posterior
 
     directory = spec.output.dir
     if not run.chains:
@@ -252,8 +252,8 @@ def _write_problem(spec) -> None:
 
 def _check(parsed, console: Console, errors: Console) -> int:
     del errors
-    from invlift.checks import check_problem
-    from invlift.config import read_problem
+    from invlift.app.checks import check_problem
+    from invlift.app.config import read_problem
 
     report = check_problem(read_problem(parsed.problem))
     for finding in report.findings:
@@ -266,11 +266,11 @@ def _check(parsed, console: Console, errors: Console) -> int:
 
 def _simulate(parsed, console: Console, errors: Console) -> int:
     del errors
-    from invlift.build import build_problem
-    from invlift.config import read_problem
+    from invlift.app.build import build_problem
+    from invlift.app.config import read_problem
+    from invlift.app.simulate import simulate_readings
     from invlift.fem.sensors import write_sensors
     from invlift.posterior.files import write_fields
-    from invlift.simulate import simulate_readings
 
     sigma = _number("--sigma", parsed.sigma, float)
     if not 0 < sigma < float("inf"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from invlift.config import ProblemSpec
-from invlift.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
+from invlift.app.config import ProblemSpec
+from invlift.app.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.independent import IndependentPrior, independent_prior
-from invlift.fem.matern import MaternPrior, matern_alpha, matern_prior
-from invlift.fem.mesh import Mesh, check_anchored, read_mesh
+from invlift.fem.mesh.mesh import Mesh, check_anchored, read_mesh
+from invlift.fem.priors.independent import IndependentPrior, independent_prior
+from invlift.fem.priors.matern import MaternPrior, matern_alpha, matern_prior
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, half_normal_noise, known_noise, lognormal_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.gram import dense_gram, woodbury_gram
-from invlift.inverse.lifted import LiftedPosterior
+from invlift.inverse.gram.factors import dense_gram, woodbury_gram
+from invlift.inverse.targets.lifted import LiftedPosterior
 
 #: Gauss-Newton steps; a nearly linear problem needs two or three.
 MAX_ITERATIONS = 50

@@ -3,7 +3,7 @@
 meshio knows forty formats, and on damaged files some of its readers never end or ask for as much
 memory as a wrong number says. A process of their own can be stopped and has a limit of memory.
 
-    python -m invlift.fem.foreign_formats MESH RESULT
+    python -m invlift.fem.mesh.foreign_formats MESH RESULT
 
 writes what it has read, or why it could not, to RESULT.
 """
@@ -44,7 +44,7 @@ def read_foreign(path: Path) -> Any:
     limit = SECONDS + SECONDS_PER_BYTE * path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="invlift-") as folder:
         result = Path(folder) / "mesh"
-        command = [sys.executable, "-m", "invlift.fem.foreign_formats", str(path), str(result)]
+        command = [sys.executable, "-m", "invlift.fem.mesh.foreign_formats", str(path), str(result)]
         try:
             subprocess.run(command, timeout=limit, capture_output=True, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:

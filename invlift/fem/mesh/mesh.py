@@ -19,8 +19,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from invlift.errors import InputError
-from invlift.fem import mesh_checks
-from invlift.fem.mesh_files import read_mesh_arrays
+from invlift.fem.mesh import checks as mesh_checks
+from invlift.fem.mesh.files import read_mesh_arrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Meshes: arrays, files and their checks, geometry."""

@@ -1,0 +1,1 @@
+"""Priors of fields on a mesh."""

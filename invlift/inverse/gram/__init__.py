@@ -1,0 +1,1 @@
+"""Factors of Gram matrices, and systems of equations from products."""

@@ -1,0 +1,1 @@
+"""Targets made of an inverse problem: what samplers walk on."""

@@ -1,0 +1,1 @@
+"""Chains: one, several, their adaptation, and how they are saved."""

@@ -1,0 +1,1 @@
+"""Kernels, one module a family."""
