@@ -1,10 +1,39 @@
-"""Dataclasses as pytrees whose structure knows their class."""
+"""Immutable classes of arrays and settings that pass through compiled functions."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import dataclass_transform
 
 import jax
+
+
+def static(**options):
+    """Return a field of a :class:`Module` that is a setting: part of the structure, not a leaf.
+
+    Parameters
+    ----------
+    **options
+        As for :func:`dataclasses.field`, ``default`` for example.
+    """
+    return field(metadata={"static": True}, **options)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, static))
+class Module:
+    """Base of classes that JAX takes as arguments: every subclass is a frozen dataclass and pytree.
+
+    Fields made by :func:`static` are settings; all others hold arrays, or other modules.  With
+    ``class Name(Base, settings=True)`` all fields of the class are settings.
+    """
+
+    _are_settings = False
+
+    def __init_subclass__(cls, *, settings: bool | None = None, **options) -> None:
+        super().__init_subclass__(**options)
+        if settings is not None:
+            cls._are_settings = settings
+        pytree(dataclass(frozen=True)(cls))
 
 
 def pytree(cls: type) -> type:
@@ -29,7 +58,8 @@ def pytree(cls: type) -> type:
     they compute, 43 got the result of another.  The classes of the children are part of
     the structure as well, since a user's own may be registered in that way.
     """
-    static = [field.name for field in fields(cls) if field.metadata.get("static")]
+    are_settings = getattr(cls, "_are_settings", False)
+    static = [field.name for field in fields(cls) if are_settings or field.metadata.get("static")]
     names = [field.name for field in fields(cls) if field.name not in static]
 
     def flatten(instance):

@@ -15,7 +15,7 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
 jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
 invlift.enable_x64()  # before anything starts JAX
 
-from invlift.samplers.chains.run import single_threaded_blas  # noqa: E402
+from invlift.samplers.chains.parallel import single_threaded_blas  # noqa: E402
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,7 +6,7 @@ import sys
 PROBE = """
 import invlift
 from invlift.fem.mesh import mesh
-from invlift.samplers.chains import run
+from invlift.samplers.chains import parallel as run
 import jax
 print(jax.numpy.zeros(1).dtype)
 invlift.enable_x64()

@@ -14,13 +14,14 @@ import numpy as np
 from invlift.app.build import FieldProblem, build_problem
 from invlift.app.config import ProblemSpec
 from invlift.app.config_schema import IndependentSpec
-from invlift.app.sampling import MAX_MISFIT, find_start, misfits
+from invlift.app.sampling import MAX_MISFIT, find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior, Point
-from invlift.samplers.chains.chain import evaluate
-from invlift.samplers.chains.run import single_threaded_blas
+from invlift.samplers.chains.parallel import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
+from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1
@@ -85,7 +86,15 @@ class Report:
         return f"Ready to run; take note of {', '.join(notes)}." if notes else "Ready to run."
 
 
-_evaluate = Program(evaluate, "none")
+#: Of the kernel that problems are looked over for; its integrator is tried.
+_KERNEL = ConstrainedHMC()
+
+
+def _point(lifted: LiftedPosterior, position):
+    return lifted.point(position)
+
+
+_evaluate = Program(_point, "none")
 
 
 def check_problem(spec: ProblemSpec) -> Report:
@@ -116,7 +125,10 @@ def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
         beside.submit(_evaluate.prepare, lifted, position)
         beside.submit(_along.prepare, lifted, position, position)
         beside.submit(field.problem.prior.pointwise_std)
-        start = _evaluate(lifted, find_start(lifted, spec.sampler.seed, 0, _evaluate))
+        position, misfit = find_start(
+            _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
+        )
+        start = _evaluate(lifted, position)
         rng = np.random.default_rng(spec.sampler.seed)
         return Report(
             [
@@ -124,7 +136,7 @@ def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
                 _groups(spec, field.mesh),
                 _sensors(spec, field),
                 _sensitivity(start),
-                _fit(lifted, start),
+                _fit(field.problem, misfit),
                 *_derivatives(lifted, start, rng),
                 *_prior(spec, field),
                 *_step(spec, lifted, start),
@@ -220,8 +232,8 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
 
 def _sensitivity(point: Point) -> Finding:
     """How far each reading moves with the field, one prior standard deviation of it."""
-    moves = np.linalg.norm(np.asarray(point.frame.gradients), axis=0)
-    blind = np.flatnonzero(moves < BLIND * np.asarray(point.frame.sigma))
+    moves = np.linalg.norm(np.asarray(point.jacobian.white_transpose), axis=0)
+    blind = np.flatnonzero(moves < BLIND * np.abs(np.asarray(point.jacobian.eta)))
     detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} with the prior field"
     if blind.size == moves.size:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
@@ -268,12 +280,10 @@ def _edge_lengths(mesh: Mesh) -> np.ndarray:
     return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()
 
 
-def _fit(lifted: LiftedPosterior, point: Point) -> Finding:
+def _fit(problem: InverseProblem, misfit: np.ndarray) -> Finding:
     """Whether some field reproduces the readings: the start was fitted to them."""
-    problem = lifted.problem
     if problem.noise.num_parameters:
         return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
-    misfit = misfits(lifted, point.position)
     worst = int(np.argmax(misfit))
     detail = f"a field fitted to the readings is off by up to {misfit[worst]:.3g} sd of the noise"
     if misfit[worst] <= MAX_MISFIT:
@@ -293,7 +303,7 @@ def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:
     heading = rng.standard_normal(position.shape) * (0.1 / max(1.0, height))
     first, second, scale = map(np.asarray, _along(lifted, position, heading))
     heading = scale * heading
-    value, gradients = np.asarray(point.predicted), np.asarray(point.frame.gradients)
+    value, gradients = np.asarray(point.predicted), np.asarray(point.jacobian.white_transpose)
     _, white, _ = lifted.split(heading)
     slope = white @ gradients
     there = {h: _evaluate(lifted, position + h * heading) for h in TAYLOR_STEPS}
@@ -333,13 +343,17 @@ def _directional(lifted: LiftedPosterior, position, heading):
     problem = lifted.problem
     _, white, _ = lifted.split(position)
     _, along, _ = lifted.split(heading)
-    direction = problem.prior.sqrt(along)
+    coefficients, tangent = problem.prior.linearise(white)
+    direction = tangent.push(along[:, None])[:, 0]
     # Where the prior is wide, this would be too long a step to see the order.
     scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
     direction = scale * direction
-    _, expansion = problem.forward.expand(problem.prior.coefficients(white))
-    first = problem.forward.derivative(expansion, direction)
-    return first, problem.forward.second_derivative(expansion, direction), scale
+    _, expansion = problem.model.expand(coefficients)
+    first = problem.model.derivative(expansion, direction)
+    second = problem.model.second_derivative(expansion, direction)
+    if not problem.prior.is_affine:
+        second += problem.model.derivative(expansion, tangent.curvature(scale * along))
+    return first, second, scale
 
 
 _along = Program(_directional, "none")
@@ -368,7 +382,7 @@ def _there_and_back(lifted: LiftedPosterior, point: Point, seed, size):
 
     def turn_and_move(state, _):
         state = state._replace(momentum=-state.momentum)
-        state = constrained_step(lifted, state, size)
+        state = constrained_step(_KERNEL.integrator, lifted, state, size)
         violation = jnp.max(jnp.abs(state.point.constraint))
         return state, (state.num_failures, state.num_evaluations, violation)
 

@@ -135,7 +135,7 @@ def _run(parsed, console: Console, errors: Console) -> int:
     from invlift.app.build import build_problem
     from invlift.app.config import read_problem
     from invlift.app.progress import progress_display
-    from invlift.app.sampling import sample
+    from invlift.app.sampling import find_kernel, sample
 
     spec = read_problem(parsed.problem).with_overrides(
         out=parsed.out,
@@ -162,12 +162,16 @@ def _run(parsed, console: Console, errors: Console) -> int:
         with (
             interrupts_raise(),
             progress_display(
-                errors, settings.chains, settings.warmup, settings.draws
+                errors,
+                settings.chains,
+                settings.warmup,
+                settings.draws,
+                find_kernel(settings.method).standards.failures_in_brief,
             ) as on_progress,
         ):
             run = sample(
                 field.problem,
-                method=settings.method,
+                kernel=settings.method,
                 chains=settings.chains,
                 warmup=settings.warmup,
                 draws=settings.draws,

@@ -18,7 +18,9 @@ SILENCE = 1.5
 
 
 @contextmanager
-def progress_display(console: Console, num_chains: int, num_warmup: int, num_draws: int):
+def progress_display(
+    console: Console, num_chains: int, num_warmup: int, num_draws: int, failures_in_words: str
+):
     """Yield a function that shows the news of the chains, callable from their threads.
 
     Parameters
@@ -26,9 +28,11 @@ def progress_display(console: Console, num_chains: int, num_warmup: int, num_dra
     console : rich.console.Console
         Where to show it; bars if it is a terminal.
     num_chains, num_warmup, num_draws : int
+    failures_in_words : str
+        What the kernel counts as failures: "projections failed", say.
     """
     total = num_warmup + num_draws
-    rates = _Rates(num_chains)
+    rates = _Rates(num_chains, failures_in_words)
     if not console.is_terminal:
         lines = _Lines(console, rates, total)
         waiting = threading.Timer(SILENCE, lines.say_that_it_compiles)
@@ -62,7 +66,8 @@ def progress_display(console: Console, num_chains: int, num_warmup: int, num_dra
 class _Rates:
     """Failures so far and factorisations per second of each chain."""
 
-    def __init__(self, num_chains: int) -> None:
+    def __init__(self, num_chains: int, failures_in_words: str) -> None:
+        self._failures_in_words = failures_in_words
         self._lock = threading.Lock()
         self._began = [None] * num_chains
         self._failures = [0] * num_chains
@@ -71,18 +76,20 @@ class _Rates:
     def describe(self, news: News) -> str:
         with self._lock:
             now, chain = time.monotonic(), news.chain
-            self._failures[chain] += news.num_projection_failures
+            self._failures[chain] += news.num_failures or 0
             rate = ""
             if self._began[chain] is None:
                 self._began[chain] = now
             else:
                 self._factorisations[chain] += news.num_factorisations
                 seconds = max(now - self._began[chain], 1e-9)
-                rate = f", {self._factorisations[chain] / seconds:.0f} solves/s"
-            return (
-                f"step {news.step_size:.2g}, acceptance {news.acceptance_rate:.2f}, "
-                f"{self._failures[chain]} projections failed{rate}"
-            )
+                rate = f", {self._factorisations[chain] / seconds:.0f} factorisations/s"
+            parts = [f"acceptance {news.acceptance_rate:.2f}"]
+            if news.step_size is not None:
+                parts.insert(0, f"step {news.step_size:.2g}")
+            if news.num_failures is not None:
+                parts.append(f"{self._failures[chain]} {self._failures_in_words}")
+            return ", ".join(parts) + rate
 
 
 class _Lines:

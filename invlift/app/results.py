@@ -10,7 +10,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior import Posterior, Readings
-from invlift.samplers.chains.run import Run
+from invlift.samplers.chains.parallel import Run
 
 
 def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import jax
@@ -17,15 +16,18 @@ from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.precision import require_float64
-from invlift.pytrees import pytree
-from invlift.samplers.chains.chain import Plan, Progress, evaluate_point
-from invlift.samplers.chains.run import Run, run_chains, single_threaded_blas
+from invlift.pytrees import Module, static
+from invlift.samplers.chains.chain import Plan, Progress, evaluate_state
+from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
+from invlift.samplers.chains.results import Run
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
-from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
+from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels.base import Kernel
 
-#: Methods by name: constrained HMC with quarter-period and with dynamic trajectories.
-METHODS = {"chmc": quarter_period, "chmc-nuts": no_u_turn}
+#: Targets of an inverse problem, by what kernels call them.
+TARGETS = {"manifold": LiftedPosterior, "density": OrdinaryPosterior}
 #: Prior draws tried for a chain before giving up.
 MAX_STARTS = 20
 #: Standard deviations of the noise by which a start may miss the readings, and the number of starts
@@ -37,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 def sample(
     problem: InverseProblem,
+    kernel: str | Kernel = "chmc",
     *,
-    method: str = "chmc",
     chains: int = 4,
     warmup: int = 200,
     draws: int = 1000,
@@ -48,16 +50,19 @@ def sample(
     resume: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Run:
-    """Draw from the posterior by constrained HMC on its lifted manifold.
+    """Draw from the posterior.
 
     Parameters
     ----------
     problem : InverseProblem
-        With d observations, h unknown noise scales, N coefficients.
-    method : {"chmc", "chmc-nuts"}
-        Quarter-period trajectories, or dynamic ones (NUTS).
+        With d observations, N coefficients.
+    kernel : str or Kernel
+        A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
+        ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
+        manifold over about a quarter period (Au, Graham & Thiery 2023, Algorithm 3, with the
+        integrator of Graham, Thiery & Beskos 2022, Algorithm 1).
     chains, warmup, draws : int
-        Number of chains; iterations per chain that adapt the step size; draws per chain.
+        Number of chains; iterations per chain that tune the kernel; draws per chain.
     seed : int
         Same seed, same machine: the same bits, whatever the executor.
     executor : concurrent.futures.Executor, optional
@@ -73,24 +78,19 @@ def sample(
     Returns
     -------
     Run
-        Draws of ``log_conductivity`` (of ``parameters`` for a user's own function), (num_draws, N),
-        of ``predicted``, the noise-free observations, (num_draws, d) and, if the noise scale is
-        unknown, of ``sigma``, (num_draws,); moments of ``solution`` for the Poisson map.
+        Draws of the coefficients, (num_draws, N), called ``log_conductivity`` on a mesh and
+        ``parameters`` for a user's own function; of ``predicted``, the noise-free observations,
+        (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.  Moments of what
+        else the model computes, of ``solution`` on a mesh.
 
     Raises
     ------
     InputError
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
-
-    Notes
-    -----
-    Au, Graham & Thiery (2023), Algorithm 3, with the integrator of Graham, Thiery & Beskos (2022),
-    Algorithm 1.
     """
     require_float64(observed=problem.observed)
-    if method not in METHODS:
-        raise InputError("method", f"one of {', '.join(METHODS)}", f"{method!r}", "choose one")
+    kernel = find_kernel(kernel)
     for name, value, least in (
         ("chains", chains, 1),
         ("warmup", warmup, 1),
@@ -102,54 +102,58 @@ def sample(
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    lifted = LiftedPosterior(problem)
-    plan = Plan(METHODS[method], record, int(warmup), int(draws))
+    target = TARGETS[kernel.walks_on](problem)
+    plan = Plan(kernel, int(warmup), int(draws))
     store = None
     if checkpoint is not None:
-        store = CheckpointStore(Path(checkpoint), fingerprint(lifted, plan, seed))
+        store = CheckpointStore(Path(checkpoint), fingerprint(target, plan, seed))
     with single_threaded_blas(), store.lock() if store else nullcontext():
         if store:
             store.claim(is_resuming=resume)
-        starts = Starts(lifted, seed, chains)
+        starts = Starts(kernel, target, seed, chains)
         return run_chains(
-            lifted, plan, starts, seed, executor=executor, store=store, on_progress=on_progress
+            target, plan, starts, seed, executor=executor, store=store, on_progress=on_progress
         )
 
 
-def record(system: LiftedPosterior, point) -> tuple[dict, dict]:
-    """What to keep of a draw, and what to keep only the moments of."""
-    problem = system.problem
-    zeta, _, _ = system.split(point.position)
-    kept = {problem.forward.coefficients_name: point.coefficients, "predicted": point.predicted}
-    if problem.noise.num_parameters:
-        kept["sigma"] = problem.noise.sigma(zeta)
-    return kept, point.byproducts
+def find_kernel(kernel: str | Kernel) -> Kernel:
+    """A kernel by its name, with the defaults of its options, or the kernel itself.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel not in KERNELS:
+        raise InputError("kernel", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")
+    return KERNELS[kernel]()
 
 
-@pytree
-@dataclass(frozen=True)
-class Starts:
+class Starts(Module):
     """Where chains start: ``starts[chain]`` is :func:`find_start`.
 
     Attributes
     ----------
-    lifted : LiftedPosterior
+    kernel : Kernel
+    target : LiftedPosterior or OrdinaryPosterior
     seed, num_chains : int
     """
 
-    lifted: LiftedPosterior
-    seed: int = field(metadata={"static": True})
-    num_chains: int = field(metadata={"static": True})
+    kernel: Kernel
+    target: LiftedPosterior | OrdinaryPosterior
+    seed: int = static()
+    num_chains: int = static()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of chains and dimension Q."""
-        return self.num_chains, self.lifted.dimension
+        """Number of chains and dimension of the target."""
+        return self.num_chains, self.target.dimension
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain, (Q,); a warning is logged if it does not reproduce the readings."""
-        position = find_start(self.lifted, self.seed, chain)
-        misfit = misfits(self.lifted, position)
+        """Start of a chain; a warning is logged if it does not reproduce the readings."""
+        position, misfit = find_start(self.kernel, self.target, self.seed, chain)
         far = np.flatnonzero(misfit > MAX_MISFIT)
         if far.size:
             # Said before hours are spent on it.
@@ -165,29 +169,38 @@ class Starts:
 
 
 def find_start(
-    lifted: LiftedPosterior, seed: int, chain: int, evaluate_fn: Callable = evaluate_point
-) -> np.ndarray:
-    """A start on the manifold for a chain, (Q,): :func:`initial_position` of a prior draw.
+    kernel: Kernel, target, seed: int, chain: int, evaluate_fn: Callable = evaluate_state
+) -> tuple[np.ndarray, np.ndarray]:
+    """A start for a chain: :func:`~invlift.inverse.starts.initial_position` of a prior draw.
 
     Another draw is tried where one has no finite density, as ``evaluate_fn`` finds it, or leads to
     values that do not reproduce the readings; if none does, the best is taken.
+
+    Returns
+    -------
+    position : (target.dimension,)
+    misfit : (d,)
+        How far the readings are from the predictions there, in standard deviations of the noise;
+        zero if the noise has unknown parameters: its scale grows with what does not fit.
 
     Raises
     ------
     InputError
         If none of 20 draws has a finite density.
     """
+    problem = target.problem
     best, least, num_found = None, np.inf, 0
     for attempt in range(MAX_STARTS):
-        position = _start(lifted, seed, chain, attempt)
-        point = evaluate_fn(lifted, position)
-        numbers = (position, point.logdensity, point.logdensity_grad)
-        if not all(np.all(np.isfinite(part)) for part in numbers):
+        lifted = np.asarray(_start(problem, seed, chain, attempt))
+        position = lifted[: target.dimension]
+        state = evaluate_fn(kernel, target, position)
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
         num_found += 1
-        misfit = np.max(misfits(lifted, position))
-        if best is None or misfit < least:
-            best, least = np.asarray(position), misfit
+        misfit = np.abs(lifted[problem.num_unknowns :])
+        misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
+        if best is None or misfit.max() < least:
+            best, least = (position, misfit), misfit.max()
         if least <= MAX_MISFIT or num_found == MAX_MISFITS:
             break
     if best is None:
@@ -201,18 +214,9 @@ def find_start(
     return best
 
 
-def _attempted_start(lifted: LiftedPosterior, seed, chain, attempt):
+def _attempted_start(problem: InverseProblem, seed, chain, attempt):
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
-    return initial_position(lifted, jax.random.fold_in(key, attempt))
+    return initial_position(problem, jax.random.fold_in(key, attempt))
 
 
 _start = Program(_attempted_start, "none")
-
-
-def misfits(lifted: LiftedPosterior, position) -> np.ndarray:
-    """How far the readings are from the predictions at a position, in sd of the noise, (d,).
-
-    Zero if the noise scale is unknown: it grows with what does not fit.
-    """
-    misfit = np.abs(np.asarray(position)[lifted.problem.num_unknowns :])
-    return np.zeros_like(misfit) if lifted.problem.noise.num_parameters else misfit

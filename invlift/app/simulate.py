@@ -35,8 +35,8 @@ def simulate_readings(
         If a reading is not finite.
     """
     rng = np.random.default_rng(seed)
-    prior, forward = field.problem.prior, field.problem.forward
-    truth = prior.coefficients(jax.device_put(rng.standard_normal(prior.num_white)))
+    prior, forward = field.problem.prior, field.problem.model
+    truth = prior.transform(jax.device_put(rng.standard_normal(prior.num_white)))
     solution = forward.solve(truth)
     noise = sigma * rng.standard_normal(forward.num_observations)
     values = np.asarray(forward.observe(solution)) + noise

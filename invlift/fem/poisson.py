@@ -12,7 +12,6 @@ directions or points are loops over all cells, which the processor works on seve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import ClassVar, NamedTuple
@@ -23,7 +22,7 @@ import jax.numpy as jnp
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
-from invlift.pytrees import pytree
+from invlift.inverse.models.base import ForwardModel
 
 
 class Expansion(NamedTuple):
@@ -67,9 +66,7 @@ class PushedForward(NamedTuple):
     tangents: jax.Array
 
 
-@pytree
-@dataclass(frozen=True)
-class PoissonMap:
+class PoissonMap(ForwardModel):
     """Observations of the solution of the Poisson equation as a function of log-conductivity.
 
     Build it with :func:`invlift.fem.assembly.assemble_poisson`.  A pytree: pass it

@@ -1,14 +1,12 @@
-"""An inverse problem: forward map, prior, noise and data, and its posterior on the unknowns.
+"""An inverse problem: model, prior, noise and data.
 
-The unknowns are theta = (zeta, w): the standard normal variables of unknown noise scales and the
-white noise of the field.  The data obey y = F(mean + S w) + sigma(zeta) eta (Au, Graham & Thiery
-2023, eq. 3).
+The unknowns are theta = (zeta, w): standard normal coordinates of the noise's unknown parameters,
+and the standard normal variables that the prior transforms into coefficients x = X(w).  The data
+obey y = F(x) + noise, the noise being a transformation of standard normal variables eta (Au, Graham
+& Thiery 2023, eq. 3).
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,32 +14,32 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.models.base import ForwardMap, JaxForward, StandardNormalPrior
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
+from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.precision import require_float64
-from invlift.pytrees import pytree
+from invlift.pytrees import Module
 
 
-@pytree
-@dataclass(frozen=True)
-class InverseProblem:
-    """Everything that defines the posterior; a pytree.  Build it with :func:`inverse_problem`.
+class InverseProblem(Module):
+    """Everything that defines the posterior.  Build it with :func:`inverse_problem`.
 
     Attributes
     ----------
-    forward : ForwardMap
-        Coefficients (N,) to observations (d,).
-    prior
-        Gaussian prior with ``coefficients``, ``sqrt``, ``sqrt_transpose`` and ``num_white``: white
-        noise (m,) to coefficients (N,).
+    model : ForwardModel
+        Coefficients (N,) to noise-free observations (d,).
+    prior : Prior
+        Standard normal variables (m,) to coefficients (N,).
     noise : Noise
-        zeta (h,) to noise scales, () or (d,).
+        With h unknown parameters.
     observed : (d,)
         The data y.
     """
 
-    forward: Any
-    prior: Any
+    model: ForwardModel
+    prior: Prior
     noise: Noise
     observed: jax.Array
 
@@ -59,32 +57,37 @@ class InverseProblem:
         """zeta (h,) and w (m,) from theta (h + m,)."""
         return theta[: self.noise.num_parameters], theta[self.noise.num_parameters :]
 
-    def sigma(self, zeta: jax.Array) -> jax.Array:
-        """Noise scale of each observation, (d,)."""
-        return jnp.broadcast_to(self.noise.sigma(zeta), self.observed.shape)
+    def predict(self, theta: jax.Array) -> jax.Array:
+        """Noise-free observations F(X(w)), (d,), at theta (h + m,)."""
+        return self.model(self.prior.transform(self.split(theta)[1]))
 
-    def logdensity(self, theta: jax.Array) -> jax.Array:
-        """Log density of the ordinary posterior at theta (h + m,), up to a constant.
+    def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
+        """What is kept of a draw, by name.
 
-        The target of samplers that do not lift (Au, Graham & Thiery 2023, section 1).
+        The coefficients (N,), under the model's name for them, ``predicted`` (d,), ``noise_score``
+        (d,), the noise variables eta that explain the data, and whatever noise and prior call their
+        unknown parameters.
         """
         zeta, white = self.split(theta)
-        sigma = self.sigma(zeta)
-        residual = (self.observed - self.forward(self.prior.coefficients(white))) / sigma
-        return -0.5 * (theta @ theta + residual @ residual) - jnp.sum(jnp.log(sigma))
+        kept = {
+            self.model.coefficients_name: coefficients,
+            "predicted": predicted,
+            "noise_score": self.noise.invert(predicted, zeta, self.observed),
+        }
+        return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
 
-def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> InverseProblem:
+def inverse_problem(model: ForwardModel, prior: Prior, noise: Noise, observed) -> InverseProblem:
     """Put an inverse problem together and check that its parts fit.
 
     Parameters
     ----------
-    forward : ForwardMap
+    model : ForwardModel
         Coefficients (N,) to observations (d,).
-    prior
-        Prior on the N coefficients.
+    prior : Prior
+        Of the N coefficients.
     noise : Noise
-        From :func:`known_noise`, :func:`lognormal_noise` or :func:`half_normal_noise`.
+        See :mod:`invlift.inverse.noise`.
     observed : (d,) float64 array
         Measured values.
 
@@ -110,22 +113,16 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
             f"{np.flatnonzero(~np.isfinite(observed))[0]}",
             "remove or correct the observation",
         )
-    if not (hasattr(noise, "sigma") and hasattr(noise, "num_parameters")):
-        raise InputError(
-            "argument noise",
-            "a noise such as known_noise(0.01)",
-            f"{noise!r}",
-            "use known_noise, lognormal_noise or half_normal_noise",
-        )
-    problem = InverseProblem(forward, prior, noise, jax.device_put(observed))
-    scale_shape = jax.eval_shape(noise.sigma, np.zeros(noise.num_parameters)).shape
-    if scale_shape not in ((), observed.shape):
-        raise InputError(
-            "noise sigma",
-            f"one number or {observed.size} numbers",
-            f"{scale_shape[0]}",
-            "give one value per observation",
-        )
+    for name, part, kind in (("prior", prior, Prior), ("noise", noise, Noise)):
+        if not isinstance(part, kind):
+            raise InputError(
+                f"argument {name}",
+                f"a {kind.__name__} of invlift or a subclass of it",
+                f"{part!r}"[:80],
+                f"see the documentation of {kind.__module__}",
+            )
+    noise.check(observed)
+    problem = InverseProblem(model, prior, noise, jax.device_put(observed))
     try:
         value = _at_prior_mean(problem)
     except InputError:
@@ -133,7 +130,7 @@ def inverse_problem(forward: ForwardMap, prior, noise: Noise, observed) -> Inver
     except (TypeError, ValueError) as error:
         raise InputError(
             "forward map",
-            f"a JAX function of {prior.mean.shape[0]} coefficients",
+            "a JAX function of the prior's coefficients",
             f"{type(error).__name__}: {str(error).splitlines()[0]}",
             "check the function's shapes",
         ) from error
@@ -152,7 +149,7 @@ def _readings_at_prior_mean(problem: InverseProblem):
 
     In a compiled function, and so once for problems of the same structure and shapes.
     """
-    value = problem.forward(problem.prior.coefficients(jnp.zeros(problem.prior.num_white)))
+    value = problem.predict(jnp.zeros(problem.num_unknowns))
     shape = problem.observed.shape
     is_array = isinstance(value, jax.Array)
     if not is_array or value.shape != shape or value.dtype != jnp.float64:
@@ -179,13 +176,13 @@ _at_prior_mean = Program(_readings_at_prior_mean, "none")
 
 def _differentiate(problem: InverseProblem):
     """All the derivatives that samplers take, to see whether they exist."""
-    mean = problem.prior.mean
-    (_, jacobian), expansion = problem.forward.linearise(mean)
-    _, pushed = problem.forward.push_forward(expansion, jacobian.T)
-    gradient = problem.forward.pull_back(expansion, pushed, lambda columns: columns)
-    _, expansion = problem.forward.expand(mean)
-    first = problem.forward.derivative(expansion, gradient)
-    return first, problem.forward.second_derivative(expansion, gradient)
+    mean = problem.prior.transform(jnp.zeros(problem.prior.num_white))
+    (_, jacobian), expansion = problem.model.linearise(mean)
+    _, pushed = problem.model.push_forward(expansion, jacobian.T)
+    gradient = problem.model.pull_back(expansion, pushed, lambda columns: columns)
+    _, expansion = problem.model.expand(mean)
+    first = problem.model.derivative(expansion, gradient)
+    return first, problem.model.second_derivative(expansion, gradient)
 
 
 def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:
@@ -224,4 +221,4 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
             "give the length of theta",
         )
     prior = StandardNormalPrior(jax.device_put(np.zeros(num_parameters)))
-    return inverse_problem(JaxForward(fn, tuple(arguments)), prior, noise, observed)
+    return inverse_problem(JaxFunction(fn, tuple(arguments)), prior, noise, observed)

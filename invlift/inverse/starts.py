@@ -6,54 +6,59 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.gram.factors import dense_gram, woodbury_gram
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.problem import InverseProblem
 
 #: Gauss-Newton steps; a nearly linear problem needs two or three.
 MAX_ITERATIONS = 50
 
 
-def initial_position(lifted: LiftedPosterior, rng_key: jax.Array) -> jax.Array:
-    """A start on the manifold, dispersed like the prior where the data say nothing.
+def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
+    """A start on the lifted manifold, dispersed like the prior where the data say nothing.
 
-    Draws theta* = (zeta*, w*) and eta* from the prior, then minimises
-    |w - w*|^2 + |(y - F(w)) / sigma - eta*|^2 by Gauss-Newton steps, halved until they help, at
-    the drawn noise scale.  In a linear problem this is an exact posterior draw given sigma
-    (randomised maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
+    Draws theta* = (zeta*, w*) and eta* from the standard normal distribution, then minimises
+    |w - w*|^2 + |eta(w) - eta*|^2 by Gauss-Newton steps, halved until they help, where eta(w) are
+    the noise variables that w leaves to explain the data, at the noise parameters drawn.  In a
+    linear problem with Gaussian noise this is an exact posterior draw given these (randomised
+    maximum likelihood: Kitanidis 1995; Oliver, He & Reynolds 1996).
 
     Parameters
     ----------
-    lifted : LiftedPosterior
+    problem : InverseProblem
     rng_key : jax.Array
 
     Returns
     -------
     (h + m + d,)
-        Exactly on the manifold: whatever misfit is left goes into eta.  NaN only if the forward
-        map is not finite at the draw.
+        Exactly on the manifold: whatever misfit is left goes into eta.  NaN only if the model is
+        not finite at the draw.
     """
-    problem = lifted.problem
     key_theta, key_eta = jax.random.split(rng_key)
     theta = jax.random.normal(key_theta, (problem.num_unknowns,))
-    eta = jax.random.normal(key_eta, (problem.num_observations,))
+    eta_drawn = jax.random.normal(key_eta, (problem.num_observations,))
     zeta, anchor = problem.split(theta)
-    sigma = problem.sigma(zeta)
-    target = problem.observed - sigma * eta
     is_underdetermined = problem.num_observations <= problem.num_unknowns
 
-    def objective(white, value):
-        return jnp.sum((white - anchor) ** 2) + jnp.sum(((target - value) / sigma) ** 2)
+    def explain(predicted):
+        """The noise variables that predictions leave over, (d,)."""
+        return problem.noise.invert(predicted, zeta, problem.observed)
+
+    def objective(white, predicted):
+        misfit = explain(predicted) - eta_drawn
+        return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
     def gauss_newton(white):
-        value, by_coefficients = problem.forward.value_and_jacobian(
-            problem.prior.coefficients(white)
-        )
-        by_white = problem.prior.sqrt_transpose(by_coefficients.T).T
+        coefficients, tangent = problem.prior.linearise(white)
+        value, by_coefficients = problem.model.value_and_jacobian(coefficients)
+        by_white = tangent.pull(by_coefficients.T).T
+        # eta depends on each prediction by itself; in units of the observations:
+        eta, slope = jax.jvp(explain, (value,), (jnp.ones_like(value),))
+        misfit = (eta_drawn - eta) / slope
         gram = (
-            dense_gram(by_white @ by_white.T, sigma)
+            dense_gram(by_white @ by_white.T, 1.0 / slope)
             if is_underdetermined
-            else woodbury_gram(by_white, sigma)
+            else woodbury_gram(by_white, 1.0 / slope)
         )
-        full = anchor + by_white.T @ gram.solve(target - value + by_white @ (white - anchor))
+        full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
         return value, full
 
     def damped(loop):
@@ -65,7 +70,7 @@ def initial_position(lifted: LiftedPosterior, rng_key: jax.Array) -> jax.Array:
             scale, *_ = search
             scale = 0.5 * scale
             candidate = white + scale * (full - white)
-            new = problem.forward(problem.prior.coefficients(candidate))
+            new = problem.model(problem.prior.transform(candidate))
             return scale, candidate, new, objective(candidate, new)
 
         def is_worse(search):
@@ -90,4 +95,4 @@ def initial_position(lifted: LiftedPosterior, rng_key: jax.Array) -> jax.Array:
 
     start = (anchor, jnp.zeros_like(problem.observed), jnp.asarray(False), jnp.asarray(0))
     white, value, _, _ = jax.lax.while_loop(is_running, damped, start)
-    return jnp.concatenate([zeta, white, (problem.observed - value) / sigma])
+    return jnp.concatenate([zeta, white, explain(value)])

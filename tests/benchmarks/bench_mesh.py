@@ -30,7 +30,7 @@ from invlift.app.sampling import find_start
 from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.chains.run import single_threaded_blas
+from invlift.samplers.chains.parallel import single_threaded_blas
 
 sys.path.append(str(Path(__file__).parents[1]))
 from structured import box_mesh

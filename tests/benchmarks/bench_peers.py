@@ -29,7 +29,7 @@ from discs import example, scalars, smallest
 
 from invlift.app.sampling import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.chains.run import single_threaded_blas
+from invlift.samplers.chains.parallel import single_threaded_blas
 
 
 def smallest_ess(problem, positions: list[np.ndarray]) -> tuple[float, float]:

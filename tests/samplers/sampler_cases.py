@@ -11,7 +11,7 @@ from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.pytrees import pytree
 from invlift.samplers.chains.chain import Plan
-from invlift.samplers.chains.run import run_chains
+from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.constrained.target import DenseSystem
 from invlift.samplers.kernels.chmc import quarter_period
 

@@ -17,7 +17,7 @@ from sampler_cases import SPHERE, keep_position
 
 from invlift.errors import InputError
 from invlift.samplers.chains.chain import ChainResult, Plan, check_reproduced, start_chain
-from invlift.samplers.chains.run import cut_to_one_length, run_chains
+from invlift.samplers.chains.parallel import cut_to_one_length, run_chains
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.constrained.target import DenseSystem
 from invlift.samplers.kernels.chmc import no_u_turn, quarter_period

@@ -10,7 +10,7 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import SPHERE, keep_position, on_sphere, skewed
 
 from invlift.samplers.chains.chain import Plan
-from invlift.samplers.chains.run import run_chains
+from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.constrained import retractions as projection
 from invlift.samplers.constrained.target import DenseSystem
 from invlift.samplers.kernels.chmc import no_u_turn, quarter_period

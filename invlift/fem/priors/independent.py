@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +9,12 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sparse import as_index
+from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
-from invlift.pytrees import pytree
+from invlift.pytrees import static
 
 
-@pytree
-@dataclass(frozen=True)
-class IndependentPrior:
+class IndependentPrior(AffinePrior):
     """phi_cell = mean_cell + std_group w_group, with one group of cells per white-noise entry.
 
     Attributes
@@ -34,16 +31,12 @@ class IndependentPrior:
     mean: jax.Array
     std: jax.Array
     group: jax.Array
-    location: str = field(default="cells", metadata={"static": True})
+    location: str = static(default="cells")
 
     @property
     def num_white(self) -> int:
         """Number of independent values."""
         return self.std.shape[0]
-
-    def coefficients(self, white: jax.Array) -> jax.Array:
-        """phi per cell, (num_cells,), from white noise of shape (num_groups,)."""
-        return self.mean + self.sqrt(white)
 
     def sqrt(self, white: jax.Array) -> jax.Array:
         """S w for w of shape (num_groups,) or (num_groups, k)."""

@@ -9,7 +9,6 @@ prefactorised matrix; no N x N matrix is ever formed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import cache, partial
 from numbers import Real
 
@@ -24,17 +23,16 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
+from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
-from invlift.pytrees import pytree
+from invlift.pytrees import static
 
 #: Robin coefficient over kappa that evens out the variance near the boundary best
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
 ROBIN_COEFFICIENT = 1.0 / 1.42
 
 
-@pytree
-@dataclass(frozen=True)
-class MaternPrior:
+class MaternPrior(AffinePrior):
     """Gaussian prior on nodal log-conductivity, phi = mean + S w, w ~ Normal(0, I).
 
     Build it with :func:`matern_prior`.  With K = kappa^2 M + G = L L^T, M the mass and G the
@@ -75,17 +73,13 @@ class MaternPrior:
     mass_values: jax.Array
     noise_scale: jax.Array
     tau: jax.Array
-    alpha: int = field(metadata={"static": True})
-    location: str = field(default="nodes", metadata={"static": True})
+    alpha: int = static()
+    location: str = static(default="nodes")
 
     @property
     def num_white(self) -> int:
         """Length N of the white noise."""
         return self.mean.shape[0]
-
-    def coefficients(self, white: jax.Array) -> jax.Array:
-        """phi = mean + S w, (N,), from white noise of shape (N,)."""
-        return self.mean + self.sqrt(white)
 
     def sqrt(self, white: jax.Array) -> jax.Array:
         """S w for w of shape (N,) or (N, k)."""

@@ -52,6 +52,7 @@ class WoodburyGram(NamedTuple):
     scaled : (d, m)
         diag(1 / sigma) U.
     sigma : (d,)
+        Derivatives by the noise variables; of any sign but not 0.
     lower : (m, m)
         Cholesky factor of the capacitance matrix.
     """
@@ -73,7 +74,7 @@ class WoodburyGram(NamedTuple):
     def log_determinant(self) -> jax.Array:
         """log det G, a scalar."""
         capacitance = 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.lower)))
-        return capacitance + 2.0 * jnp.sum(jnp.log(self.sigma))
+        return capacitance + 2.0 * jnp.sum(jnp.log(jnp.abs(self.sigma)))
 
     def inverse_diagonal(self) -> jax.Array:
         """Diagonal of G^-1, (d,)."""

@@ -1,1 +1,1 @@
-"""Models: from coefficients to observations."""
+"""Models: from coefficients to noise-free observations."""

@@ -1,86 +1,32 @@
-"""What the inverse problem asks of a forward map, and the door for a user's own JAX function."""
+"""What a model of the observations must be, and what follows from its values alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import second_directional
-from invlift.pytrees import pytree
+from invlift.pytrees import Module
 
 
-class ForwardMap(Protocol):
-    """Coefficients (N,) to noise-free observations (d,); a pytree.
-
-    :class:`invlift.fem.PoissonMap` is one, :class:`JaxForward` another.
-
-    Attributes
-    ----------
-    coefficients_name : str
-        What the coefficients are called among the draws.
-    """
-
-    coefficients_name: str
-
-    def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free observations F(phi), (d,)."""
-        ...
-
-    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """F(phi), (d,), and dF/dphi, (d, N)."""
-        ...
-
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Any]:
-        """The same, and an expansion: a pytree that knows what further derivatives need.
-
-        Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
-        """
-        ...
-
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Any]:
-        """F(phi), (d,), and an expansion for directional derivatives alone."""
-        ...
-
-    def push_forward(self, expansion: Any, directions: jax.Array) -> tuple[jax.Array, Any]:
-        """(dF/dphi) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
-
-        The latter is a pytree for :meth:`pull_back`.
-        """
-        ...
-
-    def pull_back(self, expansion: Any, pushed: Any, weigh: Callable) -> jax.Array:
-        """Gradient of <W, (dF/dphi) D> by phi, (N,), for the D pushed forward.
-
-        W (d, d) is symmetric and k = d; ``weigh`` multiplies by it from the right, (r, d) to
-        (r, d).
-        """
-        ...
-
-    def derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
-        """dF(phi + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
-        ...
-
-    def second_derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
-        """d^2 F(phi + t v) / dt^2 at t = 0, (d,), where the expansion is from, for v of (N,)."""
-        ...
-
-
-class JaxExpansion(NamedTuple):
-    """Where a :class:`JaxForward` was evaluated.
+class Expansion(NamedTuple):
+    """Where a model was evaluated, for further derivatives there.
 
     Attributes
     ----------
     coefficients : (N,)
     jacobian : (d, N) or None
-        dF/dphi, if it was computed.
+        Derivatives of the observations, if they were computed.
+    transpose : callable or None
+        Transposed derivative of values and Jacobian, ((d,), (d, N)) to ((N,),), if computed.
     """
 
     coefficients: jax.Array
     jacobian: jax.Array | None
+    transpose: Callable | None
 
     @property
     def byproducts(self) -> dict[str, jax.Array]:
@@ -88,97 +34,72 @@ class JaxExpansion(NamedTuple):
         return {}
 
 
-@pytree
-@dataclass(frozen=True)
-class JaxForward:
-    """Any differentiable JAX function as a forward map.
+class ForwardModel(Module):
+    """Coefficients x, (N,), to noise-free observations F(x), (d,).
+
+    Only ``__call__`` must be written, in operations that JAX differentiates; all else follows from
+    it by automatic differentiation.  A subclass replaces what it computes faster:
+    :class:`invlift.fem.poisson.PoissonMap` writes all of it.
 
     Attributes
     ----------
-    fn : callable
-        ``fn(parameters, *arguments) -> observations``, (N,) to (d,), made of JAX operations.
-    arguments : tuple of pytrees
-        Data the function needs; arrays given here are not baked into the compiled program.
+    coefficients_name : str
+        What the coefficients are called among the draws.
     """
-
-    fn: Callable = field(metadata={"static": True})
-    arguments: tuple = ()
 
     coefficients_name: ClassVar[str] = "parameters"
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Noise-free observations, (d,), for parameters of shape (N,)."""
-        return self.fn(coefficients, *self.arguments)
+        """Noise-free observations F(x), (d,)."""
+        raise NotImplementedError
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Observations, (d,), and their Jacobian, (d, N), in the mode that needs fewer sweeps."""
-        size = jax.eval_shape(self, coefficients).shape[0]
-        value, pullback = jax.vjp(self, coefficients)
+        """F(x), (d,), and dF/dx, (d, N), in the mode that needs fewer sweeps."""
+        size = jax.eval_shape(self.__call__, coefficients).shape[0]
         if size <= coefficients.shape[0]:
-            return value, jax.vmap(lambda row: pullback(row)[0])(jnp.eye(size))
-        return value, jax.jacfwd(self)(coefficients)
+            value, pull_back = jax.vjp(self.__call__, coefficients)
+            return value, jax.vmap(lambda row: pull_back(row)[0])(jnp.eye(size))
+        # The value comes with the derivatives: it is not computed once more.
+        push_forward = jax.vmap(
+            lambda direction: jax.jvp(self.__call__, (coefficients,), (direction,)), out_axes=-1
+        )
+        values, jacobian = push_forward(jnp.eye(coefficients.shape[0]))
+        return values[:, 0], jacobian
 
-    def linearise(
-        self, coefficients: jax.Array
-    ) -> tuple[tuple[jax.Array, jax.Array], JaxExpansion]:
-        """:meth:`value_and_jacobian`, and where it was taken."""
-        value, jacobian = self.value_and_jacobian(coefficients)
-        return (value, jacobian), JaxExpansion(coefficients, jacobian)
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Any]:
+        """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
 
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, JaxExpansion]:
-        """Observations, (d,), and where they are from."""
-        return self(coefficients), JaxExpansion(coefficients, None)
+        Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
+        """
+        linear, transpose = jax.vjp(self.value_and_jacobian, coefficients)
+        return linear, Expansion(coefficients, linear[1], transpose)
 
-    def push_forward(
-        self, expansion: JaxExpansion, directions: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """(dF/dtheta) D, (d, k), for D of (N, k), and D."""
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Any]:
+        """F(x), (d,), and an expansion for derivatives along directions alone."""
+        return self(coefficients), Expansion(coefficients, None, None)
+
+    def push_forward(self, expansion: Any, directions: jax.Array) -> tuple[jax.Array, Any]:
+        """(dF/dx) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
+
+        The latter is for :meth:`pull_back`.
+        """
         return expansion.jacobian @ directions, directions
 
     def pull_back(
-        self, expansion: JaxExpansion, pushed: jax.Array, weigh: Callable[[jax.Array], jax.Array]
+        self, expansion: Any, pushed: Any, weigh: Callable[[jax.Array], jax.Array]
     ) -> jax.Array:
-        """Gradient of <W, (dF/dtheta) D>, (N,); ``weigh`` multiplies by W, (d, d), on the right."""
-        _, pull_back = jax.vjp(
-            lambda parameters: self.value_and_jacobian(parameters)[1], expansion.coefficients
-        )
-        return pull_back(weigh(pushed).T)[0]
+        """Gradient of <W, (dF/dx) D> by x, (N,), for the D pushed forward, D and W constant.
 
-    def derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
-        """Derivative of the observations along a direction (N,), (d,)."""
-        return jax.jvp(self, (expansion.coefficients,), (direction,))[1]
+        W (d, d) is symmetric and k = d; ``weigh`` multiplies by it from the right, (r, d) to
+        (r, d).
+        """
+        weights = weigh(pushed).T
+        return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
 
-    def second_derivative(self, expansion: JaxExpansion, direction: jax.Array) -> jax.Array:
-        """Second derivative of the observations along a direction (N,), (d,)."""
-        return second_directional(self, (expansion.coefficients,), (direction,))
+    def derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
+        """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]
 
-
-@pytree
-@dataclass(frozen=True)
-class StandardNormalPrior:
-    """theta ~ Normal(0, I): a user's function maps these to its own parameters.
-
-    Attributes
-    ----------
-    mean : (N,)
-        Zeros; their number is the number of parameters.
-    """
-
-    mean: jax.Array
-
-    @property
-    def num_white(self) -> int:
-        """Number N of parameters."""
-        return self.mean.shape[0]
-
-    def coefficients(self, white: jax.Array) -> jax.Array:
-        """The parameters themselves, (N,)."""
-        return white
-
-    def sqrt(self, white: jax.Array) -> jax.Array:
-        """Identity, on (N,) or (N, k)."""
-        return white
-
-    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
-        """Identity, on (N,) or (N, k)."""
-        return values
+    def second_derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
+        """d^2 F(x + t v) / dt^2 at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        return second_directional(self.__call__, (expansion.coefficients,), (direction,))

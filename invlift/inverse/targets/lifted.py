@@ -1,15 +1,19 @@
 """The lifted posterior: a diffuse density on a manifold that keeps its shape as the noise vanishes.
 
-State q = (zeta, w, eta), standard normal a priori, on the manifold where
-c(q) = F(mean + S w) + sigma(zeta) eta - y = 0.  With J = Dc and the Gram matrix G = J J^T, its
-density with respect to the manifold's own measure is exp(-|q|^2/2) det(G)^(-1/2) (Au, Graham &
-Thiery 2023, section 3, eq. 4).
+State q = (zeta, w, eta), on the manifold where the data hold exactly.  With g(zeta, eta) the
+noise-free observations that the data would mean under the noise (zeta, eta), that is
+c(q) = F(X(w)) - g(zeta, eta) = 0; for additive noise g = y - sigma(zeta) eta.  With J = Dc and the
+Gram matrix G = J J^T the density with respect to the manifold's own measure is
+
+    exp(-|q|^2/2 + r(zeta, eta)) |det dg/dy| det(G)^(-1/2)
+
+(Au, Graham & Thiery 2023, section 3, eq. 4; the factor |det dg/dy| as c is solved for F, and r for
+noise whose coordinates are not standard normal).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,40 +28,32 @@ from invlift.inverse.gram.factors import (
 )
 from invlift.inverse.gram.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.pytrees import pytree
+from invlift.inverse.targets.protocols import LocalConstraint
+from invlift.pytrees import Module
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
 MAX_DENSE = 64
-#: Residuals at which conjugate residuals stop, preconditioned and relative to the right-hand side.
-#: After a last move of 5e-5, where the projection stops, the first leaves an error below 1e-12; the
-#: second belongs to a correction that is itself a small part of the move.
-NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
 #: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
 
 
-class Frame(NamedTuple):
-    """Tangent and normal space of the manifold at one position.
+class Jacobian(NamedTuple):
+    """Derivatives of the constraint at one position.
 
     Attributes
     ----------
-    by_zeta : (d, h)
-        Derivatives of the constraint by zeta.
-    gradients : (m, d)
-        Gradients of the readings F by w, one column each: S^T (dF/dphi)^T.
-    sigma : (d,)
-        Derivatives by eta, a diagonal.
-    spread : (N, d)
-        S times the gradients: how a normal move changes the coefficients.
-    gram : DenseGram or WoodburyGram
+    zeta : (d, h)
+        By the noise's parameters.
+    white_transpose : (m, d)
+        By w, transposed: gradients of the noise-free observations.
+    eta : (d,)
+        By eta, a diagonal.
     """
 
-    by_zeta: jax.Array
-    gradients: jax.Array
-    sigma: jax.Array
-    spread: jax.Array
-    gram: DenseGram | WoodburyGram
+    zeta: jax.Array
+    white_transpose: jax.Array
+    eta: jax.Array
 
 
 class Point(NamedTuple):
@@ -72,12 +68,15 @@ class Point(NamedTuple):
     predicted : (d,)
         F, the noise-free observations.
     coefficients : (N,)
-        phi = mean + S w.
+        x = X(w).
     byproducts : dict of arrays
-        What the forward map computes on the way, such as the solution of the equation.
-    frame : Frame
+        What the model computes on the way, such as the solution of the equation.
+    jacobian : Jacobian
+    normal_coefficients : (N, d)
+        X'(w) times ``white_transpose``: how moves along the normal space change the coefficients.
+    gram : DenseGram or WoodburyGram
     logdensity : ()
-        -(1/2) log det G: the density relative to the standard normal one.
+        Relative to the standard normal one.
     logdensity_grad : (h + m + d,)
     """
 
@@ -86,15 +85,15 @@ class Point(NamedTuple):
     predicted: jax.Array
     coefficients: jax.Array
     byproducts: dict[str, jax.Array]
-    frame: Frame
+    jacobian: Jacobian
+    normal_coefficients: jax.Array
+    gram: DenseGram | WoodburyGram
     logdensity: jax.Array
     logdensity_grad: jax.Array
 
 
-@pytree
-@dataclass(frozen=True)
-class LiftedPosterior:
-    """The system that constrained samplers walk on; a pytree.
+class LiftedPosterior(Module):
+    """The target that constrained samplers walk on, of an inverse problem.
 
     Attributes
     ----------
@@ -102,11 +101,6 @@ class LiftedPosterior:
     """
 
     problem: InverseProblem
-
-    @property
-    def num_constraints(self) -> int:
-        """Number d of constraints."""
-        return self.problem.num_observations
 
     @property
     def dimension(self) -> int:
@@ -125,163 +119,226 @@ class LiftedPosterior:
 
     def lift(self, theta: jax.Array) -> jax.Array:
         """The one q = (theta, eta) on the manifold above theta (h + m,)."""
-        zeta, white = self.problem.split(theta)
-        value = self.problem.forward(self.problem.prior.coefficients(white))
-        eta = (self.problem.observed - value) / self.problem.sigma(zeta)
+        zeta, _ = self.problem.split(theta)
+        predicted = self.problem.predict(theta)
+        eta = self.problem.noise.invert(predicted, zeta, self.problem.observed)
         return jnp.concatenate([theta, eta])
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,), in units of the observations."""
         zeta, white, eta = self.split(position)
-        value = self.problem.forward(self.problem.prior.coefficients(white))
-        return value + self.problem.sigma(zeta) * eta - self.problem.observed
+        predicted = self.problem.model(self.problem.prior.transform(white))
+        return predicted + self._of_noise(zeta, eta)
 
     def point(self, position: jax.Array) -> Point:
-        """Constraint, frame, density and its gradient at q, from one factorisation.
+        """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
 
-        With U the derivatives by w, G is U U^T plus the part of the noise.  U U^T = (dF/dphi) S U^T
-        are derivatives of the readings along the columns of the spread S U^T; at a constant spread
-        the gradient of <G^-1, (dF/dphi) S U^T> is the field's part of that of (1/2) log det G, as
+        With U the derivatives by w, G is U U^T plus the part of the noise.  U U^T = F' X' U^T are
+        derivatives of the observations along the columns of X' U^T, the normal coefficients; at
+        constant U^T the gradient of <G^-1, F' X' U^T> is that of (1/2) log det G by w, as
         d log det G = 2 <G^-1, dJ J^T>.
         """
-        prior = self.problem.prior
         zeta, white, eta = self.split(position)
-        coefficients = prior.coefficients(white)
-        (value, by_coefficients), expansion = self.problem.forward.linearise(coefficients)
-        (sigma, by_zeta), pullback_noise = jax.vjp(self._noise_part, zeta, eta)
-        gradients = prior.sqrt_transpose(by_coefficients.T)
-        spread = prior.sqrt(gradients)
-        product, pushed = self.problem.forward.push_forward(expansion, spread)
+        model, prior = self.problem.model, self.problem.prior
+        coefficients, tangent = prior.linearise(white)
+        (predicted, by_coefficients), expansion = model.linearise(coefficients)
+        (by_eta, by_zeta), pull_back_noise = jax.vjp(self._by_noise, zeta, eta)
+        white_transpose = tangent.pull(by_coefficients.T)
+        normal_coefficients = tangent.push(white_transpose)
+        product, pushed = model.push_forward(expansion, normal_coefficients)
         if self._is_underdetermined:
-            gram = dense_gram(product + by_zeta @ by_zeta.T, sigma)
+            gram = dense_gram(product + by_zeta @ by_zeta.T, by_eta)
         else:
-            gram = woodbury_gram(jnp.concatenate([by_zeta, gradients.T], axis=1), sigma)
-        by_field = self.problem.forward.pull_back(expansion, pushed, gram.solve_right)
-        grad_zeta, grad_eta = pullback_noise((gram.inverse_diagonal() * sigma, gram.solve(by_zeta)))
-        grad_white = prior.sqrt_transpose(by_field)
+            unknowns = jnp.concatenate([by_zeta, white_transpose.T], axis=1)
+            gram = woodbury_gram(unknowns, by_eta)
+        by_field = model.pull_back(expansion, pushed, gram.solve_right)
+        grad_white = tangent.pull(by_field)
+        if not prior.is_affine:
+            weights = gram.solve_right(by_coefficients.T)
+            grad_white = grad_white + tangent.pull_back(weights, white_transpose)
+        grad_zeta, grad_eta = pull_back_noise(
+            (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
+        )
+        correction, (by_noise_zeta, by_noise_eta) = jax.value_and_grad(self._correction, (0, 1))(
+            zeta, eta
+        )
         return Point(
             position=position,
-            constraint=value + sigma * eta - self.problem.observed,
-            predicted=value,
+            constraint=predicted + self._of_noise(zeta, eta),
+            predicted=predicted,
             coefficients=coefficients,
             byproducts=expansion.byproducts,
-            frame=Frame(by_zeta, gradients, sigma, spread, gram),
-            logdensity=-0.5 * gram.log_determinant(),
-            logdensity_grad=-jnp.concatenate([grad_zeta, grad_white, grad_eta]),
+            jacobian=Jacobian(by_zeta, white_transpose, by_eta),
+            normal_coefficients=normal_coefficients,
+            gram=gram,
+            logdensity=correction - 0.5 * gram.log_determinant(),
+            logdensity_grad=jnp.concatenate(
+                [by_noise_zeta - grad_zeta, -grad_white, by_noise_eta - grad_eta]
+            ),
         )
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
         """J v, (d,), for v of shape (h + m + d,)."""
         zeta, white, eta = self.split(vector)
-        frame = point.frame
-        return frame.by_zeta @ zeta + white @ frame.gradients + frame.sigma * eta
+        jacobian = point.jacobian
+        return jacobian.zeta @ zeta + white @ jacobian.white_transpose + jacobian.eta * eta
 
     def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (h + m + d,), for lambda of shape (d,)."""
-        frame = point.frame
-        return jnp.concatenate(
-            [multiplier @ frame.by_zeta, frame.gradients @ multiplier, frame.sigma * multiplier]
+        jacobian = point.jacobian
+        parts = (
+            multiplier @ jacobian.zeta,
+            jacobian.white_transpose @ multiplier,
+            jacobian.eta * multiplier,
         )
+        return jnp.concatenate(parts)
 
     def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
         """G^-1 rhs, (d,)."""
-        return point.frame.gram.solve(rhs)
+        return point.gram.solve(rhs)
 
-    def normal_space(self, point: Point, origin: jax.Array):
-        """The constraint on the normal space through ``origin``: lambda -> c(origin - J^T lambda).
-
-        Parameters
-        ----------
-        point : Point
-            Where the normal space is taken.
-        origin : (h + m + d,)
-            A position off the manifold.
-
-        Returns
-        -------
-        callable
-            ``step(lambda)``, (d,) to (d,): the correction to lambda by Chebyshev's method.  With
-            M = J(q_lambda) J(q)^T it is M^-1 (c + D^2 c[v, v] / 2), v = -J(q)^T M^-1 c Newton's
-            move.  The coefficients are affine in lambda, so that the prior is applied once, here.
-
-        Notes
-        -----
-        Convergence is of third order (Traub 1964, section 5.1).  With few observations M is
-        factorised, which takes d + 1 solves beside the factorisation of the equation; with
-        more than MAX_DENSE the systems are solved by conjugate residuals, preconditioned by G,
-        with one solve for each of the few products with M (Knoll & Keyes 2004, section 2).  With
-        more observations than unknowns it is the Woodbury identity, as for G.
-        """
-        problem, frame = self.problem, point.frame
-        zeta, white, eta = self.split(origin)
-        coefficients = problem.prior.coefficients(white)
+    def on_normal_space(self, point: Point, origin: jax.Array) -> NormalSpace:
+        """The constraint on the normal space of a point through ``origin``, (h + m + d,)."""
         # Copied once: products with transposes of tall arrays take twice as long.
-        spread_transpose = jax.lax.optimization_barrier(frame.spread.T)
+        transposed = jax.lax.optimization_barrier(point.normal_coefficients.T)
+        white = self.split(origin)[1]
+        is_affine = self.problem.prior.is_affine
+        coefficients = self.problem.prior.transform(white) if is_affine else None
+        return NormalSpace(self, point, origin, coefficients, transposed)
 
-        def step(multiplier):
-            zeta_here = zeta - multiplier @ frame.by_zeta
-            eta_here = eta - frame.sigma * multiplier
-            coefficients_here = coefficients - frame.spread @ multiplier
-            sigma, by_zeta = self._noise_part(zeta_here, eta_here)
-            if self._is_underdetermined and self.num_constraints > MAX_DENSE:
-                value, expansion = problem.forward.expand(coefficients_here)
-                solve = self._krylov_solver(frame, expansion, by_zeta, sigma)
-            else:
-                linear, expansion = problem.forward.linearise(coefficients_here)
-                value, by_coefficients = linear
-                solve = self._dense_solver(frame, spread_transpose, by_coefficients, by_zeta, sigma)
-            newton = solve(value + sigma * eta_here - problem.observed, NEWTON_TOLERANCE)
-            curvature = problem.forward.second_derivative(expansion, frame.spread @ newton)
-            noise = self._noise_curvature(
-                zeta_here, eta_here, newton @ frame.by_zeta, frame.sigma * newton
-            )
-            return newton + solve(0.5 * (curvature + noise), CURVATURE_TOLERANCE)
-
-        return step
-
-    def _dense_solver(self, frame, spread_transpose, by_coefficients, by_zeta, sigma):
-        """Solves with M = J_here J^T, J in the frame and J_here of the derivatives given.
-
-        They are exact; the tolerance that they take is for :meth:`_krylov_solver` alone.
-        """
-        diagonal = sigma * frame.sigma
-        if self._is_underdetermined:
-            transpose = spread_transpose @ by_coefficients.T + frame.by_zeta @ by_zeta.T
-            factor = jax.scipy.linalg.lu_factor(transpose + jnp.diag(diagonal))
-            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs, trans=1)
-        gradients = self.problem.prior.sqrt_transpose(by_coefficients.T)
-        left = jnp.concatenate([by_zeta, gradients.T], axis=1)
-        right = jnp.concatenate([frame.by_zeta, frame.gradients.T], axis=1)
-        solve = diagonal_plus_product_solver(diagonal, left, right)
-        return lambda rhs, _: solve(rhs)
-
-    def _krylov_solver(self, frame, expansion, by_zeta, sigma):
-        """The same to a relative tolerance, from products with M alone."""
-
-        def product(multiplier):
-            by_field = self.problem.forward.derivative(expansion, frame.spread @ multiplier)
-            by_noise = by_zeta @ (multiplier @ frame.by_zeta) + sigma * frame.sigma * multiplier
-            return by_field + by_noise
-
-        def solve(rhs, tolerance):
-            solve_gram = frame.gram.solve
-            return conjugate_residuals(
-                lambda vector: solve_gram(product(vector)), solve_gram(rhs), tolerance, MAX_KRYLOV
-            )
-
-        return solve
+    def describe(self, point: Point) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """What is kept of a draw, and that of which only moments are: by name."""
+        theta = point.position[: self.problem.num_unknowns]
+        kept = self.problem.describe(theta, point.coefficients, point.predicted)
+        return kept, point.byproducts
 
     @property
     def _is_underdetermined(self) -> bool:
         return self.problem.num_observations <= self.problem.num_unknowns
 
-    def _noise_part(self, zeta, eta):
-        """sigma (d,) and d(sigma eta)/dzeta (d, h)."""
-        derivative = jax.jacfwd(self.problem.sigma)(zeta)
-        return self.problem.sigma(zeta), derivative * eta[:, None]
+    def _of_noise(self, zeta, eta):
+        """-g(zeta, eta), (d,)."""
+        return -self.problem.noise.predicted(self.problem.observed, zeta, eta)
 
-    def _noise_curvature(self, zeta, eta, zeta_along, eta_along):
-        """Second derivative of sigma eta along a direction, (d,)."""
-        return second_directional(
-            lambda zeta, eta: self.problem.sigma(zeta) * eta, (zeta, eta), (zeta_along, eta_along)
+    def _by_noise(self, zeta, eta):
+        """Derivatives of the same by eta, a diagonal, (d,), and by zeta, (d, h)."""
+        along = jnp.ones_like(eta)
+        by_eta = jax.jvp(lambda eta: self._of_noise(zeta, eta), (eta,), (along,))[1]
+        return by_eta, jax.jacfwd(self._of_noise)(zeta, eta)
+
+    def _correction(self, zeta, eta):
+        """r(zeta, eta) + log |det dg/dy|."""
+        noise = self.problem.noise
+        return noise.log_reference(zeta, eta) + noise.log_slope(self.problem.observed, zeta, eta)
+
+
+class NormalSpace(NamedTuple):
+    """lambda -> c(origin - J^T lambda), J taken at a point on the manifold.
+
+    Under an affine prior the coefficients are affine in lambda as well, so that the prior is
+    applied once.
+
+    Attributes
+    ----------
+    target : LiftedPosterior
+    point : Point
+    origin : (h + m + d,)
+    coefficients : (N,) or None
+        At the origin, if the prior is affine.
+    transposed : (d, N)
+        The point's normal coefficients.
+    """
+
+    target: LiftedPosterior
+    point: Point
+    origin: jax.Array
+    coefficients: jax.Array | None
+    transposed: jax.Array
+
+    def _at(self, multiplier):
+        """zeta (h,), w (m,) and eta (d,) at lambda."""
+        zeta, white, eta = self.target.split(self.origin)
+        jacobian = self.point.jacobian
+        return (
+            zeta - multiplier @ jacobian.zeta,
+            white - jacobian.white_transpose @ multiplier,
+            eta - jacobian.eta * multiplier,
         )
+
+    def residual(self, multiplier: jax.Array) -> jax.Array:
+        """The constraint at lambda, (d,) to (d,), without derivatives."""
+        zeta, white, eta = self._at(multiplier)
+        coefficients, _ = self._coefficients(white, multiplier)
+        return self.target.problem.model(coefficients) + self.target._of_noise(zeta, eta)
+
+    def linearise(self, multiplier: jax.Array) -> LocalConstraint:
+        """The constraint at lambda, (d,), and its derivatives along the normal space there.
+
+        With M = J(q_lambda) J^T, systems are solved with few observations by factorising M, which
+        takes d solves beside the factorisation of the equation; with more than MAX_DENSE by
+        conjugate residuals, preconditioned by G, with one solve for each of the few products with
+        M (Knoll & Keyes 2004, section 2).  With more observations than unknowns it is the Woodbury
+        identity, as for G.
+        """
+        target, problem = self.target, self.target.problem
+        zeta, white, eta = self._at(multiplier)
+        coefficients, tangent = self._coefficients(white, multiplier)
+        jacobian = self.point.jacobian
+        if tangent is None:
+            along = self.point.normal_coefficients
+        else:
+            along = tangent.push(jacobian.white_transpose)
+        by_eta, by_zeta = target._by_noise(zeta, eta)
+        if target._is_underdetermined and problem.num_observations > MAX_DENSE:
+            predicted, expansion = problem.model.expand(coefficients)
+            solve = self._krylov_solver(expansion, along, by_zeta, by_eta)
+        else:
+            linear, expansion = problem.model.linearise(coefficients)
+            predicted, by_coefficients = linear
+            solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
+
+        def curvature(direction):
+            by_model = problem.model.second_derivative(expansion, along @ direction)
+            if tangent is not None:
+                bend = tangent.curvature(jacobian.white_transpose @ direction)
+                by_model = by_model + problem.model.derivative(expansion, bend)
+            moves = (direction @ jacobian.zeta, jacobian.eta * direction)
+            return by_model + second_directional(target._of_noise, (zeta, eta), moves)
+
+        return LocalConstraint(predicted + target._of_noise(zeta, eta), solve, curvature)
+
+    def _coefficients(self, white, multiplier) -> tuple[jax.Array, Any]:
+        """Coefficients at lambda, and the prior's derivatives if they are not constant."""
+        if self.coefficients is not None:
+            return self.coefficients - self.point.normal_coefficients @ multiplier, None
+        return self.target.problem.prior.linearise(white)
+
+    def _dense_solver(self, tangent, by_coefficients, along, by_zeta, by_eta):
+        """Solves with M; they are exact, the tolerance is for :meth:`_krylov_solver` alone."""
+        jacobian = self.point.jacobian
+        diagonal = by_eta * jacobian.eta
+        if self.target._is_underdetermined:
+            transposed = self.transposed if tangent is None else along.T
+            transpose = transposed @ by_coefficients.T + jacobian.zeta @ by_zeta.T
+            factor = jax.scipy.linalg.lu_factor(transpose + jnp.diag(diagonal))
+            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs, trans=1)
+        pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
+        left = jnp.concatenate([by_zeta, pull(by_coefficients.T).T], axis=1)
+        right = jnp.concatenate([jacobian.zeta, jacobian.white_transpose.T], axis=1)
+        solve = diagonal_plus_product_solver(diagonal, left, right)
+        return lambda rhs, _: solve(rhs)
+
+    def _krylov_solver(self, expansion, along, by_zeta, by_eta):
+        """The same to a relative tolerance, from products with M alone."""
+        jacobian, solve_gram = self.point.jacobian, self.point.gram.solve
+        model = self.target.problem.model
+
+        def product(multiplier):
+            by_field = model.derivative(expansion, along @ multiplier)
+            by_noise = by_zeta @ (multiplier @ jacobian.zeta) + by_eta * jacobian.eta * multiplier
+            return solve_gram(by_field + by_noise)
+
+        def solve(rhs, tolerance):
+            return conjugate_residuals(product, solve_gram(rhs), tolerance, MAX_KRYLOV)
+
+        return solve

@@ -1,22 +1,74 @@
-"""Step size by dual averaging of the acceptance rate during warm-up."""
+"""What is tuned during warm-up: nothing, a step size, or a step size and a metric."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: Acceptance rate aimed at (Graham, Thiery & Beskos 2022, appendix N).
-TARGET_ACCEPTANCE = 0.8
-#: Where the search starts; the step size is drawn towards ten times this.
-INITIAL_STEP_SIZE = 0.1
-#: Longest step: a rotation must stay below a half turn, and the shortest trajectory is one step.
-MAX_STEP_SIZE = 1.5
-#: Shortest step: a chain that would need a shorter one is stuck, and should show it by rejecting
-#: rather than by taking thousands of steps per draw.
-MIN_STEP_SIZE = 2e-3
+
+class Adaptation(Protocol):
+    """How a kernel is tuned; its state is a pytree of arrays and saved with the chain."""
+
+    def schedule(self, num_warmup: int) -> np.ndarray:
+        """What to do in which iteration of the warm-up, (num_warmup, k) int; k may be 0."""
+        ...
+
+    def init(self, dimension: int) -> Any:
+        """State before the first iteration, for positions of (dimension,)."""
+        ...
+
+    def tuning(self, state: Any, is_warmup: jax.Array) -> Any:
+        """What the kernel is to use next; after the warm-up it must not change any more."""
+        ...
+
+    def update(self, state: Any, stage: jax.Array, position: jax.Array, statistics: dict) -> Any:
+        """State after an iteration of the warm-up.
+
+        Parameters
+        ----------
+        state
+        stage : (k,) int
+            The iteration's row of the schedule.
+        position : (Q,)
+        statistics : dict
+            The transition's.
+        """
+        ...
+
+    def report(self, tuning: Any) -> dict[str, jax.Array]:
+        """What to keep of the tuning with each draw, by name: scalars."""
+        ...
+
+
+class NoAdaptation(NamedTuple):
+    """There is nothing to tune."""
+
+    def schedule(self, num_warmup: int) -> np.ndarray:
+        """Nothing to do, (num_warmup, 0)."""
+        return np.zeros((num_warmup, 0), int)
+
+    def init(self, dimension: int) -> tuple:
+        """No state."""
+        del dimension
+        return ()
+
+    def tuning(self, state: tuple, is_warmup: jax.Array) -> tuple:
+        """No tuning."""
+        del is_warmup
+        return state
+
+    def update(self, state: tuple, stage, position, statistics: dict) -> tuple:
+        """No state."""
+        del stage, position, statistics
+        return state
+
+    def report(self, tuning: tuple) -> dict[str, jax.Array]:
+        """Nothing."""
+        del tuning
+        return {}
 
 
 class StepSizeSearch(NamedTuple):
@@ -40,33 +92,161 @@ class StepSizeSearch(NamedTuple):
     avg_error: jax.Array
     mu: jax.Array
 
+    @classmethod
+    def from_step_size(cls, step_size: float) -> StepSizeSearch:
+        """State before the first iteration; the step size is drawn towards ten times the first."""
+        numbers = (np.log(step_size), 0.0, 1.0, 0.0, np.log(10.0 * step_size))
+        return cls(*map(np.asarray, numbers))
 
-def start_adaptation() -> StepSizeSearch:
-    """State before the first iteration."""
-    start = np.log(INITIAL_STEP_SIZE)
-    numbers = (start, 0.0, 1.0, 0.0, np.log(10.0 * INITIAL_STEP_SIZE))
-    return StepSizeSearch(*map(np.asarray, numbers))
+    def updated(self, acceptance_rate: jax.Array, target: float) -> StepSizeSearch:
+        """State after an iteration with the given acceptance rate, ()."""
+        # Here, as half a second of imports is only worth it where a program is made.
+        from blackjax.adaptation import step_size
 
-
-def adapt(state: StepSizeSearch, acceptance_rate: jax.Array) -> StepSizeSearch:
-    """State after an iteration with the given acceptance rate, ()."""
-    # Here, as half a second of imports is only worth it where a program is made.
-    from blackjax.adaptation import step_size
-
-    _, update, _ = step_size.dual_averaging_adaptation(TARGET_ACCEPTANCE)
-    new = update(step_size.DualAveragingAdaptationState(*state), acceptance_rate)
-    return StepSizeSearch(*(jnp.asarray(number, dtype=float) for number in new))
+        _, update, _ = step_size.dual_averaging_adaptation(target)
+        new = update(step_size.DualAveragingAdaptationState(*self), acceptance_rate)
+        return StepSizeSearch(*(jnp.asarray(number, dtype=float) for number in new))
 
 
-def current_step_size(state: StepSizeSearch) -> jax.Array:
-    """Step size to try next, ()."""
-    return _clipped(state.log_step_size)
+class DualAveraging(NamedTuple):
+    """Step size by dual averaging of the acceptance rate (Hoffman & Gelman 2014, section 3.2).
+
+    Attributes
+    ----------
+    target : float
+        Acceptance rate aimed at.
+    initial, least, most : float
+        Where the search starts, and between what the step size stays.
+    """
+
+    target: float
+    initial: float
+    least: float
+    most: float
+
+    def schedule(self, num_warmup: int) -> np.ndarray:
+        """The same in every iteration, (num_warmup, 0)."""
+        return np.zeros((num_warmup, 0), int)
+
+    def init(self, dimension: int) -> StepSizeSearch:
+        """State before the first iteration."""
+        del dimension
+        return StepSizeSearch.from_step_size(self.initial)
+
+    def tuning(self, state: StepSizeSearch, is_warmup: jax.Array) -> jax.Array:
+        """Step size, (): after the warm-up its average over the warm-up."""
+        found = jnp.where(is_warmup, state.log_step_size, state.log_step_size_avg)
+        return jnp.clip(jnp.exp(found), self.least, self.most)
+
+    def update(self, state: StepSizeSearch, stage, position, statistics: dict) -> StepSizeSearch:
+        """State after an iteration."""
+        del stage, position
+        return state.updated(statistics["acceptance_rate"], self.target)
+
+    def report(self, tuning: jax.Array) -> dict[str, jax.Array]:
+        """The step size."""
+        return {"step_size": tuning}
 
 
-def final_step_size(state: StepSizeSearch) -> jax.Array:
-    """Step size to sample with, (): the average over the warm-up."""
-    return _clipped(state.log_step_size_avg)
+class MetricSearch(NamedTuple):
+    """State of :class:`MetricAdaptation`.
+
+    Attributes
+    ----------
+    step_size : StepSizeSearch
+    inverse_mass : (Q,) or (Q, Q)
+        In use.
+    mean, m2 : (Q,), and (Q,) or (Q, Q)
+        Of the positions of the current window: mean, and sum of products of deviations.
+    count : () int
+        Their number.
+    """
+
+    step_size: StepSizeSearch
+    inverse_mass: jax.Array
+    mean: jax.Array
+    m2: jax.Array
+    count: jax.Array
 
 
-def _clipped(log_step_size: jax.Array) -> jax.Array:
-    return jnp.clip(jnp.exp(log_step_size), MIN_STEP_SIZE, MAX_STEP_SIZE)
+class MetricAdaptation(NamedTuple):
+    """Stan's windows: step size all along, metric from windows of doubling length.
+
+    Carpenter et al. (2017), section 3.2, with BlackJAX's parts.  With the identity metric the step
+    size alone is adapted.
+
+    Attributes
+    ----------
+    metric : {"identity", "diagonal", "dense"}
+    target : float
+        Acceptance rate aimed at.
+    """
+
+    metric: Literal["identity", "diagonal", "dense"]
+    target: float
+
+    def schedule(self, num_warmup: int) -> np.ndarray:
+        """Whether a position counts for the metric, and a window ends, (num_warmup, 2)."""
+        if self.metric == "identity":
+            return np.zeros((num_warmup, 2), int)
+        from blackjax.adaptation.staged_adaptation import build_schedule
+
+        return np.asarray(build_schedule(num_warmup), int).reshape(num_warmup, 2)
+
+    def init(self, dimension: int) -> MetricSearch:
+        """State before the first iteration."""
+        zeros = np.zeros(dimension)
+        is_dense = self.metric == "dense"
+        return MetricSearch(
+            StepSizeSearch.from_step_size(0.1),
+            np.eye(dimension) if is_dense else np.ones(dimension),
+            zeros,
+            np.zeros((dimension, dimension)) if is_dense else zeros,
+            np.asarray(0),
+        )
+
+    def tuning(self, state: MetricSearch, is_warmup: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Step size, (), and inverse mass matrix, (Q,) or (Q, Q)."""
+        search = state.step_size
+        found = jnp.where(is_warmup, search.log_step_size, search.log_step_size_avg)
+        return jnp.exp(found), state.inverse_mass
+
+    def update(self, state: MetricSearch, stage, position, statistics: dict) -> MetricSearch:
+        """State after an iteration."""
+        search = state.step_size.updated(statistics["acceptance_rate"], self.target)
+        state = state._replace(step_size=search)
+        if self.metric == "identity":
+            return state
+        from blackjax.adaptation import mass_matrix
+
+        _, update, final = mass_matrix.mass_matrix_adaptation(self.metric == "diagonal")
+        counts, ends = stage
+
+        def wrap(state):
+            welford = mass_matrix.WelfordAlgorithmState(state.mean, state.m2, state.count)
+            return mass_matrix.MassMatrixAdaptationState(state.inverse_mass, welford)
+
+        def unwrap(search, found):
+            inverse_mass, (mean, m2, count) = found
+            return MetricSearch(search, inverse_mass, mean, m2, jnp.asarray(count, int))
+
+        counted = unwrap(search, update(wrap(state), position))
+        state = _choose(counts == 1, counted, state)
+        # A new metric, and the search for its step size begins where the last one ended.
+        average = search.log_step_size_avg
+        begun = StepSizeSearch(
+            average,
+            jnp.zeros_like(average),
+            jnp.ones_like(average),
+            jnp.zeros_like(average),
+            jnp.log(10.0) + average,
+        )
+        return _choose(ends == 1, unwrap(begun, final(wrap(state))), state)
+
+    def report(self, tuning: tuple[jax.Array, jax.Array]) -> dict[str, jax.Array]:
+        """The step size."""
+        return {"step_size": tuning[0]}
+
+
+def _choose(condition, new, old):
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,12 +18,9 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.samplers.chains.adaptation import (
-    adapt,
-    current_step_size,
-    final_step_size,
-    start_adaptation,
-)
+from invlift.moments import Moments
+from invlift.samplers.chains.results import ChainResult
+from invlift.samplers.kernels.base import Kernel
 
 #: Iterations compiled into one call.
 BLOCK = 10
@@ -38,93 +34,16 @@ REPRODUCED = 1e-6
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Running mean and sum of squared deviations (Welford 1962).
-
-    Attributes
-    ----------
-    count : int
-    mean, m2 : arrays of one shape
-        Mean, and sum of squared deviations from it.
-    """
-
-    count: int
-    mean: np.ndarray
-    m2: np.ndarray
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> Moments:
-        """Moments of values (num, ...) over the first axis."""
-        mean = values.mean(axis=0)
-        return cls(values.shape[0], mean, np.sum((values - mean) ** 2, axis=0))
-
-    def merge(self, other: Moments) -> Moments:
-        """Moments of both samples together (Chan, Golub & LeVeque 1983, eq. 2.1)."""
-        count = self.count + other.count
-        if count == 0:
-            return self
-        shift = other.mean - self.mean
-        mean = self.mean + shift * (other.count / count)
-        m2 = self.m2 + other.m2 + shift**2 * (self.count * other.count / count)
-        return Moments(count, mean, m2)
-
-    @property
-    def variance(self) -> np.ndarray:
-        """Sample variance, with count - 1 in the denominator; zero for fewer than two values."""
-        return self.m2 / max(self.count - 1, 1)
-
-
-@dataclass(frozen=True)
-class ChainResult:
-    """What one chain brought home.
-
-    Attributes
-    ----------
-    draws : dict of arrays (num_draws, ...)
-    stats : dict of arrays (num_draws,)
-        The transition's information, ``constraint_error`` (largest entry of the constraint) and
-        ``step_size``.
-    moments : dict of Moments
-        Of quantities too large to keep.
-    warmup_stats : dict of arrays (num_warmup,)
-        As ``stats``.
-    step_size : float
-        Used for sampling; NaN if warm-up was not finished.
-    warmup_seconds, sampling_seconds : float
-        Wall-clock time, without what :func:`compile_chain` has compiled beforehand.
-    """
-
-    draws: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-    moments: dict[str, Moments]
-    warmup_stats: dict[str, np.ndarray]
-    step_size: float
-    warmup_seconds: float
-    sampling_seconds: float
-
-    @property
-    def num_draws(self) -> int:
-        """Draws after warm-up."""
-        return next(iter(self.stats.values())).shape[0] if self.stats else 0
-
-
-@dataclass(frozen=True)
 class Plan:
-    """What a chain is to do; static, hashable and, if its functions are, picklable.
+    """What a chain is to do.
 
     Attributes
     ----------
-    transition : callable
-        ``transition(system, rng_key, point, step_size) -> (point, info)``, info a NamedTuple of
-        scalars like :class:`invlift.samplers.kernels.chmc.TransitionInfo`.
-    record_fn : callable
-        ``record_fn(system, point) -> (kept, accumulated)``, two dicts of arrays: draws to keep and
-        quantities of which only moments are kept.
+    kernel : Kernel
     num_warmup, num_draws : int
     """
 
-    transition: Callable
-    record_fn: Callable
+    kernel: Kernel
     num_warmup: int
     num_draws: int
 
@@ -138,18 +57,22 @@ class Progress(NamedTuple):
     iteration : int
         Iterations done, warm-up included.
     is_warmup : bool
-    step_size, acceptance_rate : float
-        Of the last iteration, and averaged over the block.
-    num_projection_failures, num_factorisations : int
+    step_size : float or None
+        Of the last iteration, if the kernel has one.
+    acceptance_rate : float
+        Averaged over the block.
+    num_failures : int or None
+        In this block: what the kernel counts as such, if anything.
+    num_factorisations : int
         In this block.
     """
 
     chain: int
     iteration: int
     is_warmup: bool
-    step_size: float
+    step_size: float | None
     acceptance_rate: float
-    num_projection_failures: int
+    num_failures: int | None
     num_factorisations: int
 
 
@@ -161,7 +84,7 @@ class ChainState:
     ----------
     position : (Q,)
     adaptation
-        State of the step-size search.
+        State of the adaptation.
     iteration : int
         Iterations done, warm-up included.
     blocks : list of dict
@@ -184,13 +107,14 @@ class ChainState:
     recorded: dict = field(default_factory=dict)
 
 
-def start_chain(position) -> ChainState:
-    """A chain that has not moved yet, at a position (Q,) on the manifold."""
-    return ChainState(np.asarray(position), start_adaptation())
+def start_chain(plan: Plan, position) -> ChainState:
+    """A chain that has not moved yet, at a position (Q,)."""
+    position = np.asarray(position)
+    return ChainState(position, plan.kernel.adaptation.init(position.size))
 
 
 def run_chain(
-    system,
+    target,
     plan: Plan,
     rng_key: jax.Array,
     state: ChainState,
@@ -202,7 +126,8 @@ def run_chain(
 
     Parameters
     ----------
-    system : ConstrainedSystem
+    target
+        Of the kind that the kernel walks on.
     plan : Plan
     rng_key : jax.Array
         The chain's own key.
@@ -218,20 +143,24 @@ def run_chain(
     ChainResult
     """
     total = plan.num_warmup + plan.num_draws
-    run_block = _block_program(plan, state.position.size)
+    run_block = _block_program(state.position.size)
+    schedule = _padded_schedule(plan)
     while state.iteration < total:
         is_warmup = state.iteration < plan.num_warmup
         end = plan.num_warmup if is_warmup else total
         num = min(BLOCK, end - state.iteration)
         began = time.perf_counter()
+        first = state.iteration if is_warmup else plan.num_warmup
         position, adaptation, kept, accumulated, stats = run_block(
-            system,
-            evaluate_point(system, state.position),
+            plan.kernel,
+            target,
+            evaluate_state(plan.kernel, target, state.position),
             state.adaptation,
             rng_key,
             state.iteration,
             num,
             is_warmup,
+            schedule[first : first + BLOCK],
         )
         stats = {name: np.asarray(value)[:num] for name, value in stats.items()}
         draws = {name: np.asarray(value)[:num] for name, value in kept.items()}
@@ -248,26 +177,37 @@ def run_chain(
                 state.moments[name] = moments if before is None else before.merge(moments)
         state.seconds[0 if is_warmup else 1] += time.perf_counter() - began
         state.iteration += num
-        progress = Progress(
-            chain,
-            state.iteration,
-            is_warmup,
-            float(stats["step_size"][-1]),
-            float(stats["acceptance_rate"].mean()),
-            int(stats["num_projection_failures"].sum()),
-            int(stats["num_factorisations"].sum()),
-        )
+        progress = _progress(plan.kernel, chain, state.iteration, is_warmup, stats)
         if not on_block(state, progress):
             break
     return _gather(plan, state)
 
 
-def check_reproduced(system, plan: Plan, state: ChainState, chain: int) -> None:
-    """Check that a chain taken up from disk is one of this system.
+def _progress(kernel: Kernel, chain: int, iteration: int, is_warmup: bool, stats) -> Progress:
+    failures = kernel.standards.failures
+    return Progress(
+        chain,
+        iteration,
+        is_warmup,
+        float(stats["step_size"][-1]) if "step_size" in stats else None,
+        float(stats["acceptance_rate"].mean()),
+        int(stats[failures].sum()) if failures else None,
+        int(stats["num_factorisations"].sum()),
+    )
+
+
+def _padded_schedule(plan: Plan) -> np.ndarray:
+    """What the adaptation does in each iteration, with rows of nothing for a whole block behind."""
+    schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
+    return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
+
+
+def check_reproduced(target, plan: Plan, state: ChainState, chain: int) -> None:
+    """Check that a chain taken up from disk is one of this target.
 
     Parameters
     ----------
-    system : ConstrainedSystem
+    target
     plan : Plan
     state : ChainState
     chain : int
@@ -276,10 +216,10 @@ def check_reproduced(system, plan: Plan, state: ChainState, chain: int) -> None:
     Raises
     ------
     InputError
-        If what was recorded at its position is not what the system makes of the position: no digest
+        If what was recorded at its position is not what the target makes of the position: no digest
         of a user's function sees all that the function may depend on.
     """
-    recorded = _recorder(plan.record_fn)(system, state.position)
+    recorded = _recorded(plan.kernel, target, state.position)
     for name, saved in state.recorded.items():
         found = np.asarray(recorded[name])
         size = max(np.max(np.abs(saved), initial=0.0), 1e-300)
@@ -292,24 +232,24 @@ def check_reproduced(system, plan: Plan, state: ChainState, chain: int) -> None:
             )
 
 
-def _recorded(system, position, *, record_fn):
-    return record_fn(system, system.point(position))[0]
+def _record(kernel, target, position):
+    return kernel.describe(target, kernel.init(target, position))[0]
 
 
-@cache
-def _recorder(record_fn) -> Program:
-    return Program(partial(_recorded, record_fn=record_fn), "none")
+_recorded = Program(_record, "none")
 
 
-def compile_chain(system, plan: Plan, dimension: int) -> None:
-    """Compile what :func:`run_chain` calls, for a system of a dimension Q."""
+def compile_chain(target, plan: Plan, dimension: int) -> None:
+    """Compile what :func:`run_chain` calls, for positions of a dimension Q."""
+    kernel, adaptation = plan.kernel, plan.kernel.adaptation
     position = jax.ShapeDtypeStruct((dimension,), float)
     # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
-    point = evaluate_point.shapes(system, position)
+    state = evaluate_state.shapes(kernel, target, position)
     key = chain_key.shapes(0, 0)
-    arguments = (system, point, start_adaptation(), key, 0, 0, True)
-    _block_program(plan, dimension).prepare(*arguments)
-    evaluate_point.prepare(system, position)
+    stages = _padded_schedule(plan)[:BLOCK]
+    arguments = (kernel, target, state, adaptation.init(dimension), key, 0, 0, True, stages)
+    _block_program(dimension).prepare(*arguments)
+    evaluate_state.prepare(kernel, target, position)
 
 
 def _chain_key(seed, chain):
@@ -320,62 +260,53 @@ def _chain_key(seed, chain):
 chain_key = Program(_chain_key, "none")
 
 
-def evaluate(system, position):
-    """The system's evaluation at a position, (Q,)."""
-    return system.point(position)
+def evaluate(kernel, target, position):
+    """The kernel's state at a position, (Q,)."""
+    return kernel.init(target, position)
 
 
 #: :func:`evaluate` as a program of its own.  Every block starts with it, so that a resumed chain
 #: sees the same bits as one that ran through.
-evaluate_point = Program(evaluate, "some")
+evaluate_state = Program(evaluate, "some")
 
 
-def _block_program(plan: Plan, dimension: int) -> Program:
-    """The block of a plan, compiled for a dimension."""
-    effort = "full" if SMALL < dimension <= LARGE else "some"
-    return _programs(plan.transition, plan.record_fn, effort)
-
-
-@cache
-def _programs(transition, record_fn, effort) -> Program:
-    return Program(partial(_block, transition=transition, record_fn=record_fn), effort)
-
-
-def _block(system, point, adaptation, rng_key, first, num, is_warmup, *, transition, record_fn):
-    """Up to BLOCK iterations; new position, step-size search, draws, values and statistics.
+def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
+    """Up to BLOCK iterations; new position, adaptation's state, draws, values and statistics.
 
     Warm-up and sampling share one program, which halves compilation; what is recorded during
     warm-up is thrown away.
     """
+    adaptation = kernel.adaptation
 
-    def step(carry, key):
-        point, adaptation = carry
-        searching, found = current_step_size(adaptation), final_step_size(adaptation)
-        step_size = jnp.where(is_warmup, searching, found)
-        point, info = transition(system, key, point, step_size)
-        adapted = adapt(adaptation, info.acceptance_rate)
-        adaptation = jax.tree.map(
-            lambda new, old: jnp.where(is_warmup, new, old), adapted, adaptation
-        )
-        kept, accumulated = record_fn(system, point)
-        stats = info._asdict() | {
-            "constraint_error": jnp.max(jnp.abs(point.constraint)),
-            "step_size": step_size,
-        }
-        return (point, adaptation), (kept, accumulated, stats)
+    def step(carry, key, stage):
+        state, adapted = carry
+        tuning = adaptation.tuning(adapted, is_warmup)
+        state, statistics = kernel.step(target, key, state, tuning)
+        updated = adaptation.update(adapted, stage, kernel.position(state), statistics)
+        adapted = jax.tree.map(lambda new, old: jnp.where(is_warmup, new, old), updated, adapted)
+        kept, accumulated = kernel.describe(target, state)
+        return (state, adapted), (kept, accumulated, statistics | adaptation.report(tuning))
 
-    (point, adaptation), recorded = _scan(step, (point, adaptation), rng_key, first, num)
-    return point.position, adaptation, *recorded
+    (state, adapted), recorded = _scan(step, (state, adapted), rng_key, first, num, stages)
+    return kernel.position(state), adapted, *recorded
 
 
-def _scan(step, carry, rng_key, first, num):
+_FAST, _USUAL = Program(_block, "full"), Program(_block, "some")
+
+
+def _block_program(dimension: int) -> Program:
+    """A block, compiled for a dimension."""
+    return _FAST if SMALL < dimension <= LARGE else _USUAL
+
+
+def _scan(step, carry, rng_key, first, num, stages):
     """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
-    shapes = jax.eval_shape(step, carry, rng_key)[1]
+    shapes = jax.eval_shape(step, carry, rng_key, stages[0])[1]
     stacked = jax.tree.map(lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), shapes)
 
     def body(index, loop):
         carry, stacked = loop
-        carry, out = step(carry, jax.random.fold_in(rng_key, first + index))
+        carry, out = step(carry, jax.random.fold_in(rng_key, first + index), stages[index])
         return carry, jax.tree.map(lambda rows, row: rows.at[index].set(row), stacked, out)
 
     return jax.lax.fori_loop(0, num, body, (carry, stacked))
@@ -400,8 +331,10 @@ def _gather(plan: Plan, state: ChainState) -> ChainResult:
 
 
 def _step_size(plan: Plan, state: ChainState, stats: dict) -> float:
-    if stats:
+    if "step_size" in stats:
         return float(stats["step_size"][-1])
+    adaptation = plan.kernel.adaptation
     if state.iteration < plan.num_warmup:
         return float("nan")
-    return float(final_step_size(state.adaptation))
+    tuning = adaptation.tuning(state.adaptation, np.asarray(False))
+    return float(adaptation.report(tuning).get("step_size", np.nan))

@@ -16,7 +16,8 @@ import numpy as np
 from invlift.atomic import only_writer, replace_on_success
 from invlift.digest import digest
 from invlift.errors import InputError
-from invlift.samplers.chains.chain import ChainState, Moments, Plan, start_chain
+from invlift.moments import Moments
+from invlift.samplers.chains.chain import ChainState, Plan, start_chain
 
 #: First word of a saved piece, with the version of its layout.
 MAGIC = "invlift-chain-1"
@@ -29,7 +30,7 @@ class Fingerprint:
     Attributes
     ----------
     method : str
-        Name of the transition.
+        Name of the kernel.
     warmup, seed : int
     problem : str
         Digest of what is sampled (forward map, prior, noise and data), and of the method.
@@ -45,10 +46,10 @@ class Fingerprint:
         return digest(asdict(self))[:16]
 
 
-def fingerprint(system: Any, plan: Plan, seed: int) -> Fingerprint:
+def fingerprint(target: Any, plan: Plan, seed: int) -> Fingerprint:
     """Fingerprint of a run."""
-    problem = digest(system, plan.transition, plan.record_fn)
-    return Fingerprint(plan.transition.__name__, plan.num_warmup, int(seed), problem)
+    problem = digest(target, plan.kernel)
+    return Fingerprint(type(plan.kernel).__name__, plan.num_warmup, int(seed), problem)
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class CheckpointStore:
         with replace_on_success(path) as temporary:
             temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
 
-    def load(self, chain: int) -> ChainState | None:
+    def load(self, chain: int, plan: Plan) -> ChainState | None:
         """The chain as last saved, or None.
 
         Raises
@@ -179,7 +180,7 @@ class CheckpointStore:
                     f"{path.name}, which begins with {first}",
                     "put the missing piece back, or delete this and all later pieces of the chain",
                 )
-            state = _extended(state, arrays, last)
+            state = _extended(state or start_chain(plan, arrays["position"]), arrays, last)
         return state
 
     def _read(self, path: Path, chain: int) -> tuple[int, int, dict]:
@@ -226,9 +227,8 @@ def _arrays(state: ChainState, since: tuple[int, int]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _extended(state: ChainState | None, arrays: dict, iteration: int) -> ChainState:
+def _extended(state: ChainState, arrays: dict, iteration: int) -> ChainState:
     """The chain with one more piece, saved at the given iteration, added to its end."""
-    state = state or start_chain(arrays["position"])
     state.position, state.iteration = arrays["position"], iteration
     state.seconds = list(map(float, arrays["seconds"]))
     state.recorded = _below(arrays, "recorded")

@@ -1,34 +1,115 @@
-"""Projection of a position back onto the manifold along the normal space of another point."""
+"""Retractions: from a position off the manifold back onto it along the normal space of a point.
+
+Find lambda with c(origin - J^T lambda) = 0, J taken at the point.  The methods differ in how they
+correct a lambda and agree in everything else.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.target import ConstrainedSystem
+from invlift.samplers.constrained.target import ConstrainedTarget, NormalSpace
 
-#: Constraint error allowed at a position, relative to the system's scale (Au et al. 2023, 4.2:
+#: Constraint error allowed at a position, relative to the target's scale (Au et al. 2023, 4.2:
 #: 1e-9; Graham et al. 2022, Algorithm 1: 1e-9).
 CONSTRAINT_TOLERANCE = 1e-10
-#: The iteration stops once its last move of the position was below this: as convergence is of
-#: third order, the error left is about its cube.
-MOVE_TOLERANCE = 5e-5
-#: Beyond this many iterations a proposal is not worth its cost (Au et al. 2023, section 4.2, allow
-#: Newton's method 50).
-MAX_ITERATIONS = 20
 #: Largest difference of a position from where the step backwards arrives (Graham, Thiery & Beskos
 #: 2022, Algorithm 1: twice the position tolerance of 1e-8), relative to positions larger than 1.
 REVERSIBILITY_TOLERANCE = 2e-8
 #: An iteration whose limit is known in advance need not be followed to the end: it is taken to get
-#: there once it is this close and has just come closer by this factor, being of third order (what
-#: that is worth: docs/design.md, Projection).
+#: there once it is this close and has just come closer by this factor (what that is worth:
+#: docs/design.md, Retractions).
 CERTAIN_ERROR, CERTAIN_CONTRACTION = 1e-3, 0.1
+#: Residuals of the linear systems, relative to the right-hand side, where these are solved by
+#: iteration.  The first leaves an error below 1e-12 after a last move of 5e-5; the second belongs
+#: to a correction that is itself a small part of the move.
+NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
+#: Halvings of Newton's move at most in the line search.
+MAX_HALVINGS = 10
 
 
-class Projection(NamedTuple):
-    """Result of a projection.
+class Retraction(NamedTuple):
+    """A method to solve for lambda.
+
+    Attributes
+    ----------
+    correct : callable
+        ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the number
+        of evaluations of the constraint that it took, () int, one factorisation each.
+    move_tolerance : float
+        The iteration stops once its last move of the position was below this: the error that is
+        then left follows from the order of the method.
+    max_iterations : int
+        Beyond these a proposal is not worth its cost (Au et al. 2023, section 4.2, allow Newton's
+        method 50).
+    is_superlinear : bool
+        Whether coming closer by a factor shows that the limit will be reached.
+    """
+
+    correct: Callable
+    move_tolerance: float
+    max_iterations: int
+    is_superlinear: bool
+
+
+def _chebyshev(target, point, space: NormalSpace, multiplier):
+    local = space.linearise(multiplier)
+    newton = local.solve(local.residual, NEWTON_TOLERANCE)
+    bend = local.solve(0.5 * local.curvature(newton), CURVATURE_TOLERANCE)
+    return newton + bend, 1
+
+
+def _newton(target, point, space: NormalSpace, multiplier):
+    local = space.linearise(multiplier)
+    return local.solve(local.residual, NEWTON_TOLERANCE), 1
+
+
+def _newton_line_search(target, point, space: NormalSpace, multiplier):
+    local = space.linearise(multiplier)
+    full = local.solve(local.residual, NEWTON_TOLERANCE)
+    before = jnp.max(jnp.abs(local.residual))
+
+    def is_worse(search):
+        _, after, count = search
+        return ~(after < before) & (count < MAX_HALVINGS)
+
+    def halve(search):
+        scale, _, count = search
+        scale = 0.5 * scale
+        after = jnp.max(jnp.abs(space.residual(multiplier + scale * full)))
+        return scale, after, count + 1
+
+    # The first candidate is the full move; at round-off no move is better.
+    start = (jnp.asarray(2.0), jnp.asarray(jnp.inf), 0)
+    scale, _, count = jax.lax.while_loop(is_worse, halve, start)
+    is_settled = before <= 1e-3 * CONSTRAINT_TOLERANCE * target.constraint_scale
+    return jnp.where(is_settled, full, scale * full), 1 + count
+
+
+def _symmetric_newton(target, point, space: NormalSpace, multiplier):
+    return target.solve_gram(point, space.residual(multiplier)), 1
+
+
+#: Retractions by name.
+#: "chebyshev": of third order: Newton's move v and the curvature of c along it, lambda + M^-1 (c +
+#: D^2 c[v, v] / 2) (Traub 1964, section 5.1).  "newton": of second order (Au et al. 2023, section
+#: 4.2).  "newton-line-search": Newton's move halved until the residual decreases.
+#: "symmetric-newton": J J^T at the point in place of Newton's matrix: of first order, but needs
+#: values of the constraint alone (Barth et al. 1995; Au et al. 2023, section 4.2).
+RETRACTIONS: dict[str, Retraction] = {
+    "chebyshev": Retraction(_chebyshev, 5e-5, 20, True),
+    "newton": Retraction(_newton, 1e-7, 50, True),
+    "newton-line-search": Retraction(_newton_line_search, 1e-7, 50, True),
+    "symmetric-newton": Retraction(_symmetric_newton, 1e-11, 50, False),
+}
+
+
+class Retracted(NamedTuple):
+    """Result of a retraction.
 
     Attributes
     ----------
@@ -40,7 +121,7 @@ class Projection(NamedTuple):
     is_expected : () bool
         Whether the limit is the expected position.
     num_evaluations : () int
-        Evaluations of the constraint and its Jacobian, one factorisation each.
+        Evaluations of the constraint, one factorisation each.
     """
 
     position: jax.Array
@@ -50,28 +131,38 @@ class Projection(NamedTuple):
     num_evaluations: jax.Array
 
 
-def project_position(
-    system: ConstrainedSystem, point, origin: jax.Array, expected: jax.Array
-) -> Projection:
-    """Find lambda with c(origin - J(q)^T lambda) = 0 by Chebyshev's method.
+def retract(
+    retraction: Retraction,
+    target: ConstrainedTarget,
+    point,
+    origin: jax.Array,
+    expected: jax.Array,
+    *,
+    ends_early: bool,
+) -> Retracted:
+    """Find lambda with c(origin - J(q)^T lambda) = 0.
 
     It starts from the lambda that solves the constraint linearised at q.  (Its curvature there,
     counted in as well, saves next to nothing and leads astray where a step is long.)
 
     Parameters
     ----------
-    system : ConstrainedSystem
+    retraction : Retraction
+    target : ConstrainedTarget
     point
         The point q whose normal space is used.
     origin : (Q,)
-        The position to project.
+        The position to move onto the manifold.
     expected : (Q,)
-        Where the projection is expected to end, if that is known, as on the way back of a step:
-        the iteration stops as soon as this is certain.  Infinite where it is not known.
+        Where the retraction is expected to end, if that is known, as on the way back of a step.
+        Infinite where it is not known.
+    ends_early : bool
+        Whether to stop as soon as an iteration of a method of higher order is nearly at the
+        expected position, instead of following it to its end.
 
     Returns
     -------
-    Projection
+    Retracted
         Not converged if the iteration does not settle within the number allowed, or meets a value
         that is not finite.  Whether the constraint holds at the end to tolerance is checked where
         the new point is evaluated.
@@ -81,37 +172,40 @@ def project_position(
     Au, Graham & Thiery (2023), section 4.2; Graham, Thiery & Beskos (2022), eq. 13; both with
     Newton's method from lambda = 0.
     """
-    step = system.normal_space(point, origin)
+    space = target.on_normal_space(point, origin)
     tolerance = REVERSIBILITY_TOLERANCE * jnp.maximum(1.0, jnp.max(jnp.abs(expected)))
+    may_end_early = ends_early and retraction.is_superlinear
 
     def error_of(multiplier):
-        position = origin - system.apply_jacobian_transpose(point, multiplier)
+        position = origin - target.apply_jacobian_transpose(point, multiplier)
         return jnp.max(jnp.abs(position - expected))
 
     def is_running(loop):
-        _, move, _, is_expected, count = loop
-        is_settled = (move <= MOVE_TOLERANCE) | is_expected
-        return ~is_settled & jnp.isfinite(move) & (count < MAX_ITERATIONS)
+        _, move, _, is_expected, _, count = loop
+        is_settled = (move <= retraction.move_tolerance) | (is_expected & may_end_early)
+        return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
 
     def iterate(loop):
-        multiplier, _, before, _, count = loop
-        change = step(multiplier)
+        multiplier, _, before, _, evaluations, count = loop
+        change, spent = retraction.correct(target, point, space, multiplier)
         multiplier = multiplier + change
-        move = jnp.max(jnp.abs(system.apply_jacobian_transpose(point, change)))
+        move = jnp.max(jnp.abs(target.apply_jacobian_transpose(point, change)))
         error = error_of(multiplier)
-        # Two more would settle it: they must be among the iterations allowed.
-        is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
-        is_certain &= count + 3 <= MAX_ITERATIONS
-        is_there = (error <= tolerance) & jnp.isfinite(error)
-        return multiplier, move, error, is_certain | is_there, count + 1
+        is_expected = (error <= tolerance) & jnp.isfinite(error)
+        if may_end_early:
+            # Two more would settle it: they must be among the iterations allowed.
+            is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
+            is_expected |= is_certain & (count + 3 <= retraction.max_iterations)
+        return multiplier, move, error, is_expected, evaluations + spent, count + 1
 
-    linear = point.constraint + system.apply_jacobian(point, origin - point.position)
-    start = system.solve_gram(point, linear)
+    linear = point.constraint + target.apply_jacobian(point, origin - point.position)
+    start = target.solve_gram(point, linear)
     # The move before the first must be finite for the loop to start, and above the tolerance.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
-    multiplier, move, _, is_expected, count = jax.lax.while_loop(
-        is_running, iterate, (start, unmoved, error_of(start), jnp.asarray(False), 0)
+    multiplier, move, _, is_expected, evaluations, _ = jax.lax.while_loop(
+        is_running, iterate, (start, unmoved, error_of(start), jnp.asarray(False), 0, 0)
     )
-    position = origin - system.apply_jacobian_transpose(point, multiplier)
-    is_converged = (move <= MOVE_TOLERANCE) | is_expected
-    return Projection(position, multiplier, is_converged, is_expected, count)
+    position = origin - target.apply_jacobian_transpose(point, multiplier)
+    is_settled = move <= retraction.move_tolerance
+    is_converged = is_settled | (is_expected & may_end_early)
+    return Retracted(position, multiplier, is_converged, is_expected & is_converged, evaluations)

@@ -1,8 +1,10 @@
-"""One reversible step of the constrained dynamics by Gaussian splitting.
+"""One reversible step of the constrained dynamics, from a splitting and a retraction.
 
-The Hamiltonian |q|^2/2 + |p|^2/2 - l(q) is split into h1 = -l, a kick of the momentum, and
-h2 = (|q|^2 + |p|^2)/2, whose flow is a rotation; each is followed by a projection (Graham, Thiery
-& Beskos 2022, section 4.3 and Algorithm 1).  For a linear constraint the step is exact at any size.
+A step kicks the momentum, follows the flow with the position moved back onto the manifold along the
+normal space at its start, and kicks again; the momentum is projected onto the tangent space after
+each part.  The flow back must return to the start, or the step fails: without this check the
+dynamics would not be reversible (Zappa, Holmes-Cerf & Goodman 2018; Graham, Thiery & Beskos 2022,
+section 4.3 and Algorithm 1; Au, Graham & Thiery 2023, Algorithm 2).
 """
 
 from __future__ import annotations
@@ -12,8 +14,30 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.retractions import CONSTRAINT_TOLERANCE, project_position
-from invlift.samplers.constrained.target import ConstrainedSystem, project_momentum
+from invlift.samplers.constrained.retractions import (
+    CONSTRAINT_TOLERANCE,
+    Retraction,
+    retract,
+)
+from invlift.samplers.constrained.splittings import Splitting
+from invlift.samplers.constrained.target import ConstrainedTarget, project_momentum
+
+
+class Integrator(NamedTuple):
+    """How a step is made.
+
+    Attributes
+    ----------
+    splitting : Splitting
+    retraction : Retraction
+    ends_early : bool
+        Whether the way back is followed only until its end is nearly certain: see
+        :func:`~invlift.samplers.constrained.retractions.retract`.
+    """
+
+    splitting: Splitting
+    retraction: Retraction
+    ends_early: bool
 
 
 class State(NamedTuple):
@@ -27,7 +51,7 @@ class State(NamedTuple):
         l(q) - |q|^2/2, or -inf after a failed step.
     logdensity_grad : (Q,)
     point
-        The system's evaluation at the position.
+        The target's evaluation at the position.
     num_evaluations, num_failures : () int
         Counted along the trajectory: factorisations, and steps that failed.
     """
@@ -55,63 +79,80 @@ def build_state(point, momentum: jax.Array, num_evaluations=0, num_failures=0) -
     )
 
 
-def sample_momentum(system: ConstrainedSystem, rng_key: jax.Array, point) -> jax.Array:
+def sample_momentum(target: ConstrainedTarget, rng_key: jax.Array, point) -> jax.Array:
     """Standard normal momentum in the tangent space, (Q,) (Au et al. 2023, Algorithm 3)."""
     momentum = jax.random.normal(rng_key, point.position.shape, point.position.dtype)
-    return project_momentum(system, point, momentum)
+    return project_momentum(target, point, momentum)
 
 
-def constrained_step(system: ConstrainedSystem, state: State, step_size: jax.Array) -> State:
+def constrained_step(
+    integrator: Integrator, target: ConstrainedTarget, state: State, step_size: jax.Array
+) -> State:
     """One step of size ``step_size`` (negative: backwards in time).
 
     Parameters
     ----------
-    system : ConstrainedSystem
+    integrator : Integrator
+    target : ConstrainedTarget
     state : State
     step_size : ()
-        In units of the prior's own period / (2 pi); below pi in size.
+        In units of the standard normal distribution's own period / (2 pi); with the Gaussian
+        splitting below pi in size.
 
     Returns
     -------
     State
-        After a failure (no convergence, constraint not met, or the step backwards does not return
+        After a failure (no convergence, constraint not met, or the flow backwards does not return
         to the start) the old position with ``logdensity`` -inf.
     """
+    splitting = integrator.splitting
     start = state.point
     half = 0.5 * step_size
-    momentum = project_momentum(system, start, state.momentum + half * start.logdensity_grad)
+    momentum = project_momentum(target, start, state.momentum + half * splitting.force(start))
+    time = step_size / splitting.num_inner
 
     def is_going(loop):
-        leg, is_good, *_ = loop
-        return is_good & (leg < 2)
+        num_flows, is_good, *_ = loop
+        return is_good & (num_flows < 2 * splitting.num_inner)
 
-    def go(loop):
-        """Rotate: first there (leg 0), then back (leg 1) from the new point."""
-        leg, _, point, momentum, count = loop
-        is_there = leg == 0
-        angle = jnp.where(is_there, step_size, -step_size)
-        expected = jnp.where(is_there, jnp.inf, start.position)
-        projection, rotated = _rotate(system, point, momentum, angle, expected)
+    def flow(loop):
+        """Flow there from a new start (even numbers), then back from where that led (odd)."""
+        number, _, origin, point, momentum, count = loop
+        is_there = number % 2 == 0
+        origin = jnp.where(is_there, point.position, origin)
+        expected = jnp.where(is_there, jnp.inf, origin)
+        retracted, moved = _constrained_flow(
+            integrator, target, point, momentum, jnp.where(is_there, time, -time), expected
+        )
 
         def arrive(_):
-            new = system.point(projection.position)
-            violation = jnp.max(jnp.abs(new.constraint)) / system.constraint_scale
+            new = target.point(retracted.position)
+            violation = jnp.max(jnp.abs(new.constraint)) / target.constraint_scale
             is_met = (violation < CONSTRAINT_TOLERANCE) & jnp.isfinite(new.logdensity)
-            return is_met, new, project_momentum(system, new, rotated), 1
+            return is_met, new, project_momentum(target, new, moved), 1
 
         def stay(_):
-            return projection.is_expected, point, momentum, 0
+            return retracted.is_expected, point, momentum, 0
 
         is_good, point, momentum, extra = jax.lax.cond(
-            is_there & projection.is_converged, arrive, stay, None
+            is_there & retracted.is_converged, arrive, stay, None
         )
-        return leg + 1, is_good, point, momentum, count + projection.num_evaluations + extra
+        return (
+            number + 1,
+            is_good,
+            origin,
+            point,
+            momentum,
+            count + retracted.num_evaluations + extra,
+        )
 
     # There and back share one loop body: the program holds the forward map only twice.
-    _, is_good, new, momentum, count = jax.lax.while_loop(
-        is_going, go, (0, jnp.asarray(True), start, momentum, state.num_evaluations)
+    _, is_good, _, new, momentum, count = jax.lax.while_loop(
+        is_going,
+        flow,
+        (0, jnp.asarray(True), start.position, start, momentum, state.num_evaluations),
     )
-    momentum = project_momentum(system, new, momentum + half * new.logdensity_grad)
+    momentum = project_momentum(target, new, momentum + half * splitting.force(new))
     moved = build_state(new, momentum, count, state.num_failures)
     failed = state._replace(
         logdensity=jnp.full_like(state.logdensity, -jnp.inf),
@@ -121,11 +162,13 @@ def constrained_step(system: ConstrainedSystem, state: State, step_size: jax.Arr
     return jax.tree.map(lambda new, old: jnp.where(is_good, new, old), moved, failed)
 
 
-def _rotate(system, point, momentum, angle, expected):
-    """Rotate (q, p), projecting the new position along the normal space at the old one."""
-    sine, cosine = jnp.sin(angle), jnp.cos(angle)
-    origin = cosine * point.position + sine * momentum
-    projection = project_position(system, point, origin, expected)
-    impulse = system.apply_jacobian_transpose(point, projection.multiplier) / sine
-    rotated = cosine * (momentum - impulse) - sine * point.position
-    return projection, rotated
+def _constrained_flow(integrator, target, point, momentum, time, expected):
+    """Flow for a time, with an impulse along the normal space at the start."""
+    splitting = integrator.splitting
+    origin, _ = splitting.flow(point.position, momentum, time)
+    retracted = retract(
+        integrator.retraction, target, point, origin, expected, ends_early=integrator.ends_early
+    )
+    impulse = target.apply_jacobian_transpose(point, retracted.multiplier)
+    _, moved = splitting.flow(point.position, momentum - impulse / splitting.reach(time), time)
+    return retracted, moved

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Executor, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,7 +17,6 @@ from threadpoolctl import threadpool_limits
 from invlift.compilation import num_cores
 from invlift.precision import enable_x64
 from invlift.samplers.chains.chain import (
-    ChainResult,
     ChainState,
     Plan,
     Progress,
@@ -28,6 +26,7 @@ from invlift.samplers.chains.chain import (
     run_chain,
     start_chain,
 )
+from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
 
 #: Least time between two saves of a chain, s.
@@ -43,26 +42,8 @@ def single_threaded_blas():
     return threadpool_limits(limits=1, user_api="blas")
 
 
-@dataclass(frozen=True)
-class Run:
-    """Chains of one run.
-
-    Attributes
-    ----------
-    chains : list of ChainResult
-        All with the same number of draws.
-    compile_seconds : float
-    is_interrupted : bool
-        Stopped before the plan was done; the draws made until then are here.
-    """
-
-    chains: list[ChainResult]
-    compile_seconds: float
-    is_interrupted: bool
-
-
 def run_chains(
-    system,
+    target,
     plan: Plan,
     starts: Any,
     seed: int,
@@ -75,7 +56,8 @@ def run_chains(
 
     Parameters
     ----------
-    system : ConstrainedSystem
+    target
+        Of the kind that the plan's kernel walks on.
     plan : Plan
     starts : (num_chains, Q) array
         Positions on the manifold.  Or a pytree with that ``shape`` whose ``starts[chain]`` finds
@@ -111,13 +93,13 @@ def run_chains(
     try:
         if isinstance(executor, ThreadPoolExecutor):
             # Beside the search for starts, which compiles and computes as well.
-            compiling = _Compiling(system, plan, starts.shape[1])
+            compiling = _Compiling(target, plan, starts.shape[1])
             tasks = [
-                (_chain_task, system, plan, starts, seed, chain, store, on_block)
+                (_chain_task, target, plan, starts, seed, chain, store, on_block)
                 for chain in range(starts.shape[0])
             ]
         else:
-            portable, starts = jax.tree.map(np.asarray, (system, starts))
+            portable, starts = jax.tree.map(np.asarray, (target, starts))
             tasks = [
                 (_remote_chain_task, portable, plan, starts, seed, chain, store)
                 for chain in range(starts.shape[0])
@@ -140,7 +122,7 @@ def run_chains(
         if owned is not None:
             owned.shutdown()
     seconds = compiling.seconds if compiling else 0.0
-    return Run(cut_to_one_length(chains), seconds, is_interrupted)
+    return Run(cut_to_one_length(chains), seconds, is_interrupted, plan.kernel.standards)
 
 
 class _Compiling(threading.Thread):
@@ -162,22 +144,8 @@ class _Compiling(threading.Thread):
         self.seconds = time.perf_counter() - began
 
 
-def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
-    """Chains with the same number of draws, at least one, and of these as many as there can be.
-
-    After an interruption some may have hardly begun: two chains of 1,000 draws are worth more than
-    four of 10.  Two at least are kept if two have draws.
-    """
-    lengths = sorted((chain.num_draws for chain in chains if chain.num_draws), reverse=True)
-    if not lengths:
-        return []
-    counts = range(min(2, len(lengths)), len(lengths) + 1)
-    length = lengths[max(counts, key=lambda count: count * lengths[count - 1]) - 1]
-    return [_truncated(chain, length) for chain in chains if chain.num_draws >= length]
-
-
 def _chain_task(
-    system,
+    target,
     plan: Plan,
     starts: Any,
     seed: int,
@@ -186,12 +154,12 @@ def _chain_task(
     on_block: Callable[[Progress], bool] = lambda progress: True,
 ) -> ChainResult:
     """Run one chain from its start or from where it was saved, saving it every few seconds."""
-    state = store.load(chain) if store else None
+    state = store.load(chain, plan) if store else None
     if state is None:
-        state = start_chain(starts[chain])
+        state = start_chain(plan, starts[chain])
     else:
-        check_reproduced(system, plan, state, chain)
-    compile_chain(system, plan, state.position.size)  # or wait for it
+        check_reproduced(target, plan, state, chain)
+    compile_chain(target, plan, state.position.size)  # or wait for it
     total = plan.num_warmup + plan.num_draws
     saved = [len(state.warmup_blocks), len(state.blocks)]
     last = time.monotonic()
@@ -207,7 +175,7 @@ def _chain_task(
         return goes_on
 
     rng_key = chain_key(seed, chain)
-    return run_chain(system, plan, rng_key, state, chain=chain, on_block=after_block)
+    return run_chain(target, plan, rng_key, state, chain=chain, on_block=after_block)
 
 
 def _remote_chain_task(*arguments) -> ChainResult:
@@ -215,16 +183,3 @@ def _remote_chain_task(*arguments) -> ChainResult:
     enable_x64()
     with single_threaded_blas():
         return _chain_task(*arguments)
-
-
-def _truncated(chain: ChainResult, num_draws: int) -> ChainResult:
-    """The first ``num_draws`` draws; moments stay those of all draws."""
-    return ChainResult(
-        {name: values[:num_draws] for name, values in chain.draws.items()},
-        {name: values[:num_draws] for name, values in chain.stats.items()},
-        chain.moments,
-        chain.warmup_stats,
-        chain.step_size,
-        chain.warmup_seconds,
-        chain.sampling_seconds,
-    )

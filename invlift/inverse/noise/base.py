@@ -1,0 +1,235 @@
+"""Noise as an elementwise transformation of standard normal variables.
+
+A noise is a scale, a shape and a link.  With d readings y, noise-free ones F, the scale sigma and an
+increasing function T of the shape, it is y = F + sigma T(eta), or y = F exp(sigma T(eta)) if it is
+relative.  Where T(eta) has the wanted distribution for standard normal eta nothing is left to do;
+where it has it nearly, or T is the identity, the density of eta relative to the standard normal one
+makes it exact (Au, Graham & Thiery 2023, section 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.inverse.noise.scales import Scale
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What all noise has in common; a family overrides the four functions of its shape.
+
+    The unknowns zeta, (h,), are those of the scale, followed by those of the shape.  Everything is
+    a JAX function with derivatives of any order, in forward and in reverse mode, unless a family
+    says otherwise.
+
+    Attributes
+    ----------
+    scale : Scale
+        Sigma: in units of the readings, or dimensionless if the noise is relative.
+    relative : bool
+        Whether it multiplies the readings, which must then not be 0.
+    shape_parameters : tuple of str
+        Fields of the class with further positive parameters, each a :class:`Scale` of one value.
+    """
+
+    scale: Scale
+    relative: bool = field(default=False, kw_only=True, metadata={"static": True})
+
+    shape_parameters: ClassVar[tuple[str, ...]] = ()
+
+    # The shape: what a family overrides, elementwise ----------------------------------------------
+
+    def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """T(eta), (d,): smooth and increasing; ``shape`` are the values of the shape parameters."""
+        return eta
+
+    def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
+        """Eta, (d,), of which T is the value."""
+        return value
+
+    def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """Log density of each eta relative to the standard normal one, (d,).
+
+        With all that depends on the shape parameters, whose density would be wrong without.
+        """
+        return jnp.zeros_like(eta)
+
+    def draw(self, rng: np.random.Generator, size: int, *shape: np.ndarray) -> np.ndarray:
+        """Exact draws of T(eta), (size,); to be overridden with :meth:`log_ratio`."""
+        return np.asarray(self.transform(jax.device_put(rng.standard_normal(size)), *shape))
+
+    # What follows ---------------------------------------------------------------------------------
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns zeta."""
+        return sum(part.num_parameters for part in self._parts)
+
+    def observe(self, predicted: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """Readings made of noise-free ones.
+
+        Parameters
+        ----------
+        predicted : (d,)
+        zeta : (h,)
+        eta : (d,)
+
+        Returns
+        -------
+        (d,)
+        """
+        exponent = self._noise(zeta, eta)
+        return predicted * jnp.exp(exponent) if self.relative else predicted + exponent
+
+    def invert(self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array) -> jax.Array:
+        """Eta, (d,), that makes the readings observed (d,) of the noise-free ones (d,).
+
+        NaN where the noise is relative and they differ in sign: there is none.
+        """
+        sigma, shape = self._values(zeta)
+        if self.relative:
+            ratio = observed / predicted
+            difference = jnp.log(jnp.where(ratio > 0.0, ratio, jnp.nan))
+        else:
+            difference = observed - predicted
+        return self.inverse_transform(difference / sigma, *shape)
+
+    def predicted(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """What the model must give, (d,), for the readings observed (d,) with the noise eta (d,)."""
+        exponent = self._noise(zeta, eta)
+        return observed * jnp.exp(-exponent) if self.relative else observed - exponent
+
+    def log_slope(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """Sum of log |d predicted / d observed| at fixed zeta and eta, (); 0 if additive."""
+        del observed
+        return -jnp.sum(self._noise(zeta, eta)) if self.relative else jnp.zeros(())
+
+    def log_reference(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """Log density of zeta (h,) and eta (d,) relative to the standard normal one, ()."""
+        return self.log_reference_of_parameters(zeta) + self.log_reference_of_noise(zeta, eta)
+
+    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
+        """That of zeta (h,) alone, ()."""
+        parts = zip(self._parts, self._split(zeta), strict=True)
+        return sum((part.log_reference(own) for part, own in parts), jnp.zeros(()))
+
+    def log_reference_of_noise(self, zeta: jax.Array, eta: jax.Array) -> jax.Array:
+        """That of eta (d,) given zeta (h,), ()."""
+        return jnp.sum(self.log_ratio(eta, *self._values(zeta)[1]))
+
+    def sigma(self, zeta: jax.Array) -> jax.Array:
+        """The scale, () or (d,), from zeta (h,); dimensionless if the noise is relative."""
+        return self._values(zeta)[0]
+
+    def parameters(self, zeta: jax.Array) -> dict[str, jax.Array]:
+        """What is unknown about the noise, by name: ``sigma``, () or (d,), and of the shape, ()."""
+        sigma, shape = self._values(zeta)
+        values = zip(("sigma", *self.shape_parameters), (sigma, *shape), self._parts, strict=True)
+        return {name: value for name, value, part in values if part.num_parameters}
+
+    def loglikelihood(
+        self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
+    ) -> jax.Array:
+        """Log density of the readings.
+
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings F.
+        zeta : (h,)
+        observed : (d,)
+
+        Returns
+        -------
+        ()
+            log p(y | F, zeta), with all constants; -inf if relative noise were to change a sign.
+        """
+        is_impossible = jnp.zeros_like(observed, bool)
+        if self.relative:
+            is_impossible = jnp.sign(predicted) * jnp.sign(observed) <= 0.0
+            predicted = jnp.where(is_impossible, observed, predicted)
+        eta, slope = jax.jvp(
+            lambda observed: self.invert(predicted, zeta, observed),
+            (observed,),
+            (jnp.ones_like(observed),),
+        )
+        log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
+        total = jnp.sum(log_normal + jnp.log(jnp.abs(slope)))
+        total += self.log_reference_of_noise(zeta, eta)
+        return jnp.where(jnp.any(is_impossible), -jnp.inf, total)
+
+    def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
+        """Exact draw of zeta, (h,), from the prior."""
+        return np.concatenate([part.sample(rng) for part in self._parts])
+
+    def sample(
+        self, rng: np.random.Generator, predicted: np.ndarray, zeta: np.ndarray
+    ) -> np.ndarray:
+        """Exact draw of the readings, (d,), given noise-free ones (d,) and zeta (h,)."""
+        sigma, shape = jax.tree.map(np.asarray, self._values(jax.device_put(np.asarray(zeta))))
+        exponent = sigma * self.draw(rng, np.size(predicted), *shape)
+        return predicted * np.exp(exponent) if self.relative else predicted + exponent
+
+    def near(self, sigma: jax.Array) -> Self:
+        """The same noise with the coordinate of its unknown scale chosen for values near sigma.
+
+        Parameters
+        ----------
+        sigma : () or (d,)
+            Positive, in units of the scale; of (d,) each group of readings takes its mean.
+
+        Returns
+        -------
+        Noise
+            Of the same prior; itself where the scale is known.
+        """
+        return replace(self, scale=self.scale.near(sigma)) if self.scale.num_parameters else self
+
+    def check(self, observed: np.ndarray) -> None:
+        """Refuse readings that the noise cannot have made.
+
+        Parameters
+        ----------
+        observed : (d,)
+
+        Raises
+        ------
+        InputError
+            If sigma or the groups are for another number of readings, or the noise is relative and
+            a reading is 0; it is named by its index from 0.
+        """
+        observed = np.asarray(observed)
+        self.scale.check(observed.size)
+        zeros = np.flatnonzero(observed == 0.0)
+        if self.relative and zeros.size:
+            raise InputError(
+                f"observed, row {zeros[0]}",
+                "a reading other than 0, as the noise is relative",
+                "0",
+                "remove the reading, or take additive noise",
+            )
+
+    @property
+    def _parts(self) -> tuple[Scale, ...]:
+        return (self.scale, *(getattr(self, name) for name in self.shape_parameters))
+
+    def _split(self, zeta):
+        """The part of zeta that belongs to the scale, and those of the shape parameters."""
+        ends = np.cumsum([part.num_parameters for part in self._parts])
+        return [zeta[end - part.num_parameters : end] for part, end in zip(self._parts, ends, strict=True)]
+
+    def _values(self, zeta):
+        """Sigma, () or (d,), and the shape parameters, a tuple of ()."""
+        parts = zip(self._parts, self._split(zeta), strict=True)
+        sigma, *shape = (part.value(own) for part, own in parts)
+        return sigma, tuple(shape)
+
+    def _noise(self, zeta, eta):
+        sigma, shape = self._values(zeta)
+        return sigma * self.transform(eta, *shape)

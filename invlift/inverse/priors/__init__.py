@@ -1,0 +1,1 @@
+"""Priors: from standard normal variables to coefficients."""

@@ -1,0 +1,133 @@
+"""What a prior must be: a transformation of standard normal variables.
+
+The coefficients of the model are x = X(w) with w standard normal (Au, Graham & Thiery 2023, section
+5.1).  Where X is affine, x = mean + S w, which makes much of the lift cheaper.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from invlift.derivatives import second_directional
+from invlift.pytrees import Module
+
+
+class Tangent(Protocol):
+    """Derivatives of the transformation X at one w; m standard normal variables, N coefficients."""
+
+    def push(self, directions: jax.Array) -> jax.Array:
+        """X'(w) D, (N, k), for D of (m, k)."""
+        ...
+
+    def pull(self, values: jax.Array) -> jax.Array:
+        """X'(w)^T V, (m,) or (m, k), for V of (N,) or (N, k)."""
+        ...
+
+    def curvature(self, direction: jax.Array) -> jax.Array:
+        """X''(w)[v, v], (N,), for v of (m,)."""
+        ...
+
+    def pull_back(self, weights: jax.Array, directions: jax.Array) -> jax.Array:
+        """Gradient of <A, X'(w) D> by w, (m,), for constant A of (N, k) and D of (m, k)."""
+        ...
+
+
+class Prior(Module):
+    """Standard normal w, (m,), to coefficients x, (N,).
+
+    A subclass writes ``num_white`` and ``transform``; derivatives follow from these by automatic
+    differentiation, unless it brings a :class:`Tangent` of its own in ``linearise``.  A prior of a
+    field on a mesh also has ``location`` ("nodes" or "cells") and ``pointwise_std()``.
+    """
+
+    is_affine: ClassVar[bool] = False
+
+    @property
+    def num_white(self) -> int:
+        """Number m of standard normal variables."""
+        raise NotImplementedError
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """Coefficients X(w), (N,), for w of (m,)."""
+        raise NotImplementedError
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
+        """X(w), (N,), and its derivatives there."""
+        return self.transform(white), _Autodiff(self, white)
+
+    def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
+        """Quantities of the prior that are unknown, by name, to be kept with the draws."""
+        del white
+        return {}
+
+
+class AffinePrior(Prior):
+    """x = mean + S w: a Gaussian prior.
+
+    A subclass writes ``mean`` (a field, (N,)), ``num_white``, ``sqrt`` and ``sqrt_transpose``.
+    """
+
+    is_affine: ClassVar[bool] = True
+
+    def sqrt(self, white: jax.Array) -> jax.Array:
+        """S w, (N,) or (N, k), for w of (m,) or (m, k)."""
+        raise NotImplementedError
+
+    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
+        """S^T v, (m,) or (m, k), for v of (N,) or (N, k)."""
+        raise NotImplementedError
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """Mean + S w, (N,)."""
+        return self.mean + self.sqrt(white)
+
+    def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
+        """Mean + S w, (N,), and S."""
+        return self.transform(white), _Affine(self)
+
+
+class _Affine(NamedTuple):
+    """S, the same everywhere."""
+
+    prior: AffinePrior
+
+    def push(self, directions):
+        return self.prior.sqrt(directions)
+
+    def pull(self, values):
+        return self.prior.sqrt_transpose(values)
+
+    def curvature(self, direction):
+        return jnp.zeros_like(self.prior.mean)
+
+    def pull_back(self, weights, directions):
+        return jnp.zeros(self.prior.num_white)
+
+
+class _Autodiff(NamedTuple):
+    """Derivatives of a transformation by JAX."""
+
+    prior: Prior
+    white: jax.Array
+
+    def push(self, directions):
+        along = jax.linearize(self.prior.transform, self.white)[1]
+        return jax.vmap(along, in_axes=-1, out_axes=-1)(directions)
+
+    def pull(self, values):
+        back = jax.vjp(self.prior.transform, self.white)[1]
+        if values.ndim == 1:
+            return back(values)[0]
+        return jax.vmap(lambda column: back(column)[0], in_axes=-1, out_axes=-1)(values)
+
+    def curvature(self, direction):
+        return second_directional(self.prior.transform, (self.white,), (direction,))
+
+    def pull_back(self, weights, directions):
+        def weighed(white):
+            return jnp.sum(weights * _Autodiff(self.prior, white).push(directions))
+
+        return jax.grad(weighed)(self.white)

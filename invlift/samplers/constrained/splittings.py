@@ -1,0 +1,75 @@
+"""How the Hamiltonian is split into a kick of the momentum and a flow that is known exactly.
+
+The Hamiltonian is |q|^2/2 + |p|^2/2 - l(q), on the manifold and its tangent spaces.  A splitting
+says what kicks the momentum, and how position and momentum move in between; the flow without
+constraint is linear in both, and the constraint acts on it as an impulse at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+
+class Splitting(NamedTuple):
+    """A splitting of the Hamiltonian.
+
+    Attributes
+    ----------
+    force : callable
+        ``force(point)``, (Q,): minus the gradient of what kicks.
+    flow : callable
+        ``flow(position, momentum, time)`` to both after that time, (Q,) each.
+    reach : callable
+        ``reach(time)``, (): displacement of the position by a unit of initial momentum.
+    num_inner : int
+        Constrained flows between two kicks, each of an equal part of the step.
+    """
+
+    force: Callable
+    flow: Callable
+    reach: Callable
+    num_inner: int
+
+
+def gaussian() -> Splitting:
+    """h1 = -l kicks; h2 = (|q|^2 + |p|^2)/2, whose flow is a rotation.
+
+    Exact for linear constraints and constant l at any step below pi (Graham, Thiery & Beskos 2022,
+    section 4.3 and Algorithm 1; Shahbaba et al. 2014).
+    """
+
+    def rotate(position, momentum, time):
+        sine, cosine = jnp.sin(time), jnp.cos(time)
+        return cosine * position + sine * momentum, cosine * momentum - sine * position
+
+    return Splitting(lambda point: point.logdensity_grad, rotate, jnp.sin, 1)
+
+
+def stormer_verlet(num_inner: int = 1) -> Splitting:
+    """h1 = |q|^2/2 - l kicks; h2 = |p|^2/2, whose flow is a straight line.
+
+    The constrained leapfrog method RATTLE (Andersen 1983; Au, Graham & Thiery 2023, section 4.1);
+    with several inner steps these follow the geodesic between two kicks (Graham & Storkey 2017,
+    Algorithm 1; Leimkuhler & Matthews 2016).
+    """
+
+    def move(position, momentum, time):
+        return position + time * momentum, momentum
+
+    def force(point):
+        return point.logdensity_grad - point.position
+
+    return Splitting(force, move, lambda time: time, num_inner)
+
+
+def build_splitting(name: str, num_inner: int) -> Splitting:
+    """Splitting by name: "gaussian", "stormer-verlet" or "geodesic" with ``num_inner`` steps."""
+    if name == "gaussian":
+        return gaussian()
+    return stormer_verlet(num_inner if name == "geodesic" else 1)
+
+
+SPLITTINGS = ("gaussian", "stormer-verlet", "geodesic")

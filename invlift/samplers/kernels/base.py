@@ -1,0 +1,90 @@
+"""What a kernel is: a Markov transition, with its options, adaptation, statistics and standards."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+
+from invlift.pytrees import Module
+from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
+
+
+class Standards(NamedTuple):
+    """By what a kernel's statistics are judged.
+
+    Attributes
+    ----------
+    min_acceptance : float or None
+        Mean acceptance rate below which something is wrong; None if the rate says nothing.
+    failures : str or None
+        The statistic that counts what went wrong in an iteration.
+    failures_in_words, failures_in_brief : str
+        What that is: "projections onto the data manifold failed", "projections failed".
+    advice : str
+        What to do about many failures.
+    short_step : float or None
+        Step size below which a target bends sharply; None if there is no usual size.
+    """
+
+    min_acceptance: float | None = None
+    failures: str | None = None
+    failures_in_words: str = ""
+    failures_in_brief: str = ""
+    advice: str = ""
+    short_step: float | None = None
+
+
+class Kernel(Module, settings=True):
+    """A transition that leaves a target invariant; its fields are its options.
+
+    A subclass writes :meth:`init`, :meth:`position`, :meth:`step` and :meth:`describe`.
+
+    Attributes
+    ----------
+    walks_on : {"manifold", "density"}
+        Which target of an inverse problem it needs: the lifted posterior
+        (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`), or the ordinary one, with
+        ``logdensity``, ``loglikelihood`` and ``describe`` of a position.
+    standards : Standards
+    """
+
+    walks_on: ClassVar[Literal["manifold", "density"]] = "density"
+    standards: ClassVar[Standards] = Standards()
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """How it is tuned during warm-up."""
+        return NoAdaptation()
+
+    def init(self, target, position: jax.Array) -> Any:
+        """State at a position, (Q,): a pytree made of nothing else."""
+        raise NotImplementedError
+
+    def position(self, state: Any) -> jax.Array:
+        """Position of a state, (Q,)."""
+        return state.position
+
+    def step(self, target, rng_key: jax.Array, state: Any, tuning: Any) -> tuple[Any, dict]:
+        """One transition.
+
+        Parameters
+        ----------
+        target
+        rng_key : jax.Array
+        state
+        tuning
+            From the adaptation.
+
+        Returns
+        -------
+        state
+        dict of () arrays
+            Statistics: ``acceptance_rate`` and ``num_factorisations``, evaluations of the model,
+            among them.
+        """
+        raise NotImplementedError
+
+    def describe(self, target, state: Any) -> tuple[dict, dict]:
+        """What is kept of a draw, and that of which only moments are: arrays by name."""
+        return target.describe(self.position(state))

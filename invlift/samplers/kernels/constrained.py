@@ -1,0 +1,120 @@
+"""What all kernels of constrained dynamics share: how a step is made and what it is judged by."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.constrained.retractions import RETRACTIONS
+from invlift.samplers.constrained.splittings import build_splitting
+from invlift.samplers.constrained.step import Integrator, State
+from invlift.samplers.kernels.base import Kernel, Standards
+
+
+class ConstrainedKernel(Kernel, settings=True):
+    """A kernel of constrained dynamics (Au, Graham & Thiery 2023, section 4).
+
+    Attributes
+    ----------
+    retraction : {"chebyshev", "newton", "newton-line-search", "symmetric-newton"}
+        How a position is moved back onto the manifold.
+    splitting : {"gaussian", "stormer-verlet", "geodesic"}
+        How the Hamiltonian is split.
+    num_inner : int
+        Inner steps of the geodesic splitting.
+    return_check : {"early", "exact"}
+        Whether the way back of a step is followed until its end is nearly certain, or to its end.
+    target_acceptance : float
+        What the step size is adapted to (Graham, Thiery & Beskos 2022, appendix N).
+    """
+
+    walks_on: ClassVar[str] = "manifold"
+    standards: ClassVar[Standards] = Standards(
+        min_acceptance=0.5,
+        failures="num_projection_failures",
+        failures_in_words="projections onto the data manifold failed",
+        failures_in_brief="projections failed",
+        advice="raise warmup for a smaller step size; check for a noise scale far too small",
+        short_step=0.03,
+    )
+
+    retraction: Literal["chebyshev", "newton", "newton-line-search", "symmetric-newton"] = (
+        "chebyshev"
+    )
+    splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "gaussian"
+    num_inner: int = 3
+    return_check: Literal["early", "exact"] = "early"
+    target_acceptance: float = 0.8
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Dual averaging of the acceptance rate.
+
+        At most 1.5: a rotation must stay below a half turn, and the shortest trajectory is one
+        step.  At least 2e-3: a chain that would need shorter steps is stuck, and should show it by
+        rejecting rather than by taking thousands of steps per draw.
+        """
+        return DualAveraging(self.target_acceptance, initial=0.1, least=2e-3, most=1.5)
+
+    @property
+    def integrator(self) -> Integrator:
+        """How a step is made."""
+        return Integrator(
+            build_splitting(self.splitting, self.num_inner),
+            RETRACTIONS[self.retraction],
+            self.return_check == "early",
+        )
+
+    def init(self, target, position: jax.Array) -> Any:
+        """The target's evaluation at a position, (Q,)."""
+        return target.point(position)
+
+    def describe(self, target, state: Any) -> tuple[dict, dict]:
+        """What the target keeps of a point."""
+        return target.describe(state)
+
+
+def energy(state: State) -> jax.Array:
+    """The Hamiltonian, ()."""
+    return 0.5 * state.momentum @ state.momentum - state.logdensity
+
+
+def statistics(
+    point, acceptance_rate, is_accepted, num_steps, num_failures, num_factorisations, energy
+) -> dict[str, jax.Array]:
+    """Statistics of a transition.
+
+    Parameters
+    ----------
+    point
+        Where it ended.
+    acceptance_rate : ()
+        Acceptance probability; for dynamic trajectories its average over the trajectory.
+    is_accepted : () bool
+        Whether the chain moved.
+    num_steps : () int
+        Steps taken.
+    num_failures : () int
+        Steps whose retraction failed or that were not reversible.
+    num_factorisations : () int
+        Evaluations of the constraint, one sparse factorisation each.
+    energy : ()
+        Hamiltonian at the new state.
+
+    Returns
+    -------
+    dict
+        These by name, and ``constraint_error``, the largest entry of the constraint.
+    """
+    return {
+        "acceptance_rate": acceptance_rate,
+        "is_accepted": is_accepted,
+        "num_steps": num_steps,
+        "num_projection_failures": num_failures,
+        "num_factorisations": num_factorisations,
+        "energy": energy,
+        "constraint_error": jnp.max(jnp.abs(point.constraint)),
+    }

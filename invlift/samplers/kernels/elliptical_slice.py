@@ -1,0 +1,38 @@
+"""Elliptical slice sampling: BlackJAX's kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from invlift.samplers.kernels.base import Kernel
+
+
+class EllipticalSlice(Kernel, settings=True):
+    """Elliptical slice sampling (Murray, Adams & MacKay 2010, Figure 2): nothing to tune.
+
+    A point on the ellipse through the position and a prior draw, found by shrinking a bracket until
+    its likelihood is above a level drawn at the start.
+    """
+
+    def init(self, target, position: jax.Array) -> Any:
+        """Log likelihood at a position, (Q,)."""
+        from blackjax.mcmc.elliptical_slice import init
+
+        return init(position, target.loglikelihood)
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition; there is no tuning."""
+        from blackjax.mcmc.elliptical_slice import build_kernel
+
+        del tuning
+        ones, zeros = jnp.ones_like(state.position), jnp.zeros_like(state.position)
+        new, info = build_kernel(ones, zeros)(rng_key, state, target.loglikelihood)
+        return new, {
+            "acceptance_rate": 1.0 / info.subiter,
+            "is_accepted": jnp.any(new.position != state.position),
+            "num_steps": info.subiter,
+            "num_factorisations": info.subiter,
+        }

@@ -1,0 +1,115 @@
+"""HMC and NUTS on a density, with a metric of one matrix: BlackJAX's kernels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+
+from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
+from invlift.samplers.kernels.base import Kernel, Standards
+
+#: Range around the nominal number of steps, against resonance.
+JITTER = (0.7, 1.3)
+
+
+class _EuclideanKernel(Kernel, settings=True):
+    """HMC in the metric of an adapted matrix.
+
+    Attributes
+    ----------
+    metric : {"identity", "diagonal", "dense"}
+        The inverse mass matrix: identity, or adapted to the posterior covariance in Stan's windows.
+    target_acceptance : float
+        What the step size is adapted to.
+    """
+
+    standards: ClassVar[Standards] = Standards(
+        min_acceptance=0.5,
+        failures="num_divergences",
+        failures_in_words="trajectories diverged",
+        failures_in_brief="divergences",
+        advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
+    )
+
+    metric: Literal["identity", "diagonal", "dense"] = "diagonal"
+    target_acceptance: float = 0.8
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Stan's windows (Carpenter et al. 2017), or the step size alone for the identity."""
+        return MetricAdaptation(self.metric, self.target_acceptance)
+
+    def init(self, target, position: jax.Array) -> Any:
+        """Log density and its gradient at a position, (Q,)."""
+        from blackjax.mcmc.hmc import init
+
+        return init(position, target.logdensity)
+
+
+class HMC(_EuclideanKernel, settings=True):
+    """Hamiltonian Monte Carlo with a number of steps around a nominal one (Neal 2011).
+
+    The number is drawn anew for each trajectory, uniformly from 0.7 to 1.3 times the nominal one.
+
+    Attributes
+    ----------
+    metric, target_acceptance
+        See :class:`NUTS`.
+    num_steps : int
+        Nominal number of steps of a trajectory.
+    """
+
+    num_steps: int = 10
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
+        from blackjax.mcmc.hmc import build_kernel
+
+        key_length, key_step = jax.random.split(rng_key)
+        low, high = (max(1, round(factor * self.num_steps)) for factor in JITTER)
+        num_steps = jax.random.randint(key_length, (), low, high + 1)
+        step_size, inverse_mass = tuning
+        state, info = build_kernel()(
+            key_step, state, target.logdensity, step_size, inverse_mass, num_steps
+        )
+        return state, _statistics(info, info.is_accepted, num_steps)
+
+
+class NUTS(_EuclideanKernel, settings=True):
+    """Hamiltonian Monte Carlo of dynamic length (Hoffman & Gelman 2014; Betancourt 2017).
+
+    Attributes
+    ----------
+    metric : {"identity", "diagonal", "dense"}
+        The inverse mass matrix: identity, or adapted to the posterior covariance in Stan's windows.
+    target_acceptance : float
+        What the step size is adapted to.
+    max_doublings : int
+        The trajectory doubles at most this often.
+    """
+
+    max_doublings: int = 10
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
+        from blackjax.mcmc.nuts import build_kernel
+
+        step_size, inverse_mass = tuning
+        new, info = build_kernel()(
+            rng_key, state, target.logdensity, step_size, inverse_mass, self.max_doublings
+        )
+        has_moved = jnp.any(new.position != state.position)
+        return new, _statistics(info, has_moved, info.num_integration_steps)
+
+
+def _statistics(info, is_accepted, num_steps) -> dict[str, jax.Array]:
+    return {
+        "acceptance_rate": info.acceptance_rate,
+        "is_accepted": is_accepted,
+        "num_steps": num_steps,
+        "num_divergences": info.is_divergent.astype(int),
+        "num_factorisations": num_steps,  # log density and gradient share one
+        "energy": info.energy,
+    }
