@@ -14,6 +14,7 @@ import numpy as np
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -102,7 +103,7 @@ def sample(
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    target = TARGETS[kernel.walks_on](problem)
+    target = TARGETS[kernel.walks_on](with_scale_coordinate(problem))
     plan = Plan(kernel, int(warmup), int(draws))
     store = None
     if checkpoint is not None:

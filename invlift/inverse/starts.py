@@ -34,8 +34,33 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
     """
     key_theta, key_eta = jax.random.split(rng_key)
     theta = jax.random.normal(key_theta, (problem.num_unknowns,))
-    eta_drawn = jax.random.normal(key_eta, (problem.num_observations,))
+    eta = jax.random.normal(key_eta, (problem.num_observations,))
     zeta, anchor = problem.split(theta)
+    white, predicted = fit(problem, zeta, anchor, eta)
+    return jnp.concatenate([zeta, white, problem.noise.invert(predicted, zeta, problem.observed)])
+
+
+def fit(
+    problem: InverseProblem, zeta: jax.Array, anchor: jax.Array, eta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Minimise |w - anchor|^2 + |eta(w) - eta|^2 by damped Gauss-Newton steps.
+
+    With anchor and eta zero the most probable w, for Gaussian noise of parameters zeta.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    zeta : (h,)
+    anchor : (m,)
+        Where the search starts, too.
+    eta : (d,)
+
+    Returns
+    -------
+    white : (m,)
+    predicted : (d,)
+        Noise-free observations there.
+    """
     is_underdetermined = problem.num_observations <= problem.num_unknowns
 
     def explain(predicted):
@@ -43,7 +68,7 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
         return problem.noise.invert(predicted, zeta, problem.observed)
 
     def objective(white, predicted):
-        misfit = explain(predicted) - eta_drawn
+        misfit = explain(predicted) - eta
         return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
     def gauss_newton(white):
@@ -51,8 +76,8 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
         value, by_coefficients = problem.model.value_and_jacobian(coefficients)
         by_white = tangent.pull(by_coefficients.T).T
         # eta depends on each prediction by itself; in units of the observations:
-        eta, slope = jax.jvp(explain, (value,), (jnp.ones_like(value),))
-        misfit = (eta_drawn - eta) / slope
+        found, slope = jax.jvp(explain, (value,), (jnp.ones_like(value),))
+        misfit = (eta - found) / slope
         gram = (
             dense_gram(by_white @ by_white.T, 1.0 / slope)
             if is_underdetermined
@@ -94,5 +119,5 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
         return ~is_done & (count < MAX_ITERATIONS)
 
     start = (anchor, jnp.zeros_like(problem.observed), jnp.asarray(False), jnp.asarray(0))
-    white, value, _, _ = jax.lax.while_loop(is_running, damped, start)
-    return jnp.concatenate([zeta, white, explain(value)])
+    white, predicted, _, _ = jax.lax.while_loop(is_running, damped, start)
+    return white, predicted

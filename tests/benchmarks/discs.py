@@ -47,7 +47,7 @@ def simulated(num_rings: int, num_sensors: int, relative_noise: float = 0.005, s
     forward, prior = parts(num_rings, points)
     rng = np.random.default_rng(seed)
     white = jnp.asarray(rng.normal(size=prior.num_white))
-    clean = np.asarray(jax.jit(lambda f, p, w: f(p.coefficients(w)))(forward, prior, white))
+    clean = np.asarray(jax.jit(lambda f, p, w: f(p.transform(w)))(forward, prior, white))
     sigma = relative_noise * np.abs(clean).max()
     observed = clean + sigma * rng.normal(size=num_sensors)
     return invlift.inverse_problem(forward, prior, invlift.known_noise(sigma), observed)

@@ -222,7 +222,10 @@ class Noise:
     def _split(self, zeta):
         """The part of zeta that belongs to the scale, and those of the shape parameters."""
         ends = np.cumsum([part.num_parameters for part in self._parts])
-        return [zeta[end - part.num_parameters : end] for part, end in zip(self._parts, ends, strict=True)]
+        return [
+            zeta[end - part.num_parameters : end]
+            for part, end in zip(self._parts, ends, strict=True)
+        ]
 
     def _values(self, zeta):
         """Sigma, () or (d,), and the shape parameters, a tuple of ()."""

@@ -60,7 +60,9 @@ def _tabulate(potential):
     """s (num_points,), the density of s with eta = sinh(s), of largest value 1, and its log."""
     nodes = np.linspace(-_END, _END, _NUM_POINTS)
     values = np.asarray(potential(jax.device_put(np.sinh(nodes))))
-    log_density = np.logaddexp(nodes, -nodes) - np.log(2.0) - np.where(np.isnan(values), np.inf, values)
+    log_density = (
+        np.logaddexp(nodes, -nodes) - np.log(2.0) - np.where(np.isnan(values), np.inf, values)
+    )
     largest = np.max(log_density)
     return nodes, np.exp(log_density - largest), largest
 

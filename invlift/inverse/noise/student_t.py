@@ -19,7 +19,8 @@ from invlift.pytrees import pytree
 #: prod(1 + (x / (k pi))^2).  And of log(1 + v) / v in v for v to 0.1.
 _POWERS = np.arange(18, 0, -1)
 _LOG_SINHC = np.append(
-    -((-1.0) ** _POWERS) * scipy.special.zeta(2.0 * _POWERS) / _POWERS / np.pi ** (2.0 * _POWERS), 0.0
+    -((-1.0) ** _POWERS) * scipy.special.zeta(2.0 * _POWERS) / _POWERS / np.pi ** (2.0 * _POWERS),
+    0.0,
 )
 _LOG1P = (-1.0) ** (_POWERS - 1) / _POWERS
 #: log(Gamma(x + 1/2) / Gamma(x)) = log(x) / 2 + these times x^-11, x^-9, ..., x^-1.
@@ -98,7 +99,9 @@ def _log_sinhc(x):
     is_small = x < 1.0
     series = jnp.polyval(_LOG_SINHC, jnp.where(is_small, x, 0.0) ** 2)
     large = jnp.where(is_small, 1.0, x)
-    return jnp.where(is_small, series, large + jnp.log1p(-jnp.exp(-2.0 * large)) - jnp.log(2.0 * large))
+    return jnp.where(
+        is_small, series, large + jnp.log1p(-jnp.exp(-2.0 * large)) - jnp.log(2.0 * large)
+    )
 
 
 def _log_gamma_ratio(x):

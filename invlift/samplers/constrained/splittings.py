@@ -65,11 +65,27 @@ def stormer_verlet(num_inner: int = 1) -> Splitting:
     return Splitting(force, move, lambda time: time, num_inner)
 
 
-def build_splitting(name: str, num_inner: int) -> Splitting:
-    """Splitting by name: "gaussian", "stormer-verlet" or "geodesic" with ``num_inner`` steps."""
+def without_force(splitting: Splitting) -> Splitting:
+    """The same flow without kicks: a simulation Hamiltonian of its own (Brubaker et al. 2012).
+
+    Any function of the position may kick; what is accepted is decided by the target's Hamiltonian.
+    """
+    return splitting._replace(force=lambda point: jnp.zeros_like(point.position))
+
+
+def build_splitting(name: str, num_inner: int, simulation: str) -> Splitting:
+    """Splitting by name.
+
+    Parameters
+    ----------
+    name : {"gaussian", "stormer-verlet", "geodesic"}
+    num_inner : int
+        Inner steps of the geodesic one.
+    simulation : {"target", "free"}
+        Whether the target's own Hamiltonian moves the position, or one without kicks.
+    """
     if name == "gaussian":
-        return gaussian()
-    return stormer_verlet(num_inner if name == "geodesic" else 1)
-
-
-SPLITTINGS = ("gaussian", "stormer-verlet", "geodesic")
+        splitting = gaussian()
+    else:
+        splitting = stormer_verlet(num_inner if name == "geodesic" else 1)
+    return splitting if simulation == "target" else without_force(splitting)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
-from invlift.samplers.kernels.constrained import ConstrainedKernel, energy, statistics
+from invlift.samplers.constrained.step import build_state, sample_momentum
+from invlift.samplers.kernels.constrained import ConstrainedKernel
 
 #: Steps after which a trajectory ends even if its time is not over: where so short steps are needed
 #: that it would take more, draws that depend on one another more closely cost less.
@@ -31,34 +31,10 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
-        integrator = self.integrator
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
         start = build_state(state, sample_momentum(target, key_momentum, state))
         low, high = JITTER
         time = 0.5 * jnp.pi * jax.random.uniform(key_time, minval=low, maxval=high)
         time = jnp.minimum(time, MAX_STEPS * tuning)
         num_steps = jnp.ceil(time / tuning).astype(int)
-        size = time / num_steps
-
-        def is_running(loop):
-            state, count = loop
-            return (count < num_steps) & (state.num_failures == 0)
-
-        def advance(loop):
-            state, count = loop
-            return constrained_step(integrator, target, state, size), count + 1
-
-        end, count = jax.lax.while_loop(is_running, advance, (start, 0))
-        log_ratio = energy(start) - energy(end)
-        acceptance = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
-        is_accepted = jax.random.uniform(key_accept) < acceptance
-        chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
-        return chosen.point, statistics(
-            chosen.point,
-            acceptance,
-            is_accepted,
-            count,
-            end.num_failures,
-            end.num_evaluations,
-            energy(chosen),
-        )
+        return self.walk(target, key_accept, start, time / num_steps, num_steps)

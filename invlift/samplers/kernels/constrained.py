@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
-from invlift.samplers.constrained.step import Integrator, State
+from invlift.samplers.constrained.step import Integrator, State, constrained_step
 from invlift.samplers.kernels.base import Kernel, Standards
 
 
@@ -25,6 +25,9 @@ class ConstrainedKernel(Kernel, settings=True):
         How the Hamiltonian is split.
     num_inner : int
         Inner steps of the geodesic splitting.
+    simulation : {"target", "free"}
+        Whether the target's own Hamiltonian makes proposals, or one without kicks, which saves
+        nothing but shows what the kicks are worth (Brubaker, Salzmann & Urtasun 2012).
     return_check : {"early", "exact"}
         Whether the way back of a step is followed until its end is nearly certain, or to its end.
     target_acceptance : float
@@ -46,6 +49,7 @@ class ConstrainedKernel(Kernel, settings=True):
     )
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "gaussian"
     num_inner: int = 3
+    simulation: Literal["target", "free"] = "target"
     return_check: Literal["early", "exact"] = "early"
     target_acceptance: float = 0.8
 
@@ -63,7 +67,7 @@ class ConstrainedKernel(Kernel, settings=True):
     def integrator(self) -> Integrator:
         """How a step is made."""
         return Integrator(
-            build_splitting(self.splitting, self.num_inner),
+            build_splitting(self.splitting, self.num_inner, self.simulation),
             RETRACTIONS[self.retraction],
             self.return_check == "early",
         )
@@ -75,6 +79,50 @@ class ConstrainedKernel(Kernel, settings=True):
     def describe(self, target, state: Any) -> tuple[dict, dict]:
         """What the target keeps of a point."""
         return target.describe(state)
+
+    def walk(self, target, rng_key: jax.Array, start: State, step_size, num_steps):
+        """A trajectory of a number of steps whose end is accepted or rejected.
+
+        Parameters
+        ----------
+        target : ConstrainedTarget
+        rng_key : jax.Array
+            Decides.
+        start : State
+        step_size : ()
+        num_steps : () int
+            A step that fails ends the trajectory, which is then rejected.
+
+        Returns
+        -------
+        point
+            At the new position.
+        dict
+            Statistics.
+        """
+
+        def is_running(loop):
+            state, count = loop
+            return (count < num_steps) & (state.num_failures == 0)
+
+        def advance(loop):
+            state, count = loop
+            return constrained_step(self.integrator, target, state, step_size), count + 1
+
+        end, count = jax.lax.while_loop(is_running, advance, (start, 0))
+        log_ratio = energy(start) - energy(end)
+        acceptance = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        is_accepted = jax.random.uniform(rng_key) < acceptance
+        chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
+        return chosen.point, statistics(
+            chosen.point,
+            acceptance,
+            is_accepted,
+            count,
+            end.num_failures,
+            end.num_evaluations,
+            energy(chosen),
+        )
 
 
 def energy(state: State) -> jax.Array:

@@ -1,0 +1,85 @@
+"""Which coordinate of an unknown noise scale suits the data: where it turns linear."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.starts import fit
+
+#: Prior scales that are weighed against each other, at equal distances of their normal scores.
+NUM_SCALES, LARGEST_SCORE = 81, 4.0
+#: Rounds of linearising where the model fits best at the scale found, and weighing.
+NUM_ROUNDS = 3
+
+
+def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
+    """The same problem with the coordinate of its noise's scale chosen for its data.
+
+    The scale's posterior mean under the linearised model becomes the knee of its coordinate
+    (:meth:`invlift.inverse.noise.base.Noise.near`): above, where an exponential coordinate would
+    hold the step of the whole chain down, it is linear.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+
+    Returns
+    -------
+    InverseProblem
+        Of the same posterior; itself if the scale is known, or no estimate is finite.
+    """
+    if not problem.noise.num_parameters:
+        return problem
+    estimate = np.asarray(_estimate(problem))
+    if not (np.isfinite(estimate) and estimate > 0.0):
+        return problem
+    return replace(problem, noise=problem.noise.near(estimate))
+
+
+def _posterior_mean_scale(problem: InverseProblem):
+    """Posterior mean of the scale, (), of a model linearised where it fits best at that scale.
+
+    There the data are Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings
+    by the noise at scale one.  One scale is taken for all readings.
+    """
+    num_white, num_parameters = problem.prior.num_white, problem.noise.num_parameters
+    scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)
+    at_scores = jnp.broadcast_to(scores[:, None], (NUM_SCALES, num_parameters))
+    scales = jax.vmap(lambda zeta: jnp.mean(problem.noise.sigma(zeta)))(at_scores)
+    log_weights = -0.5 * scores**2
+
+    def weigh(score, _):
+        zeta = jnp.full(num_parameters, score)
+        zero = jnp.zeros(problem.num_observations)
+        white, predicted = fit(problem, zeta, jnp.zeros(num_white), zero)
+        coefficients, tangent = problem.prior.linearise(white)
+        _, by_coefficients = problem.model.value_and_jacobian(coefficients)
+        by_white = tangent.pull(by_coefficients.T).T
+        # Readings in units in which the noise has its scale: of order one where it is relative.
+        _, slope = jax.jvp(
+            lambda value: problem.noise.invert(value, zeta, problem.observed),
+            (predicted,),
+            (jnp.ones_like(predicted),),
+        )
+        unit = slope * jnp.mean(problem.noise.sigma(zeta))
+        residual = unit * (problem.observed - predicted + by_white @ white)
+        by_white = unit[:, None] * by_white
+        values, vectors = jnp.linalg.eigh(by_white @ by_white.T)
+        variance = jnp.maximum(values, 0.0) + scales[:, None] ** 2
+        along = (vectors.T @ residual) ** 2
+        evidence = -0.5 * jnp.sum(along / variance + jnp.log(variance), axis=1)
+        weights = jax.nn.softmax(evidence + log_weights)
+        mean = jnp.sum(weights * scales)
+        return jnp.interp(mean, scales, scores), mean
+
+    _, means = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
+    return means[-1]
+
+
+_estimate = Program(_posterior_mean_scale, "none")

@@ -1,0 +1,70 @@
+"""Constrained dynamics over a fixed number of steps: HMC, Langevin and random-walk Metropolis."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import jax
+
+from invlift.samplers.constrained.step import build_state, sample_momentum
+from invlift.samplers.kernels.constrained import ConstrainedKernel, Standards
+
+
+class FixedConstrainedHMC(ConstrainedKernel, settings=True):
+    """Constrained HMC over a fixed number of steps (Brubaker, Salzmann & Urtasun 2012).
+
+    Attributes
+    ----------
+    num_steps : int
+        Steps of each trajectory.
+    retraction, splitting, num_inner, simulation, return_check, target_acceptance
+        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.
+    """
+
+    num_steps: int = 3
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition from a point to a point; ``tuning`` is the step size, ()."""
+        key_momentum, key_accept = jax.random.split(rng_key)
+        start = build_state(state, sample_momentum(target, key_momentum, state))
+        return self.walk(target, key_accept, start, tuning, self.num_steps)
+
+
+class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
+    """Constrained Langevin: a single step of the dynamics (Brubaker, Salzmann & Urtasun 2012).
+
+    Attributes
+    ----------
+    retraction, splitting, num_inner, simulation, return_check, target_acceptance
+        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The acceptance aimed
+        at is that of Langevin dynamics (Roberts & Rosenthal 1998).
+    """
+
+    splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "stormer-verlet"
+    target_acceptance: float = 0.574
+    num_steps: ClassVar[int] = 1
+
+
+class ConstrainedRandomWalk(FixedConstrainedHMC, settings=True):
+    """Constrained random-walk Metropolis (Zappa, Holmes-Cerf & Goodman 2018, section 2).
+
+    A normal step in the tangent space, moved back onto the manifold along the normal space: one
+    step of the dynamics without kicks, accepted by the target's Hamiltonian, whose kinetic part is
+    the ratio of proposal densities.
+
+    Attributes
+    ----------
+    retraction, return_check, target_acceptance
+        See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.  The acceptance aimed
+        at is that of random walks (Roberts, Gelman & Gilks 1997).
+    """
+
+    standards: ClassVar[Standards] = ConstrainedKernel.standards._replace(
+        min_acceptance=0.1, short_step=None
+    )
+
+    target_acceptance: float = 0.234
+    splitting: ClassVar[str] = "stormer-verlet"
+    simulation: ClassVar[str] = "free"
+    num_inner: ClassVar[int] = 1
+    num_steps: ClassVar[int] = 1
