@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from invlift.app.config import ProblemSpec
-from invlift.app.config_schema import HalfNormalSpec, LognormalSpec, MaternSpec
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.mesh.mesh import Mesh, check_anchored, read_mesh
-from invlift.fem.priors.independent import IndependentPrior, independent_prior
-from invlift.fem.priors.matern import MaternPrior, matern_alpha, matern_prior
+from invlift.fem.mesh.mesh import Mesh, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
-from invlift.inverse.noise import Noise, half_normal_noise, known_noise, lognormal_noise
+from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
 
 
@@ -55,47 +56,26 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     InputError
         If a file, group, field or sensor is not what it should be.
     """
-    try:
-        return _built(spec, needs_values)
-    except InputError as error:
-        if not error.where.startswith("["):
-            raise
-        # The library says which key; which file it is in is known here.
-        where = spec.where_of(error.where)
-        raise InputError(where, error.expected, error.found, error.remedy) from None
-
-
-def _built(spec: ProblemSpec, needs_values: bool) -> FieldProblem:
     mesh = read_mesh(spec.mesh.file)
     sensors = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     observation = locate(mesh, sensors, spec.observations.outside)
     sensors = sensors.take(observation.kept)
-    prior = _prior(spec, mesh)
-    forward = assemble_poisson(
-        mesh,
-        observation,
-        **boundary_conditions(spec, mesh),
-        location=prior.location,
-    )
-    # Without readings there is no noise in them yet, of whatever scale.
-    noise = _noise(spec, sensors) if needs_values else known_noise(1.0)
-    problem = inverse_problem(forward, prior, noise, sensors.values)
+    with _keys_blamed(spec, sensors):
+        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
+        conditions = boundary_conditions(spec, mesh)
+        forward = assemble_poisson(mesh, observation, **conditions, location=prior.location)
+        # Without readings there is no noise in them yet, of whatever scale.
+        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
+        problem = inverse_problem(forward, prior, noise, sensors.values)
     return FieldProblem(mesh, sensors, observation, problem)
 
 
 def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:
     """Source and boundary conditions in the form :func:`assemble_poisson` takes them."""
     pde = spec.pde
-    for kind in ("dirichlet", "neumann", "robin"):
-        for group in getattr(pde, kind):
-            mesh.facets(group, spec.where("pde", kind))
-    check_anchored(mesh, [*pde.dirichlet, *pde.robin], spec.where("pde"))
     source = pde.source
     if isinstance(source, str):
         source = mesh.field(source, spec.where("pde", "source"))
-    elif isinstance(source, dict):
-        for subdomain in source:
-            mesh.cells_of(subdomain, spec.where("pde", "source"))
     dirichlet = {
         group: mesh.point_field(value, spec.where("pde", "dirichlet", group))
         if isinstance(value, str)
@@ -106,38 +86,41 @@ def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:
     return {"source": source, "dirichlet": dirichlet, "neumann": pde.neumann, "robin": robin}
 
 
-def _prior(spec: ProblemSpec, mesh: Mesh) -> MaternPrior | IndependentPrior:
-    if isinstance(spec.prior, MaternSpec):
-        matern_alpha(spec.prior.smoothness, mesh.dim, spec.where("prior", "smoothness"))
-        return matern_prior(
-            mesh,
-            correlation_range=spec.prior.range,
-            std=spec.prior.std,
-            smoothness=spec.prior.smoothness,
-            mean=spec.prior.mean,
-            boundary=spec.prior.boundary,
-        )
-    for key in ("mean", "std"):
-        value = getattr(spec.prior, key)
-        if isinstance(value, dict):
-            for subdomain in value:
-                mesh.cells_of(subdomain, spec.where("prior", key))
-    return independent_prior(mesh, per=spec.prior.per, mean=spec.prior.mean, std=spec.prior.std)
+def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
+    """Noise that a problem file gives to the readings of the sensors in use.
+
+    Raises
+    ------
+    InputError
+        If it needs a column that the sensor table lacks.
+    """
+    with _keys_blamed(spec, sensors):
+        return spec.noise.build(sensors, partial(spec.where, "noise"))
 
 
-def _noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
-    sigma = spec.noise.sigma
-    if isinstance(sigma, LognormalSpec):
-        return lognormal_noise(sigma.location, sigma.scale)
-    if isinstance(sigma, HalfNormalSpec):
-        return half_normal_noise(sigma.scale)
-    if sigma != "column":
-        return known_noise(sigma)
-    if sensors.sigma is None:
-        raise InputError(
-            spec.where("noise", "sigma"),
-            f"a column sigma in {sensors.name}",
-            "none",
-            "add the column, or give [noise] sigma a number or a distribution",
-        )
-    return known_noise(sensors.sigma)
+@contextmanager
+def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
+    """Let an error about something that the library was given name the key it came from.
+
+    The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
+    argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index.
+    """
+    try:
+        yield
+    except InputError as error:
+        name, *entries = error.where.split(", ")
+        section, _, key = name.partition(" ")
+        if name == "observed":
+            (row,) = entries
+            where = f"{sensors.name}, row {sensors.rows[int(row.removeprefix('row '))]}"
+            raise InputError(where, error.expected, error.found, error.remedy) from None
+        if name == "boundary conditions":
+            path = ("pde",)
+        elif name in PdeTable.model_fields:
+            path = ("pde", name, *entries)
+        elif section in ("prior", "noise") and key:
+            path = (section, key, *entries)
+        else:
+            raise
+        where = spec.where(*path)
+        raise InputError(where, error.expected, error.found, error.remedy) from None

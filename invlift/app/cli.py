@@ -26,6 +26,7 @@ from invlift.atomic import LOCK, only_writer, replace_on_success
 from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
 from invlift.precision import enable_x64
+from invlift.samplers.kernels import KERNELS
 
 BAD_INPUT, BAD_VERDICT = 2, 3
 
@@ -40,11 +41,11 @@ def main(arguments: list[str] | None = None) -> None:
     """
     parsed = _parser().parse_args(arguments)
     enable_x64()
-    keep_compiled_programs()
     # Of what cannot be helped: a folder for matplotlib's fonts that cannot be written to.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     out, err = Output(sys.stdout), Output(sys.stderr)
     logging.basicConfig(format="invlift: note: %(message)s", stream=err, force=True)
+    keep_compiled_programs()
     try:
         status = parsed.command(parsed, Console(file=out), Console(file=err))
         out.flush()
@@ -106,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="sample the posterior and write the results")
     run.add_argument("problem", metavar="PROBLEM.toml")
     run.add_argument("--out", metavar="DIR", help="results directory (default: [output] dir)")
-    run.add_argument("--method", metavar="NAME", help="chmc or chmc-nuts")
+    run.add_argument("--method", metavar="NAME", help=" or ".join(KERNELS))
     run.add_argument("--chains", metavar="C", help="number of chains")
     run.add_argument("--draws", metavar="N", help="draws per chain")
     run.add_argument("--warmup", metavar="W", help="warm-up iterations per chain")
@@ -121,7 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")
     simulate.add_argument(
-        "--sigma", metavar="S", required=True, help="standard deviation of the noise"
+        "--sigma",
+        metavar="S",
+        help="standard deviation of normal noise (default: the noise of the problem file)",
     )
     simulate.add_argument("--seed", metavar="K", required=True, help="seed of the draw")
     simulate.add_argument(
@@ -133,9 +136,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(parsed, console: Console, errors: Console) -> int:
     from invlift.app.build import build_problem
-    from invlift.app.config import read_problem
+    from invlift.app.problem_file import read_problem
     from invlift.app.progress import progress_display
-    from invlift.app.sampling import find_kernel, sample
+    from invlift.app.sampling import sample
 
     spec = read_problem(parsed.problem).with_overrides(
         out=parsed.out,
@@ -151,7 +154,7 @@ def _run(parsed, console: Console, errors: Console) -> int:
     info = _run_info(spec)
     spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
-    settings = spec.sampler
+    settings, kernel = spec.sampler, spec.sampler.kernel()
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
         if not parsed.resume:
@@ -166,12 +169,12 @@ def _run(parsed, console: Console, errors: Console) -> int:
                 settings.chains,
                 settings.warmup,
                 settings.draws,
-                find_kernel(settings.method).standards.failures_in_brief,
+                kernel.standards.failures_in_brief,
             ) as on_progress,
         ):
             run = sample(
                 field.problem,
-                kernel=settings.method,
+                kernel=kernel,
                 chains=settings.chains,
                 warmup=settings.warmup,
                 draws=settings.draws,
@@ -255,11 +258,12 @@ def _write_problem(spec) -> None:
 
 
 def _check(parsed, console: Console, errors: Console) -> int:
-    del errors
     from invlift.app.checks import check_problem
-    from invlift.app.config import read_problem
+    from invlift.app.problem_file import read_problem
+    from invlift.app.progress import says_that_it_compiles
 
-    report = check_problem(read_problem(parsed.problem))
+    with says_that_it_compiles(errors):
+        report = check_problem(read_problem(parsed.problem))
     for finding in report.findings:
         style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]
         console.print(f"[{style}]{finding.level:>4}[/]  ", end="")
@@ -270,14 +274,14 @@ def _check(parsed, console: Console, errors: Console) -> int:
 
 def _simulate(parsed, console: Console, errors: Console) -> int:
     del errors
-    from invlift.app.build import build_problem
-    from invlift.app.config import read_problem
+    from invlift.app.build import build_noise, build_problem
+    from invlift.app.problem_file import read_problem
     from invlift.app.simulate import simulate_readings
     from invlift.fem.sensors import write_sensors
     from invlift.posterior.files import write_fields
 
-    sigma = _number("--sigma", parsed.sigma, float)
-    if not 0 < sigma < float("inf"):
+    sigma = None if parsed.sigma is None else _number("--sigma", parsed.sigma, float)
+    if sigma is not None and not 0 < sigma < float("inf"):
         raise InputError("--sigma", "a positive number", parsed.sigma, "give the noise scale")
     seed = _number("--seed", parsed.seed, int)
     if seed < 0:
@@ -291,30 +295,43 @@ def _simulate(parsed, console: Console, errors: Console) -> int:
         if os.path.lexists(file):  # a link that leads nowhere as well
             found = f"{file}, which is there already"
             raise InputError("--out", "a new file to write", found, "choose another name")
-    field = build_problem(read_problem(parsed.problem), needs_values=False)
-    sensors, truth = simulate_readings(field, sigma, seed)
+    spec = read_problem(parsed.problem)
+    field = build_problem(spec, needs_values=False)
+    noise = build_noise(spec, field.sensors) if sigma is None else sigma
+    sensors, truth = simulate_readings(field, noise, seed)
     if not out.parent.is_dir():
         raise InputError(
             "--out", "a file in an existing directory", f"{out.parent}", "make the directory first"
         )
     location = field.problem.prior.location
-    coefficients = {"log_conductivity": truth["log_conductivity"]}
-    on_nodes = {"solution": truth["solution"]} | (coefficients if location == "nodes" else {})
+    coefficients = {"log_conductivity": truth.pop("log_conductivity")}
+    on_nodes = {"solution": truth.pop("solution")} | (coefficients if location == "nodes" else {})
     on_cells = coefficients if location == "cells" else {}
+    points, cells = field.mesh.points, field.mesh.cells
     try:
-        write_fields(truth_file, field.mesh.points, field.mesh.cells, on_nodes, on_cells)
+        write_fields(truth_file, points, cells, on_nodes, on_cells, numbers=truth)
         with replace_on_success(out) as temporary:
             write_sensors(temporary, sensors)
     except OSError as error:
         raise InputError(
             "--out", "a file that can be written", f"{error.strerror}: {out}", "choose another"
         ) from error
+    kind = "of the problem file" if sigma is None else f"{sigma:g}"
     _say(
         console,
-        f"Written: {out} ({len(sensors.values)} sensors, noise {sigma:g}) and the field behind "
-        f"them, {truth_file}",
+        f"Written: {out} ({len(sensors.values)} sensors, noise {kind}) and the field behind them, "
+        f"{truth_file}",
     )
+    drawn = [f"{name} {_in_brief(values)}" for name, values in truth.items()]
+    if drawn:
+        _say(console, f"Drawn from their priors: {', '.join(drawn)}")
     return 0
+
+
+def _in_brief(values) -> str:
+    """A number, or the first of several."""
+    first = [f"{value:.6g}" for value in values.flat[:4]]
+    return first[0] if not values.ndim else f"[{' '.join(first)}{' ...' * (values.size > 4)}]"
 
 
 def _number(option: str, text: str, kind):
@@ -363,6 +380,7 @@ def _run_info(spec) -> dict:
         | {"python": platform.python_version()},
         "seed": spec.sampler.seed,
         "method": spec.sampler.method,
+        "options": dict(spec.sampler.options),
         "num_warmup": spec.sampler.warmup,
         "mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest(),
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from invlift.compilation import Program
 from invlift.samplers.chains.chain import Progress as News
 
 #: Least time between two lines about the same chain, s.
@@ -35,13 +37,8 @@ def progress_display(
     rates = _Rates(num_chains, failures_in_words)
     if not console.is_terminal:
         lines = _Lines(console, rates, total)
-        waiting = threading.Timer(SILENCE, lines.say_that_it_compiles)
-        waiting.daemon = True
-        waiting.start()
-        try:
+        with says_that_it_compiles(console, lambda: not lines.has_news):
             yield lines
-        finally:
-            waiting.cancel()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -61,6 +58,34 @@ def progress_display(
             progress.update(tasks[news.chain], completed=news.iteration, news=text)
 
         yield show
+
+
+@contextmanager
+def says_that_it_compiles(console: Console, is_silent: Callable[[], bool] = lambda: True):
+    """Tell why nothing is to be seen yet, if programs are compiled meanwhile.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    is_silent : callable
+        Whether that still needs to be told.
+    """
+    num_before, is_over = Program.num_begun, threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(SILENCE) and is_silent():
+            if Program.num_begun > num_before:
+                words = "compiling, which the next time with a problem of these sizes need not"
+                console.print(words, highlight=False, soft_wrap=True)
+                return
+
+    watching = threading.Thread(target=watch, name="watching", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watching.join()
 
 
 class _Rates:
@@ -99,13 +124,10 @@ class _Lines:
         self._console, self._rates, self._total = console, rates, total
         self._last: dict[int, tuple[float, bool]] = {}
 
-    def say_that_it_compiles(self) -> None:
-        """Tell why there is no news yet, if there is none."""
-        if not self._last:
-            self._console.print(
-                "compiling, which the next run of a problem of these sizes need not",
-                highlight=False,
-            )
+    @property
+    def has_news(self) -> bool:
+        """Whether a chain has had any."""
+        return bool(self._last)
 
     def __call__(self, news: News) -> None:
         text = self._rates.describe(news)

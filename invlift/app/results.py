@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 
 from invlift.app.build import FieldProblem
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
+from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior import Posterior, Readings
-from invlift.samplers.chains.parallel import Run
+from invlift.samplers.chains.results import Run
 
 
 def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):
@@ -28,7 +32,7 @@ def field_posterior(
     *,
     num_draws_requested: int | None = None,
 ) -> Posterior:
-    """Bundle the draws of a run with the mesh, sensors and prior they belong to.
+    """Bundle the draws of a run with the mesh, sensors, noise and prior they belong to.
 
     Parameters
     ----------
@@ -51,9 +55,8 @@ def field_posterior(
         If the parts do not belong together, or the run has no draws.
     """
     _check_readings(sensors, problem)
-    sigma = None
-    if not problem.noise.num_parameters:
-        sigma = np.asarray(problem.sigma(np.zeros(0)))
+    scale = problem.noise.scale
+    sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return Posterior(
         run.chains,
         points=mesh.points,
@@ -61,10 +64,50 @@ def field_posterior(
         location=problem.prior.location,
         sensors=Readings(sensors.values, sigma, sensors.points),
         prior_sd=problem.prior.pointwise_std(),
+        standards=run.standards,
+        new_readings=partial(draw_readings, problem.noise),
         num_draws_requested=num_draws_requested,
         compile_seconds=run.compile_seconds,
         is_interrupted=run.is_interrupted,
     )
+
+
+def draw_readings(
+    noise: Noise, rng: np.random.Generator, draws: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """New readings, exactly as noisy as the model has it.
+
+    Parameters
+    ----------
+    noise : Noise
+    rng : numpy.random.Generator
+    draws : mapping of str to (num_draws, ...) array
+        Of one chain: ``predicted`` (num_draws, d), and what is unknown about the noise.
+
+    Returns
+    -------
+    (num_draws, d)
+    """
+    predicted = draws["predicted"]
+    sigma = _values_of("sigma", noise.scale, draws)
+    groups = getattr(noise.scale, "groups", None)
+    if sigma.ndim == 2 and groups is not None and sigma.shape[1] == noise.scale.num_parameters:
+        sigma = sigma[:, np.asarray(groups)]
+    elif noise.scale.num_parameters and sigma.ndim == 1:
+        sigma = sigma[:, None]
+    parts = [(name, getattr(noise, name)) for name in noise.shape_parameters]
+    shape = [_values_of(name, part, draws) for name, part in parts]
+    if any(part.num_parameters for _, part in parts):
+        each = zip(*(np.broadcast_to(values, len(predicted)) for values in shape), strict=True)
+        drawn = np.stack([noise.draw(rng, predicted.shape[1], *values) for values in each])
+    else:
+        drawn = noise.draw(rng, predicted.size, *shape).reshape(predicted.shape)
+    return predicted * np.exp(sigma * drawn) if noise.relative else predicted + sigma * drawn
+
+
+def _values_of(name: str, part: Scale, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """A positive parameter of the noise: its draws, or what it is known to be."""
+    return draws[name] if part.num_parameters else np.asarray(part.value(np.zeros(0)))
 
 
 def _check_readings(sensors: Sensors, problem: InverseProblem) -> None:

@@ -8,38 +8,45 @@ import numpy as np
 from invlift.app.build import FieldProblem
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
+from invlift.inverse.noise import Noise, known_noise
 
 
 def simulate_readings(
-    field: FieldProblem, sigma: float, seed: int
+    field: FieldProblem, noise: Noise | float, seed: int
 ) -> tuple[Sensors, dict[str, np.ndarray]]:
     """Readings of a field drawn from the prior, with noise.
 
     Parameters
     ----------
     field : FieldProblem
-    sigma : float
-        Standard deviation of the noise, > 0, in units of the readings.
+        Of which the noise is not looked at.
+    noise : Noise or float
+        Noise, of which unknown parameters are drawn from their prior, or the standard deviation of
+        normal noise, > 0, in units of the readings.
     seed : int
 
     Returns
     -------
     Sensors
-        The same sensors with new values.
+        The same sensors with new values; a column sigma, if there was one, holds the scale of the
+        noise.
     dict
-        ``log_conductivity`` (N,) and ``solution`` (num_nodes,), the truth behind them.
+        The truth behind them: ``log_conductivity`` (N,), ``solution`` (num_nodes,) and by their
+        names what was drawn of unknown parameters of noise and prior.
 
     Raises
     ------
     InputError
-        If a reading is not finite.
+        If a reading is not finite, or one that the noise cannot have made.
     """
+    noise = noise if isinstance(noise, Noise) else known_noise(noise)
     rng = np.random.default_rng(seed)
     prior, forward = field.problem.prior, field.problem.model
-    truth = prior.transform(jax.device_put(rng.standard_normal(prior.num_white)))
-    solution = forward.solve(truth)
-    noise = sigma * rng.standard_normal(forward.num_observations)
-    values = np.asarray(forward.observe(solution)) + noise
+    white = jax.device_put(rng.standard_normal(prior.num_white))
+    coefficients = prior.transform(white)
+    solution = forward.solve(coefficients)
+    zeta = noise.sample_parameters(rng)
+    values = noise.sample(rng, np.asarray(forward.observe(solution)), zeta)
     if not np.all(np.isfinite(values)):
         raise InputError(
             "simulated readings",
@@ -47,7 +54,13 @@ def simulate_readings(
             f"{values[~np.isfinite(values)][0]}",
             "correct the noise scale, or the prior (a smaller std), source and boundary values",
         )
+    noise.check(values)
+    zeta = jax.device_put(zeta)
+    truth = {"log_conductivity": coefficients, "solution": solution}
+    truth |= noise.parameters(zeta) | prior.parameters(white)
     old = field.sensors
-    column = None if old.sigma is None else np.full(values.shape, sigma)
-    sensors = Sensors(old.points, values, column, old.rows, old.name)
-    return sensors, {"log_conductivity": np.asarray(truth), "solution": np.asarray(solution)}
+    sigma = None
+    if old.sigma is not None:
+        sigma = np.broadcast_to(np.asarray(noise.sigma(zeta)), values.shape)
+    sensors = Sensors(old.points, values, sigma, old.rows, old.name)
+    return sensors, {name: np.asarray(value) for name, value in truth.items()}

@@ -14,49 +14,29 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, PrivateAttr, ValidationError
 
-from invlift.app import config_errors
-from invlift.app.config_schema import (
-    MeshSpec,
-    NoiseSpec,
-    ObservationsSpec,
-    OutputSpec,
-    PdeSpec,
-    PriorSpec,
-    SamplerSpec,
-)
+from invlift.app import problem_errors
+from invlift.app.sections import OutputTable, SamplerTable, Sections
 from invlift.errors import InputError
 from invlift.input_files import read_text
+from invlift.tables import Table
 
 #: Largest problem file that is read.
 MAX_BYTES = 2**20
 
 
-class ProblemSpec(BaseModel):
+class ProblemSpec(Sections):
     """A problem file's content, checked, with defaults filled in and absolute paths.
 
     Make one with `read_problem` or `parse_problem`.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    mesh: MeshSpec
-    pde: PdeSpec
-    prior: PriorSpec
-    observations: ObservationsSpec
-    noise: NoiseSpec = Field(default_factory=NoiseSpec)
-    sampler: SamplerSpec = Field(default_factory=SamplerSpec)
-    output: OutputSpec
     _file: str = PrivateAttr(default="problem")
 
-    def where(self, table: str, *keys: str) -> str:
+    def where(self, section: str, *keys: str) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
-        return config_errors.where(self._file, (table, *keys))
-
-    def where_of(self, key: str) -> str:
-        """Return how error messages call a key written like "[prior] range"."""
-        return f"{self._file}, {key}"
+        return problem_errors.where(self._file, (section, *keys))
 
     def with_overrides(
         self,
@@ -89,10 +69,22 @@ class ProblemSpec(BaseModel):
         update: dict[str, Any] = {}
         if given:
             data = {**self.sampler.model_dump(), **given}
-            update["sampler"] = _validated_option(SamplerSpec, "sampler", data)
+            update["sampler"] = self._validated(SamplerTable, "sampler", data)
         if out is not None:
-            update["output"] = _validated_option(OutputSpec, "output", {"dir": os.fspath(out)})
+            update["output"] = self._validated(OutputTable, "output", {"dir": os.fspath(out)})
         return self.model_copy(update=update)
+
+    def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
+        """Validate a section into which options went, blaming the option for an error."""
+        try:
+            return table.model_validate(data, context={"base": Path.cwd()})
+        except ValidationError as error:
+            found, _ = problem_errors.first_error(error)
+            key, *rest = map(str, found["loc"])
+            where = "--out" if key == "dir" else f"--{key}"
+            if key == "options":  # those in the file do not fit the method that was asked for
+                where = self.where(section, key, *rest)
+            raise InputError(where, **found["ctx"]) from None
 
     def prepare_output(self, where: str | None = None) -> Path:
         """Create the output directory and return it.
@@ -141,8 +133,7 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
     ------
     InputError
         If the file cannot be read, is not TOML, or has an unknown key, a missing key, a value of
-        the wrong type or out of range, or boundary conditions that leave the solution
-        undetermined.
+        the wrong type or out of range, or two conditions on one boundary group.
     """
     file = os.fspath(path)
     text = read_text(
@@ -183,7 +174,7 @@ def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSp
     try:
         spec = ProblemSpec.model_validate(data, context={"base": path.parent.resolve()})
     except ValidationError as error:
-        raise config_errors.from_validation_error(error, data, name) from None
+        raise problem_errors.from_validation_error(error, name) from None
     spec._file = name
     return spec
 
@@ -210,21 +201,10 @@ def _as_typed(value: Any) -> Any:
     return value
 
 
-def _validated_option(model: type[BaseModel], table: str, data: dict[str, Any]):
-    """Validate a table into which options went, blaming the option for an error."""
-    try:
-        return model.model_validate(data, context={"base": Path.cwd()})
-    except ValidationError as error:
-        found = config_errors.from_validation_error(error, data, "", prefix=(table,))
-        key = error.errors()[0]["loc"][0]
-        option = "--out" if key == "dir" else f"--{key}"
-        raise InputError(option, found.expected, found.found, found.remedy) from None
-
-
 def _plain(value: Any) -> Any:
     """Return models as nested dictionaries, paths as text, and leave out empty tables."""
     if isinstance(value, BaseModel):
         value = {key: getattr(value, key) for key in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items() if entry != {}}
+        return {key: _plain(entry) for key, entry in value.items() if entry not in (None, {})}
     return str(value) if isinstance(value, Path) else value
