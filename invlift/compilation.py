@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
 import pickle
 import platform
@@ -33,6 +34,8 @@ _OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS,
 #: Libraries whose classes and functions are the same wherever their versions are.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpy", "builtins")
 
+logger = logging.getLogger(__name__)
+
 
 class _Compiled(NamedTuple):
     """An executable of leaves, and what it returns: structure, and shape and type of the leaves."""
@@ -60,6 +63,9 @@ class Program:
         takes 0.3, 0.3 and 1.3 GB.  The integrator's step runs 5 to 15 % slower with "some" than
         with "full".
     """
+
+    #: How many this process has had the compiler begin with.
+    num_begun = 0
 
     def __init__(self, fn: Callable, effort: Literal["none", "some", "full"] = "full") -> None:
         self._fn, self._effort = fn, effort
@@ -117,6 +123,7 @@ class Program:
         return found
 
     def _compile(self, shapes, structure) -> _Compiled:
+        Program.num_begun += 1  # between threads one may go uncounted, but never all
         structure_out, shapes_out = None, ()
 
         def of_leaves(*leaves):
@@ -156,15 +163,28 @@ def keep_compiled_programs() -> None:
     In the user's cache folder for applications, up to 1 GB; not where that cannot be written to.
     If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
     instead, and finds them after it has traced them: a program that it has found cannot be kept
-    once more.
+    once more.  Where that folder cannot be written to, the option is taken back with a note, as JAX
+    would warn at every program.
     """
-    if jax.config.jax_compilation_cache_dir:
+    chosen = jax.config.jax_compilation_cache_dir
+    if chosen and ("://" in chosen or _is_usable(Path(chosen))):
         return
+    if chosen:
+        logger.warning(
+            "%s, where JAX is to keep compiled programs, cannot be written to: done without", chosen
+        )
+        jax.config.update("jax_compilation_cache_dir", None)
     folder = platformdirs.user_cache_path("invlift", appauthor=False) / "programs"
+    if _is_usable(folder):
+        _Folder.path = folder
+
+
+def _is_usable(folder: Path) -> bool:
+    """Whether a folder can be written to, after it has been made if need be."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
-            _Folder.path = folder
+        return os.access(folder, os.W_OK | os.X_OK)
+    return False
 
 
 class _Folder:

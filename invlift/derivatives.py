@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 
@@ -27,3 +28,33 @@ def second_directional(fn: Callable, primals: tuple, tangents: tuple) -> jax.Arr
         return jax.jvp(fn, primals, tangents)[1]
 
     return jax.jvp(first, primals, tangents)[1]
+
+
+def derivatives_along(fn: Callable, path: Sequence) -> list[Any]:
+    """Derivatives of a function along a curve, by forward mode.
+
+    Parameters
+    ----------
+    fn : callable
+        Of one pytree of arrays; differentiable in forward mode.
+    path : sequence of pytrees
+        x(0), x'(0), ..., the derivatives of order 0 to n of the curve x(t) at t = 0.
+
+    Returns
+    -------
+    list of pytrees
+        Those of fn(x(t)).
+
+    Notes
+    -----
+    The derivative of order n - 1 is a function of the first n derivatives of x, whose own
+    derivatives are the last n: order n is its derivative along them (Faa di Bruno's formula).
+    """
+    if len(path) == 1:
+        return [fn(path[0])]
+
+    def lower(*path):
+        return derivatives_along(fn, path)
+
+    values, tangents = jax.jvp(lower, tuple(path[:-1]), tuple(path[1:]))
+    return [*values, tangents[-1]]

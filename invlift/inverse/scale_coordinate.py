@@ -39,7 +39,8 @@ def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
     estimate = np.asarray(_estimate(problem))
     if not (np.isfinite(estimate) and estimate > 0.0):
         return problem
-    return replace(problem, noise=problem.noise.near(estimate))
+    # Two digits are enough, and the same whatever the rounding of the model.
+    return replace(problem, noise=problem.noise.near(np.float64(f"{estimate:.1e}")))
 
 
 def _posterior_mean_scale(problem: InverseProblem):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -10,6 +12,33 @@ from invlift.inverse.problem import InverseProblem
 
 #: Gauss-Newton steps; a nearly linear problem needs two or three.
 MAX_ITERATIONS = 50
+#: Share of a Gauss-Newton step below which no other is tried.
+LEAST_SCALE = 1e-4
+
+
+class _Search(NamedTuple):
+    """Where the minimisation is.
+
+    Attributes
+    ----------
+    white, value : (m,), (d,)
+        The best so far, and the readings there; NaN if nothing has been evaluated.
+    full : (m,)
+        Where a full step leads to from there.
+    objective, scale : ()
+        What is minimised, and the share of the step to try next.
+    count : () int
+        Steps taken.
+    is_done : () bool
+    """
+
+    white: jax.Array
+    value: jax.Array
+    full: jax.Array
+    objective: jax.Array
+    scale: jax.Array
+    count: jax.Array
+    is_done: jax.Array
 
 
 def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
@@ -71,7 +100,8 @@ def fit(
         misfit = explain(predicted) - eta
         return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
-    def gauss_newton(white):
+    def evaluate(white):
+        """The readings, and where a full step leads to."""
         coefficients, tangent = problem.prior.linearise(white)
         value, by_coefficients = problem.model.value_and_jacobian(coefficients)
         by_white = tangent.pull(by_coefficients.T).T
@@ -83,41 +113,30 @@ def fit(
             if is_underdetermined
             else woodbury_gram(by_white, 1.0 / slope)
         )
-        full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
-        return value, full
+        return value, anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
 
-    def damped(loop):
-        white, _, _, count = loop
-        value, full = gauss_newton(white)
-        before = objective(white, value)
-
-        def halve(search):
-            scale, *_ = search
-            scale = 0.5 * scale
-            candidate = white + scale * (full - white)
-            new = problem.model(problem.prior.transform(candidate))
-            return scale, candidate, new, objective(candidate, new)
-
-        def is_worse(search):
-            scale, _, _, after = search
-            return ~(after < before) & (scale > 1e-4)
-
-        start = (jnp.asarray(2.0), white, value, jnp.asarray(jnp.inf))
-        _, candidate, new, after = jax.lax.while_loop(is_worse, halve, start)
-        is_better = after < before
-        white, value = jax.tree.map(
-            lambda moved, old: jnp.where(is_better, moved, old), (candidate, new), (white, value)
-        )
+    def attempt(search):
+        """Try a share of the step, and take it if it helps."""
+        candidate = search.white + search.scale * (search.full - search.white)
+        value, full = evaluate(candidate)
+        after = objective(candidate, value)
+        is_better = after < search.objective
         # Done where no step helps, or the gain is negligible: next to d, about which the objective
         # is in the end, as a reading that cannot be fitted may make up nearly all of it.
-        negligible = 1e-3 * jnp.minimum(before, problem.num_observations)
-        is_done = ~is_better | (before - after < negligible)
-        return white, value, is_done, count + 1
+        negligible = 1e-3 * jnp.minimum(search.objective, problem.num_observations)
+        is_done = jnp.where(
+            is_better, search.objective - after < negligible, search.scale <= LEAST_SCALE
+        )
+        taken = _Search(candidate, value, full, after, 1.0, search.count + 1, is_done)
+        left = search._replace(scale=0.5 * search.scale, is_done=is_done)
+        return jax.tree.map(lambda new, old: jnp.where(is_better, new, old), taken, left)
 
-    def is_running(loop):
-        *_, is_done, count = loop
-        return ~is_done & (count < MAX_ITERATIONS)
+    def is_running(search):
+        return ~search.is_done & (search.count <= MAX_ITERATIONS)
 
-    start = (anchor, jnp.zeros_like(problem.observed), jnp.asarray(False), jnp.asarray(0))
-    white, predicted, _, _ = jax.lax.while_loop(is_running, damped, start)
-    return white, predicted
+    # The first attempt evaluates the draw itself: a program that holds the forward map once is
+    # compiled in half the time.
+    unknown = jnp.full_like(problem.observed, jnp.nan)
+    start = _Search(anchor, unknown, anchor, jnp.inf, LEAST_SCALE, 0, False)
+    found = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, start))
+    return found.white, found.value

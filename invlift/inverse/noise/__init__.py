@@ -1,4 +1,4 @@
-"""Observation noise, one module a family."""
+"""Observation noise, one module a family, and the names they have in a problem file."""
 
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import (
@@ -23,8 +23,24 @@ from invlift.inverse.noise.scales import (
     lognormal_scale,
 )
 from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
+from invlift.inverse.noise.tables import (
+    SCALES,
+    GaussianTable,
+    LaplaceTable,
+    NoiseTable,
+    StudentTTable,
+)
+
+#: What [noise] can be, by its key ``kind``: looked up whenever a problem file is read.
+NOISES: dict[str, type[NoiseTable]] = {
+    "gaussian": GaussianTable,
+    "laplace": LaplaceTable,
+    "student-t": StudentTTable,
+}
 
 __all__ = [
+    "NOISES",
+    "SCALES",
     "ExponentialScale",
     "GaussianNoise",
     "HalfCauchyScale",

@@ -1,7 +1,7 @@
 """Noise as an elementwise transformation of standard normal variables.
 
-A noise is a scale, a shape and a link.  With d readings y, noise-free ones F, the scale sigma and an
-increasing function T of the shape, it is y = F + sigma T(eta), or y = F exp(sigma T(eta)) if it is
+A noise is a scale, a shape and a link.  With d readings y, noise-free ones F, the scale sigma and
+an increasing function T, the shape, it is y = F + sigma T(eta), or y = F exp(sigma T(eta)) if it is
 relative.  Where T(eta) has the wanted distribution for standard normal eta nothing is left to do;
 where it has it nearly, or T is the identity, the density of eta relative to the standard normal one
 makes it exact (Au, Graham & Thiery 2023, section 3).
@@ -9,7 +9,7 @@ makes it exact (Au, Graham & Thiery 2023, section 3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import jax
@@ -18,10 +18,10 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.noise.scales import Scale
+from invlift.pytrees import Module, static
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Module):
     """What all noise has in common; a family overrides the four functions of its shape.
 
     The unknowns zeta, (h,), are those of the scale, followed by those of the shape.  Everything is
@@ -39,7 +39,7 @@ class Noise:
     """
 
     scale: Scale
-    relative: bool = field(default=False, kw_only=True, metadata={"static": True})
+    relative: bool = static(default=False, kw_only=True)
 
     shape_parameters: ClassVar[tuple[str, ...]] = ()
 
@@ -101,7 +101,7 @@ class Noise:
         return self.inverse_transform(difference / sigma, *shape)
 
     def predicted(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
-        """What the model must give, (d,), for the readings observed (d,) with the noise eta (d,)."""
+        """What the model must give, (d,), for the readings observed (d,) with noise eta (d,)."""
         exponent = self._noise(zeta, eta)
         return observed * jnp.exp(-exponent) if self.relative else observed - exponent
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale, half_normal_scale, lognormal_scale
-from invlift.pytrees import pytree
 
 
-@pytree
-@dataclass(frozen=True)
 class GaussianNoise(Noise):
     """Independent Normal noise: T is the identity.  Relative, it is lognormal."""
 

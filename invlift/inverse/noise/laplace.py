@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,14 +9,11 @@ from jax.scipy.special import log_ndtr, ndtri
 
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
-from invlift.pytrees import pytree
 
-#: Where the tail's probability exp(-600) nears the end of what a double can hold.
-_FAR = 600.0
+#: Beyond a tail's probability of exp(-10) Newton's method: probabilities end at exp(-745).
+_FAR = 10.0
 
 
-@pytree
-@dataclass(frozen=True)
 class LaplaceNoise(Noise):
     """Independent Laplace noise: T(eta) is the quantile of probability Phi(eta).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
-from invlift.pytrees import pytree
+from invlift.pytrees import static
 
 #: The density is tabulated at sinh(s), s evenly from -END to END, so far out as tails may matter.
 _END, _NUM_POINTS = 40.0, 2**17 + 1
@@ -21,8 +20,6 @@ _LEFT = 1e-6
 _NEAR = 10.0
 
 
-@pytree
-@dataclass(frozen=True)
 class PotentialNoise(Noise):
     """Independent noise of density exp(-U(r / sigma)) up to a constant: T is the identity.
 
@@ -38,7 +35,7 @@ class PotentialNoise(Noise):
         depend on it.
     """
 
-    potential: Callable = field(metadata={"static": True})
+    potential: Callable = static()
     log_constant: jax.Array
 
     def log_ratio(self, eta: jax.Array) -> jax.Array:

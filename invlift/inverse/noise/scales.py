@@ -1,12 +1,14 @@
 """Scales of the noise: known, or unknown with a prior of their own, for all readings or by groups.
 
-An unknown scale is a smooth, increasing function of a variable zeta, which is standard normal or has
-a density relative to the standard normal one (Au, Graham & Thiery 2023, sections 3 and 5.1).
+An unknown scale is a smooth, increasing function of a variable zeta, which is standard normal or
+has a density relative to the standard normal one (Au, Graham & Thiery 2023, sections 3 and 5.1).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import functools
+from dataclasses import field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +16,13 @@ import numpy as np
 from jax.scipy.special import erfinv, log_ndtr, ndtr, ndtri
 
 from invlift.errors import InputError
-from invlift.pytrees import pytree
+from invlift.pytrees import Module, static
 
 #: Below this argument log softplus is its argument to double precision.
 _LOWEST = -36.0
 
 
-class Scale:
+class Scale(Module):
     """A positive number for all readings, or one for each, from zeta of shape (h,).
 
     Besides the scale of the noise this may be another positive parameter of it, such as degrees of
@@ -60,8 +62,6 @@ class Scale:
         """
 
 
-@pytree
-@dataclass(frozen=True)
 class KnownScale(Scale):
     """A scale that is known.
 
@@ -89,7 +89,6 @@ class KnownScale(Scale):
             )
 
 
-@dataclass(frozen=True)
 class UnknownScale(Scale):
     """An unknown scale: what the priors below have in common.
 
@@ -100,8 +99,8 @@ class UnknownScale(Scale):
 
     exponential below c and linear above, with location and slope the log of the prior's median and
     the standard deviation of log sigma.  An exponential coordinate is so curved where sigma is
-    large that it holds the step of a whole chain down; this one is not, and its :meth:`log_reference`
-    keeps the prior what it was.
+    large that it holds the step of a whole chain down; this one is not, and its log density
+    relative to the standard normal one keeps the prior what it was.
 
     Attributes
     ----------
@@ -114,7 +113,7 @@ class UnknownScale(Scale):
     """
 
     groups: jax.Array | None = field(default=None, kw_only=True)
-    num_parameters: int = field(default=1, kw_only=True, metadata={"static": True})
+    num_parameters: int = static(default=1, kw_only=True)
     knee: jax.Array | None = field(default=None, kw_only=True)
 
     # What a prior is made of ---------------------------------------------------------------------
@@ -205,8 +204,6 @@ class UnknownScale(Scale):
         return self.location + self.slope * zeta - jnp.log(self.knee)
 
 
-@pytree
-@dataclass(frozen=True)
 class LognormalScale(UnknownScale):
     """Log sigma ~ Normal(mean, sd^2); without a knee sigma = exp(mean + sd zeta).
 
@@ -239,7 +236,6 @@ class LognormalScale(UnknownScale):
         return -0.5 * score**2 - log_sigma - jnp.log(self.sd) - 0.5 * np.log(2.0 * np.pi)
 
 
-@dataclass(frozen=True)
 class _UnitScale(UnknownScale):
     """A prior that is ``unit`` times a fixed distribution: three functions and two numbers of it.
 
@@ -251,8 +247,19 @@ class _UnitScale(UnknownScale):
 
     unit: jax.Array
 
-    #: Median and standard deviation of the log of the distribution of unit 1.
-    median, log_sd = 1.0, 1.0
+    #: Median of the distribution of unit 1, and standard deviation of its log.
+    median: ClassVar[float]
+    log_sd: ClassVar[float]
+
+    @staticmethod
+    def unit_quantile(zeta: jax.Array) -> jax.Array:
+        """:meth:`quantile` of unit 1; its derivative is taken from the density."""
+        raise NotImplementedError
+
+    @staticmethod
+    def unit_log_density(log_sigma: jax.Array) -> jax.Array:
+        """:meth:`log_density` of unit 1."""
+        raise NotImplementedError
 
     @property
     def location(self) -> jax.Array:
@@ -266,7 +273,7 @@ class _UnitScale(UnknownScale):
 
     def quantile(self, zeta: jax.Array) -> jax.Array:
         """Sigma of prior probability Phi(zeta), elementwise."""
-        return self.unit * self.unit_quantile(zeta)
+        return self.unit * _unit_quantile(type(self), zeta)
 
     def log_density(self, log_sigma: jax.Array) -> jax.Array:
         """Log density of sigma, elementwise."""
@@ -274,58 +281,72 @@ class _UnitScale(UnknownScale):
         return self.unit_log_density(log_sigma - log_unit) - log_unit
 
 
-@pytree
-@dataclass(frozen=True)
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _unit_quantile(prior, zeta):
+    """The quantile function of a :class:`_UnitScale` of unit 1, elementwise."""
+    return prior.unit_quantile(zeta)
+
+
+@_unit_quantile.defjvp
+def _unit_quantile_jvp(prior, primals, tangents):
+    """The ratio of the two densities, by their logs: of any order without overflow in the tails."""
+    (zeta,), (tangent,) = primals, tangents
+    value = _unit_quantile(prior, zeta)
+    log_normal = -0.5 * zeta**2 - 0.5 * np.log(2.0 * np.pi)
+    return value, tangent * jnp.exp(log_normal - prior.unit_log_density(jnp.log(value)))
+
+
 class HalfNormalScale(_UnitScale):
     """Sigma = |Normal(0, unit^2)|."""
 
     median, log_sd = 0.6744897501960817, np.pi / np.sqrt(8.0)
 
-    def unit_quantile(self, zeta: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_quantile(zeta: jax.Array) -> jax.Array:
         """Of unit 1."""
         is_below = zeta < 0.0
-        # Each branch keeps full relative accuracy in its own tail; the clip keeps the unused
-        # branch's derivative finite (by where: minimum and maximum halve the derivative at 0).
+        # Each branch keeps full relative accuracy in its own tail.
         below = jnp.sqrt(2.0) * erfinv(ndtr(jnp.where(is_below, zeta, 0.0)))
         above = -ndtri(0.5 * ndtr(-jnp.where(is_below, 0.0, zeta)))
         return jnp.where(is_below, below, above)
 
-    def unit_log_density(self, log_sigma: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_log_density(log_sigma: jax.Array) -> jax.Array:
         """Of unit 1."""
         return 0.5 * np.log(2.0 / np.pi) - 0.5 * jnp.exp(2.0 * log_sigma)
 
 
-@pytree
-@dataclass(frozen=True)
 class HalfCauchyScale(_UnitScale):
     """Sigma = unit |Cauchy|."""
 
     median, log_sd = 1.0, np.pi / 2.0
 
-    def unit_quantile(self, zeta: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_quantile(zeta: jax.Array) -> jax.Array:
         """Of unit 1."""
         is_below = zeta < 0.0
         below = jnp.tan(0.5 * np.pi * ndtr(jnp.where(is_below, zeta, 0.0)))
         above = 1.0 / jnp.tan(0.5 * np.pi * ndtr(-jnp.where(is_below, 0.0, zeta)))
         return jnp.where(is_below, below, above)
 
-    def unit_log_density(self, log_sigma: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_log_density(log_sigma: jax.Array) -> jax.Array:
         """Of unit 1."""
         return np.log(2.0 / np.pi) - jax.nn.softplus(2.0 * log_sigma)
 
 
-@pytree
-@dataclass(frozen=True)
 class ExponentialScale(_UnitScale):
     """Sigma exponentially distributed, of mean ``unit``."""
 
     median, log_sd = np.log(2.0), np.pi / np.sqrt(6.0)
 
-    def unit_quantile(self, zeta: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_quantile(zeta: jax.Array) -> jax.Array:
         """Of unit 1."""
         return -log_ndtr(-zeta)
 
-    def unit_log_density(self, log_sigma: jax.Array) -> jax.Array:
+    @staticmethod
+    def unit_log_density(log_sigma: jax.Array) -> jax.Array:
         """Of unit 1."""
         return -jnp.exp(log_sigma)
 
@@ -366,17 +387,17 @@ def lognormal_scale(location: float, scale: float, groups=None) -> LognormalScal
 
 
 def half_normal_scale(scale: float, groups=None) -> HalfNormalScale:
-    """Unknown scale sigma = |Normal(0, scale^2)|; parameters and errors of :func:`lognormal_scale`."""
+    """Unknown scale sigma = |Normal(0, scale^2)|; the rest as :func:`lognormal_scale`."""
     return HalfNormalScale(_positive("noise scale", scale), **_grouping(groups))
 
 
 def half_cauchy_scale(scale: float, groups=None) -> HalfCauchyScale:
-    """Unknown scale sigma = scale |Cauchy|; parameters and errors of :func:`lognormal_scale`."""
+    """Unknown scale sigma = scale |Cauchy|; the rest as :func:`lognormal_scale`."""
     return HalfCauchyScale(_positive("noise scale", scale), **_grouping(groups))
 
 
 def exponential_scale(mean: float, groups=None) -> ExponentialScale:
-    """Exponential unknown scale of that mean; parameters and errors of :func:`lognormal_scale`."""
+    """Exponentially distributed unknown scale; the rest as :func:`lognormal_scale`."""
     return ExponentialScale(_positive("noise mean", mean), **_grouping(groups))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import ClassVar
 
 import jax
@@ -13,11 +13,10 @@ import scipy.special
 from invlift.errors import InputError
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import KnownScale, Scale, UnknownScale, as_scale
-from invlift.pytrees import pytree
 
-#: Coefficients, highest power first, of log(sinh(x) / x) in x^2 for x to 1: the logarithm of
-#: prod(1 + (x / (k pi))^2).  And of log(1 + v) / v in v for v to 0.1.
-_POWERS = np.arange(18, 0, -1)
+#: Coefficients, highest power first, of log(sinh(x) / x) in x^2 for x to 0.3: the logarithm of
+#: prod(1 + (x / (k pi))^2).  And of log(1 + v) / v in v for v to 0.01.
+_POWERS = np.arange(9, 0, -1)
 _LOG_SINHC = np.append(
     -((-1.0) ** _POWERS) * scipy.special.zeta(2.0 * _POWERS) / _POWERS / np.pi ** (2.0 * _POWERS),
     0.0,
@@ -26,11 +25,9 @@ _LOG1P = (-1.0) ** (_POWERS - 1) / _POWERS
 #: log(Gamma(x + 1/2) / Gamma(x)) = log(x) / 2 + these times x^-11, x^-9, ..., x^-1.
 _GAMMA_RATIO = (691 / 180224, -31 / 18432, 17 / 14336, -1 / 640, 1 / 192, -1 / 8)
 #: By how much the argument is moved up for this series.
-_SHIFT = 10
+_SHIFT = 12
 
 
-@pytree
-@dataclass(frozen=True)
 class StudentTNoise(Noise):
     """Independent Student-t noise of nu degrees of freedom.
 
@@ -46,13 +43,19 @@ class StudentTNoise(Noise):
 
         T(eta)^2 = nu (exp(u) - 1),    u = (g eta)^2 / nu,    g = (8 nu + 3) / (8 nu + 1),
 
-    and the density of eta, which is normal within a few per cent, takes up the difference: with C
-    the constant of the density of t, its log relative to the normal one is
+    and the density of eta takes up the difference, which from nu = 2 on is about 2 % for |eta| to
+    2 (further out eta has lighter tails).  With C the constant of the density of t, its log
+    relative to the normal one is
 
         log(sqrt(2 pi) g C) + (1 - g^2) eta^2 / 2 + u / 4 - log(sinh(u / 2) / (u / 2)) / 2.
 
-    T is finite for |eta| to 30 if nu is at least 1; with nu of 0.25 to 7, say, which a prior on nu
-    may allow.
+    T is finite for |eta| to 30 if nu is at least 1, as a known one must be; a prior may allow less,
+    and for nu = 0.25 T is finite for |eta| to 7.
+
+    References
+    ----------
+    D. L. Wallace (1959), Bounds on normal approximations to Student's and the chi-square
+    distributions, Annals of Mathematical Statistics 30.
     """
 
     degrees_of_freedom: Scale
@@ -69,7 +72,7 @@ class StudentTNoise(Noise):
         """Eta = T^-1(value), which is +-sqrt(nu log(1 + value^2 / nu)) / g."""
         ratio = value / jnp.sqrt(nu)
         size = jnp.abs(ratio)
-        is_small = size < 0.3
+        is_small = size < 0.1
         series = jnp.sqrt(jnp.polyval(_LOG1P, jnp.where(is_small, ratio, 0.0) ** 2))
         log_size = jnp.log(jnp.where(is_small, 1.0, size))
         far = jnp.sign(ratio) * jnp.sqrt(nu * jnp.logaddexp(0.0, 2.0 * log_size))
@@ -96,7 +99,7 @@ def _excess(nu):
 
 def _log_sinhc(x):
     """log(sinh(x) / x) for x of at least 0, to full accuracy with its derivatives."""
-    is_small = x < 1.0
+    is_small = x < 0.3
     series = jnp.polyval(_LOG_SINHC, jnp.where(is_small, x, 0.0) ** 2)
     large = jnp.where(is_small, 1.0, x)
     return jnp.where(
@@ -112,8 +115,8 @@ def _log_gamma_ratio(x):
     """
     shifted = x + _SHIFT
     series = jnp.polyval(np.array(_GAMMA_RATIO), shifted**-2.0) / shifted
-    below = sum(jnp.log1p(0.5 / (x + k)) for k in range(_SHIFT))
-    return 0.5 * jnp.log(shifted) + series - below
+    below = math.prod(1.0 + 0.5 / (x + k) for k in range(_SHIFT))
+    return 0.5 * jnp.log(shifted) + series - jnp.log(below)
 
 
 def student_t_noise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import Module
@@ -37,6 +38,30 @@ class OrdinaryPosterior(Module):
     def logdensity(self, theta: jax.Array) -> jax.Array:
         """Log density, (), up to a constant, at theta (h + m,)."""
         return self.loglikelihood(theta) - 0.5 * theta @ theta
+
+    def metric(self, theta: jax.Array) -> jax.Array:
+        """The metric of Gauss and Newton, (h + m, h + m): I + J^T J, from one factorisation.
+
+        J, (d, h + m), are the derivatives of the noise variables eta(theta) that explain the data,
+        so that this is the Hessian of |theta|^2/2 + |eta|^2/2 but for the curvature of eta.  For
+        Gaussian noise of known scale it is the Fisher information and the prior's precision,
+        I + F'^T Sigma^-1 F' (Au, Graham & Thiery 2023, supplement 1, eq. 2).
+        """
+        problem = self.problem
+        zeta, white = problem.split(theta)
+        coefficients, tangent = problem.prior.linearise(white)
+        predicted, by_coefficients = problem.model.value_and_jacobian(coefficients)
+
+        def explain(predicted, zeta):
+            return problem.noise.invert(predicted, zeta, problem.observed)
+
+        slope = jax.jvp(
+            lambda predicted: explain(predicted, zeta), (predicted,), (jnp.ones_like(predicted),)
+        )[1]
+        by_zeta = jax.jacfwd(explain, 1)(predicted, zeta)
+        by_white = slope[:, None] * tangent.pull(by_coefficients.T).T
+        jacobian = jnp.concatenate([by_zeta, by_white], axis=1)
+        return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
 
     def describe(self, theta: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """What is kept of a draw, and that of which only moments are: by name."""
