@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Real
 
 import jax
@@ -70,15 +71,8 @@ def assemble_poisson(
     """
     require_float64(points=mesh.points)
     dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
-    if not dirichlet and not robin:
-        raise InputError(
-            f"{mesh.name}, boundary conditions",
-            "at least one Dirichlet or Robin boundary",
-            "none",
-            "without one u is defined only up to a constant: fix it on a named boundary",
-        )
-    _check_disjoint(mesh, [*dirichlet, *neumann, *robin])
-    check_anchored(mesh, [*dirichlet, *robin], f"{mesh.name}, boundary conditions")
+    _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
+    check_anchored(mesh, [*dirichlet, *robin])
     basis = cell_basis(mesh)
     cells = basis.mesh.t
     corners = mesh.dim + 1
@@ -114,7 +108,7 @@ def assemble_poisson(
     free = np.setdiff1d(np.arange(mesh.num_nodes), held)
     if free.size == 0:
         raise InputError(
-            f"{mesh.name}, dirichlet",
+            "dirichlet",
             "a mesh with nodes off the Dirichlet boundary",
             "none left free",
             "refine the mesh",
@@ -187,7 +181,7 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
     if isinstance(source, dict):
         per_cell = np.zeros(mesh.num_cells)
         for name, value in source.items():
-            per_cell[mesh.cells_of(name)] += _number(f"source, {name}", value)
+            per_cell[mesh.cells_of(name, "source")] += _number(f"source, {name}", value)
         return np.broadcast_to(per_cell[:, None], shape)
     if np.ndim(source) == 0:
         return np.full(shape, _number("source", source))
@@ -209,14 +203,14 @@ def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
     )
 
 
-def _check_disjoint(mesh: Mesh, groups: list[str]) -> None:
-    """No facet may carry two conditions."""
+def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
+    """Groups, by kind of their condition, must exist, and no facet may carry two conditions."""
     owner: dict[tuple, str] = {}
-    for group in groups:
-        for facet in map(tuple, np.sort(mesh.facets(group), axis=1).tolist()):
+    for kind, group in ((kind, group) for kind, named in groups.items() for group in named):
+        for facet in map(tuple, np.sort(mesh.facets(group, kind), axis=1).tolist()):
             if owner.setdefault(facet, group) != group:
                 raise InputError(
-                    f"{mesh.name}, boundary conditions",
+                    "boundary conditions",
                     "one condition on each part of the boundary",
                     f"groups {owner[facet]!r} and {group!r} overlapping",
                     "name disjoint groups, or drop one of the conditions",

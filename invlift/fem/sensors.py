@@ -46,6 +46,8 @@ class Sensors:
         Line of each reading in the file; the header is line 1.
     name : str
         The file as the user gave it, for error messages.
+    groups : ndarray of str, shape (d,), or None
+        Name of the group whose noise scale each reading shares, if the table has the column.
     """
 
     points: np.ndarray
@@ -53,11 +55,14 @@ class Sensors:
     sigma: np.ndarray | None
     rows: np.ndarray
     name: str
+    groups: np.ndarray | None = None
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        sigma = None if self.sigma is None else self.sigma[kept]
-        return Sensors(self.points[kept], self.values[kept], sigma, self.rows[kept], self.name)
+        columns = (self.points, self.values, self.sigma, self.rows, self.groups)
+        taken = (None if column is None else column[kept] for column in columns)
+        points, values, sigma, rows, groups = taken
+        return Sensors(points, values, sigma, rows, self.name, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +135,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     ----------
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
-        three-dimensional mesh), value and, if wanted, sigma.
+        three-dimensional mesh), value and, if wanted, sigma and group (a name).
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -159,13 +164,18 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         rows.append(row)
         table.append(
             [
-                _number(entry, f"{name}, row {row}, column {column}")
+                _group(entry, f"{name}, row {row}, column {column}")
+                if column == "group"
+                else _number(entry, f"{name}, row {row}, column {column}")
                 for column, entry in zip(columns, entries, strict=True)
             ]
         )
     if not table:
         raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
-    by_name = dict(zip(columns, np.array(table, dtype=np.float64).T, strict=True))
+    by_name = {
+        column: np.array(entries, dtype=str if column == "group" else np.float64)
+        for column, entries in zip(columns, zip(*table, strict=True), strict=True)
+    }
     points = np.stack([by_name[axis] for axis in "xyz"[:dim]], axis=1)
     return _checked(
         points,
@@ -173,6 +183,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         by_name.get("sigma"),
         np.array(rows),
         name,
+        by_name.get("group"),
     )
 
 
@@ -180,13 +191,14 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     """Write a sensor table that `read_sensors` reads back exactly."""
     columns = [*sensors.points.T, sensors.values]
     header = [*"xyz"[: sensors.points.shape[1]], "value"]
-    if sensors.sigma is not None:
-        columns.append(sensors.sigma)
-        header.append("sigma")
+    for column, entries in (("sigma", sensors.sigma), ("group", sensors.groups)):
+        if entries is not None:
+            columns.append(entries)
+            header.append(column)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows(np.stack(columns, axis=1).tolist())
+        writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
@@ -217,8 +229,9 @@ def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
 def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
     """Return the column names if they are a table's for a mesh of this dimension."""
     axes = list("xyz"[:dim])
-    needed, allowed = [*axes, "value"] if needs_values else axes, [*axes, "value", "sigma"]
-    where, expected = f"{name}, row 1", f"the columns {','.join(needed)} and perhaps sigma"
+    needed, allowed = [*axes, "value"] if needs_values else axes, [*axes, "value", "sigma", "group"]
+    expected = f"the columns {','.join(needed)} and perhaps sigma or group"
+    where = f"{name}, row 1"
     found = ",".join(columns)
     if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
         raise InputError(where, expected, repr(found), "separate the columns by commas")
@@ -260,7 +273,15 @@ def _number(entry: str, where: str) -> float:
     return float(entry)
 
 
-def _checked(points, values, sigma, rows, name: str) -> Sensors:
+def _group(entry: str, where: str) -> str:
+    """Return the name in an entry."""
+    if not entry:
+        remedy = "name the group whose noise scale the reading shares"
+        raise InputError(where, "a name", "an empty entry", remedy)
+    return entry
+
+
+def _checked(points, values, sigma, rows, name: str, groups=None) -> Sensors:
     """Return the table if it has rows, all finite, with positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
@@ -283,9 +304,9 @@ def _checked(points, values, sigma, rows, name: str) -> Sensors:
             f"{name}, row {rows[bad]}, column sigma",
             "a positive standard deviation",
             f"{sigma[bad]:g}",
-            "give the accuracy of the sensor, or remove the column and set [noise] sigma",
+            "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
-    return Sensors(points, values, sigma, rows, name)
+    return Sensors(points, values, sigma, rows, name, groups)
 
 
 def locate(
@@ -387,7 +408,7 @@ def _raise_outside(mesh, sensors, away, distances, closest):
         box = f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"
         remedy = f"all rows are outside: check the units, the mesh spans {box}"
     else:
-        remedy = 'correct it, or set outside = "project" or "drop" under [observations]'
+        remedy = 'correct it, or choose outside = "project" or "drop"'
     raise InputError(
         f"{sensors.name}, row {rows[0]}",
         f"a sensor inside the mesh {mesh.name!r}",

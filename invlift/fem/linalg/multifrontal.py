@@ -8,6 +8,7 @@ A11^-1 and A21 A11^-1 are kept: both sweeps of a solve are then nothing but matr
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -320,17 +321,20 @@ def _by_columns(matrix):
     """
     number = jnp.arange(matrix.shape[-1])
 
+    # Indices that might be negative would take four operations more each, in every program.
+    take = partial(lax.dynamic_index_in_dim, keepdims=False, allow_negative_indices=False)
+    put = partial(lax.dynamic_update_index_in_dim, allow_negative_indices=False)
+
     def eliminate(k, rows):
-        column = lax.dynamic_index_in_dim(rows, k, 1, keepdims=False)
-        pivot_row = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False)
-        scale = lax.rsqrt(lax.dynamic_index_in_dim(column, k, 0))
+        column, pivot_row = take(rows, k, 1), take(rows, k, 0)
+        scale = lax.rsqrt(take(column, k, 0))
         is_below, is_pivot = (number > k)[:, None], (number == k)[:, None]
         # Above the diagonal A is not stored: by symmetry the pivot's row is its column.
         pivot_row = jnp.where(is_below, column, jnp.where(is_pivot, 1.0, pivot_row)) * scale
         multipliers = jnp.where(is_below, column * scale, 0.0)
-        rows = lax.dynamic_update_index_in_dim(rows, jnp.zeros_like(column), k, 1)
+        rows = put(rows, jnp.zeros_like(column), k, 1)
         rows = rows - multipliers[:, None, :] * pivot_row[None, :, :]
-        return lax.dynamic_update_index_in_dim(rows, pivot_row, k, 0)
+        return put(rows, pivot_row, k, 0)
 
     # The batch comes last: the processor works on several matrices at a time.
     rows = lax.fori_loop(0, number.size, eliminate, jnp.moveaxis(matrix, 0, -1))

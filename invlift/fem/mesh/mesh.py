@@ -362,7 +362,7 @@ def _checked_field(field: str, values, size: int, name: str) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def check_anchored(mesh: Mesh, groups: Iterable[str], where: str) -> None:
+def check_anchored(mesh: Mesh, groups: Iterable[str]) -> None:
     """Check that each connected part of the body has a Dirichlet or Robin facet.
 
     Without one the solution on that part is determined only up to a constant and the stiffness
@@ -373,22 +373,28 @@ def check_anchored(mesh: Mesh, groups: Iterable[str], where: str) -> None:
     mesh : Mesh
     groups : iterable of str
         The boundary groups with a Dirichlet or Robin condition.
-    where : str
-        What the error message should blame.
 
     Raises
     ------
     InputError
-        Naming the size and place of the first part without a condition.
+        If there are none, or naming the size and place of the first part without a condition.
     """
+    groups = list(groups)
+    if not groups:
+        raise InputError(
+            "boundary conditions",
+            "a boundary with a Dirichlet or Robin condition",
+            "none, so the solution is determined only up to a constant",
+            "hold it on a boundary: give dirichlet a value for the group boundary, for example",
+        )
     is_anchored = np.zeros(mesh.components.max() + 1, dtype=bool)
     for group in groups:
-        is_anchored[mesh.components[mesh.facets(group, where)]] = True
+        is_anchored[mesh.components[mesh.facets(group)]] = True
     if is_anchored.all():
         return
     nodes = np.flatnonzero(mesh.components == np.flatnonzero(~is_anchored)[0])
     raise InputError(
-        where,
+        "boundary conditions",
         "a Dirichlet or Robin condition on each connected part of the mesh",
         f"{np.count_nonzero(~is_anchored)} of {len(is_anchored)} parts without one, the first "
         f"with {len(nodes)} nodes near {mesh_checks.place(mesh.points[nodes[0]])}",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.base import MEAN_REMEDY, STD_REMEDY, PriorTable, log_mean, log_std
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
 from invlift.pytrees import static
+from invlift.tables import Key, by_form, choice
 
 
 class IndependentPrior(AffinePrior):
@@ -82,13 +87,13 @@ def independent_prior(
     """
     require_float64(points=mesh.points)
     if per not in ("cell", "subdomain"):
-        raise InputError("[prior] per", '"cell" or "subdomain"', f"{per!r}", "choose one")
+        raise InputError("prior per", '"cell" or "subdomain"', f"{per!r}", "choose one")
     needs_groups = per == "subdomain" or isinstance(mean, dict) or isinstance(std, dict)
     names, of_cell = _partition(mesh) if needs_groups else ([], None)
     means = _per_cell("mean", mean, names, of_cell, mesh.num_cells)
     stds = _per_cell("std", std, names, of_cell, mesh.num_cells)
     if np.any(stds <= 0):
-        raise InputError("[prior] std", "positive numbers", f"{stds.min():g}", "correct it")
+        raise InputError("prior std", "positive numbers", f"{stds.min():g}", "correct it")
     if per == "cell":
         group = np.arange(mesh.num_cells)
         group_std = stds
@@ -96,6 +101,31 @@ def independent_prior(
         group = of_cell
         group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
     return IndependentPrior(jax.device_put(means), jax.device_put(group_std), as_index(group))
+
+
+def _number_or_per_subdomain(kind, remedy: str):
+    """The type of a number of some kind, or of one for each subdomain."""
+    table = Annotated[
+        dict[str, kind], Field(min_length=1), Key("{subdomain = number}", "name each subdomain")
+    ]
+    return by_form(number=kind, table=table, remedy=remedy)
+
+
+class IndependentTable(PriorTable):
+    """prior kind = "independent": one Normal coefficient per cell or per subdomain."""
+
+    per: choice("cell", "subdomain", remedy="choose what has a coefficient of its own") = "cell"
+    mean: _number_or_per_subdomain(
+        log_mean(remedy="give a number, or {subdomain = number}"), MEAN_REMEDY
+    ) = 0.0
+    std: _number_or_per_subdomain(
+        log_std(remedy="give a number, or {subdomain = number}"), STD_REMEDY
+    )
+
+    def build(self, mesh: Mesh, where) -> IndependentPrior:
+        """Build the prior on a mesh: see :class:`PriorTable`."""
+        del where
+        return independent_prior(mesh, per=self.per, mean=self.mean, std=self.std)
 
 
 def _partition(mesh: Mesh) -> tuple[list[str], np.ndarray]:
@@ -123,7 +153,7 @@ def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
     if isinstance(value, dict):
         if set(value) != set(names):
             raise InputError(
-                f"[prior] {key}",
+                f"prior {key}",
                 f"one number for each of the subdomains {', '.join(names)}",
                 f"{', '.join(sorted(value))}",
                 "name each subdomain once",
@@ -132,5 +162,5 @@ def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
     else:
         per_group, of_cell = np.array([float(value)]), np.zeros(num_cells, dtype=int)
     if not np.all(np.isfinite(per_group)):
-        raise InputError(f"[prior] {key}", "finite numbers", "NaN or infinity", "correct it")
+        raise InputError(f"prior {key}", "finite numbers", "NaN or infinity", "correct it")
     return per_group[of_cell]

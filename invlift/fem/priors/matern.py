@@ -9,6 +9,7 @@ prefactorised matrix; no N x N matrix is ever formed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache, partial
 from numbers import Real
 
@@ -23,13 +24,16 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.base import MAX_STD, MIN_STD, STD_REMEDY
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
-from invlift.pytrees import static
+from invlift.pytrees import Module, static
 
 #: Robin coefficient over kappa that evens out the variance near the boundary best
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
 ROBIN_COEFFICIENT = 1.0 / 1.42
+#: Nodes up to which the realised standard deviation is computed column by column.
+FEW = 3_000
 
 
 class MaternPrior(AffinePrior):
@@ -83,24 +87,26 @@ class MaternPrior(AffinePrior):
 
     def sqrt(self, white: jax.Array) -> jax.Array:
         """S w for w of shape (N,) or (N, k)."""
-        columns = white.reshape(self.num_white, -1)
-        if self.alpha % 2:
-            columns = linalg.half_solve_transpose(self.factor, columns)
-        else:
-            columns = linalg.solve(self.factor, self.noise_scale[:, None] * columns)
-        for _ in range((self.alpha - 1) // 2):
-            columns = linalg.solve(self.factor, self._mass(columns))
+        columns = unscaled_root(
+            white.reshape(self.num_white, -1),
+            alpha=self.alpha,
+            noise_scale=self.noise_scale,
+            mass=self.mass,
+            solve=partial(linalg.solve, self.factor),
+            half_solve_transpose=partial(linalg.half_solve_transpose, self.factor),
+        )
         return columns.reshape(white.shape) * (1.0 / self.tau)
 
     def sqrt_transpose(self, field_values: jax.Array) -> jax.Array:
         """S^T v for v of shape (N,) or (N, k)."""
-        columns = field_values.reshape(self.num_white, -1)
-        for _ in range((self.alpha - 1) // 2):
-            columns = self._mass(linalg.solve(self.factor, columns))
-        if self.alpha % 2:
-            columns = linalg.half_solve(self.factor, columns)
-        else:
-            columns = self.noise_scale[:, None] * linalg.solve(self.factor, columns)
+        columns = unscaled_root_transpose(
+            field_values.reshape(self.num_white, -1),
+            alpha=self.alpha,
+            noise_scale=self.noise_scale,
+            mass=self.mass,
+            solve=partial(linalg.solve, self.factor),
+            half_solve=partial(linalg.half_solve, self.factor),
+        )
         return columns.reshape(field_values.shape) * (1.0 / self.tau)
 
     def pointwise_std(self) -> np.ndarray:
@@ -112,13 +118,57 @@ class MaternPrior(AffinePrior):
         -----
         diag(K^-1) takes a few factorisations, and for alpha <= 3 the diagonal is one of its
         derivatives: d(K^-1) = -K^-1 dK K^-1 along D is that for alpha = 2, half the second
-        derivative along M that for alpha = 3.  For higher orders S^T is applied to N unit vectors.
+        derivative along M that for alpha = 3.  For higher orders, and on up to 3,000 nodes, where
+        this program is compiled and has run sooner, S^T is applied to N unit vectors.
         """
-        variance = _variance if self.alpha <= 3 else _variance_by_columns
+        is_soon_done = self.num_white <= FEW
+        variance = _variance if self.alpha <= 3 and not is_soon_done else _variance_by_columns
         return np.sqrt(variance(self)) / float(self.tau)
 
-    def _mass(self, columns):
+    def mass(self, columns: jax.Array) -> jax.Array:
+        """M times columns, (N, k)."""
         return self.pattern.product(self.mass_values, columns)
+
+
+def unscaled_root(
+    columns,
+    *,
+    alpha: int,
+    noise_scale,
+    mass: Callable,
+    solve: Callable,
+    half_solve_transpose: Callable,
+):
+    """tau S times columns.
+
+    Parameters
+    ----------
+    columns : (..., N, k)
+        The functions must take this shape.
+    alpha : int
+    noise_scale : (N,)
+        Diagonal of D^(1/2).
+    mass, solve, half_solve_transpose : callable
+        Products with M, K^-1 and L^-T, shape preserved.
+    """
+    if alpha % 2 == 0:
+        columns = solve(noise_scale[:, None] * columns)
+    else:
+        columns = half_solve_transpose(columns)
+    for _ in range((alpha - 1) // 2):
+        columns = solve(mass(columns))
+    return columns
+
+
+def unscaled_root_transpose(
+    columns, *, alpha: int, noise_scale, mass: Callable, solve: Callable, half_solve: Callable
+):
+    """tau S^T times columns; parameters as for :func:`unscaled_root`, with products with L^-1."""
+    for _ in range((alpha - 1) // 2):
+        columns = mass(solve(columns))
+    if alpha % 2:
+        return half_solve(columns)
+    return noise_scale[:, None] * solve(columns)
 
 
 def _variance(prior: MaternPrior) -> np.ndarray:
@@ -152,9 +202,14 @@ def _variance_by_columns(prior: MaternPrior, *, batch: int = 128) -> np.ndarray:
     """tau^2 diag(S S^T), (N,), by applying S^T to ``batch`` unit vectors at a time."""
     size = prior.num_white
 
-    squares = Program(partial(_squares, batch=batch), "some")
+    squares = _program_by_columns(batch, "none" if size <= FEW else "some")
     parts = [np.asarray(squares(prior, start)) for start in range(0, size, batch)]
     return np.concatenate(parts)[:size]
+
+
+@cache
+def _program_by_columns(batch: int, effort: str) -> Program:
+    return Program(partial(_squares, batch=batch), effort)
 
 
 def _squares(prior: MaternPrior, start, *, batch: int):
@@ -172,7 +227,7 @@ def _factorised(structure, values):
 _factorise = Program(_factorised, "none")
 
 
-def matern_alpha(smoothness: float, dim: int, where: str = "[prior] smoothness") -> int:
+def matern_alpha(smoothness: float, dim: int) -> int:
     """Order alpha = smoothness + dim/2 of the operator (Lindgren, Rue & Lindstrom 2011, eq. 2).
 
     Parameters
@@ -181,8 +236,6 @@ def matern_alpha(smoothness: float, dim: int, where: str = "[prior] smoothness")
         nu > 0.
     dim : int
         Dimension of the mesh, 2 or 3.
-    where : str
-        What an error message should blame.
 
     Raises
     ------
@@ -193,7 +246,7 @@ def matern_alpha(smoothness: float, dim: int, where: str = "[prior] smoothness")
     if not (smoothness > 0 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
         choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
         raise InputError(
-            where,
+            "prior smoothness",
             f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
             f"{smoothness:g}",
             "choose the nearest of these",
@@ -244,66 +297,127 @@ def matern_prior(
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
-    _check_numbers(mesh, correlation_range, std)
-    mean = np.asarray(mean, dtype=float)
-    if mean.shape not in ((), (mesh.num_nodes,)):
-        raise InputError(
-            "[prior] mean",
-            f"one number or {mesh.num_nodes} at the nodes",
-            f"shape {mean.shape}",
-            "give a field of this mesh",
-        )
-    mean = np.broadcast_to(mean, (mesh.num_nodes,))
-    if not np.all(np.isfinite(mean)):
-        raise InputError("[prior] mean", "finite values", "NaN or infinity", "correct it")
+    check_range(mesh, correlation_range)
+    check_std(std)
+    mean = checked_mean(mesh, mean)
+    matrices = assemble(mesh, boundary)
     kappa = math.sqrt(8 * smoothness) / correlation_range
-    log_variance = math.lgamma(smoothness) - math.lgamma(alpha)
-    log_variance -= mesh.dim / 2 * math.log(4 * math.pi) + 2 * smoothness * math.log(kappa)
-    basis = cell_basis(mesh)
-    mass = skfem.asm(mass_form, basis).tocsr()
-    operator = kappa**2 * mass + skfem.asm(stiffness_form, basis)
-    if boundary == "robin":
-        edge = skfem.asm(mass_form, facet_basis(basis, mesh, "boundary"))
-        operator = operator + kappa * ROBIN_COEFFICIENT * edge
-    elif boundary != "neumann":
-        raise InputError("[prior] boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
-    mass = mass.tocoo()
-    pattern, entries = sparse.pattern(mass.row, mass.col, *mass.shape)
-    row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
-    row, col = row[row >= col], col[row >= col]
-    operator_values = jax.device_put(np.asarray(operator[row, col]).ravel())
-    structure = linalg.analyse(row, col, mesh.num_nodes, mesh.points)
-    mass_values = np.zeros(mass.nnz)
-    mass_values[entries] = mass.data
-    factor = _factorise(structure, operator_values)
+    log_variance = log_variance_without_tau(smoothness, alpha, mesh.dim, math.log(kappa))
+    tau = np.float64(math.exp(log_variance / 2) / std)
+    operator = matrices.operator(kappa)[matrices.lower]
+    matrices, operator, mean, tau = jax.device_put((matrices, operator, mean, tau))
     return MaternPrior(
-        mean=jax.device_put(mean),
-        factor=factor,
-        structure=structure,
-        pattern=pattern,
-        operator_values=operator_values,
-        mass_values=jax.device_put(mass_values),
-        noise_scale=jax.device_put(np.sqrt(np.asarray(mass.sum(axis=1)).ravel())),
-        tau=jax.device_put(np.float64(math.exp(log_variance / 2) / std)),
+        mean=mean,
+        factor=_factorise(matrices.structure, operator),
+        structure=matrices.structure,
+        pattern=matrices.pattern,
+        operator_values=operator,
+        mass_values=matrices.mass,
+        noise_scale=matrices.noise_scale,
+        tau=tau,
         alpha=alpha,
     )
 
 
-def _check_numbers(mesh: Mesh, correlation_range, std) -> None:
-    """Refuse what gives no usable field."""
+def log_variance_without_tau(smoothness: float, alpha: int, dim: int, log_kappa: float) -> float:
+    """Logarithm of tau^2 times the marginal variance far from boundaries."""
+    log_variance = math.lgamma(smoothness) - math.lgamma(alpha)
+    return log_variance - (dim / 2 * math.log(4 * math.pi) + 2 * smoothness * log_kappa)
+
+
+class Matrices(Module):
+    """What K = kappa^2 M + G + c kappa E is made of, in one pattern; E is of Robin boundaries.
+
+    Attributes
+    ----------
+    structure : linalg.Structure
+        Symbolic factorisation of K.
+    pattern : sparse.Pattern
+    lower : (num_values,) int32
+        The entries of the lower triangle, in the order of the structure.
+    mass, stiffness, edge : (num_entries,)
+        Entries of M, G and E; the last are zero at natural boundaries.
+    noise_scale : (N,)
+        Diagonal of D^(1/2).
+    """
+
+    structure: linalg.Structure
+    pattern: sparse.Pattern
+    lower: jax.Array
+    mass: jax.Array
+    stiffness: jax.Array
+    edge: jax.Array
+    noise_scale: jax.Array
+
+    def operator(self, kappa):
+        """Entries of K, (num_entries,)."""
+        return kappa**2 * self.mass + self.stiffness + kappa * ROBIN_COEFFICIENT * self.edge
+
+    def operator_derivative(self, kappa, order: int):
+        """Entries of d^order K / d log(kappa)^order, (num_entries,), for an order >= 1."""
+        return 2**order * kappa**2 * self.mass + kappa * ROBIN_COEFFICIENT * self.edge
+
+
+def assemble(mesh: Mesh, boundary: str) -> Matrices:
+    """Assemble the matrices on the host; ``boundary`` as for :func:`matern_prior`."""
+    if boundary not in ("neumann", "robin"):
+        raise InputError("prior boundary", '"neumann" or "robin"', f"{boundary!r}", "choose one")
+    basis = cell_basis(mesh)
+    mass = skfem.asm(mass_form, basis).tocsr()
+    stiffness = skfem.asm(stiffness_form, basis).tocsr()
+    rows, cols = mass.nonzero()
+    pattern, _ = sparse.pattern(rows, cols, *mass.shape)
+    row, col = np.asarray(pattern.rows), np.asarray(pattern.cols)
+    edge = np.zeros(row.size)
+    if boundary == "robin":
+        matrix = skfem.asm(mass_form, facet_basis(basis, mesh, "boundary")).tocsr()
+        edge = np.asarray(matrix[row, col]).ravel()
+    lower = np.flatnonzero(row >= col)
+    return Matrices(
+        structure=linalg.analyse(row[lower], col[lower], mesh.num_nodes, mesh.points),
+        pattern=pattern,
+        lower=lower.astype(np.int32),
+        mass=np.asarray(mass[row, col]).ravel(),
+        stiffness=np.asarray(stiffness[row, col]).ravel(),
+        edge=edge,
+        noise_scale=np.sqrt(np.asarray(mass.tocoo().sum(axis=1)).ravel()),
+    )
+
+
+def checked_mean(mesh: Mesh, mean) -> np.ndarray:
+    """The prior mean at the nodes, (N,)."""
+    mean = np.asarray(mean, dtype=float)
+    if mean.shape not in ((), (mesh.num_nodes,)):
+        raise InputError(
+            "prior mean",
+            f"one number or {mesh.num_nodes} at the nodes",
+            f"shape {mean.shape}",
+            "give a field of this mesh",
+        )
+    if not np.all(np.isfinite(mean)):
+        raise InputError("prior mean", "finite values", "NaN or infinity", "correct it")
+    return np.broadcast_to(mean, (mesh.num_nodes,))
+
+
+def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
+    """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
     # A field that hardly varies over the body has a deviation that grows like range / extent.
     least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
     if not (isinstance(correlation_range, Real) and least <= correlation_range <= most):
         raise InputError(
-            "[prior] range",
+            "prior range",
             f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
-            f"{correlation_range!r}",
+            f"{name}{correlation_range!r}",
             "give the correlation length in the length unit of the mesh",
         )
-    if not (isinstance(std, Real) and 1e-9 <= std <= 50.0):
+
+
+def check_std(std, name: str = "") -> None:
+    """Refuse a standard deviation that gives no usable field."""
+    if not (isinstance(std, Real) and MIN_STD <= std <= MAX_STD):
         raise InputError(
-            "[prior] std",
-            "a positive number, from 1e-9 to 50",
-            f"{std!r}",
-            "give the standard deviation of the log-conductivity: 1 for factors of about e",
+            "prior std",
+            f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
+            f"{name}{std!r}",
+            STD_REMEDY,
         )

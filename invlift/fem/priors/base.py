@@ -1,0 +1,61 @@
+"""What the table of every prior has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from invlift.fem.mesh.mesh import Mesh
+from invlift.tables import Table, number
+
+#: Standard deviations of the log-conductivity that can be computed with.
+MIN_STD, MAX_STD = 1e-9, 50.0
+#: Largest size of its mean: the exponential must be a number.
+MAX_MEAN = 300.0
+MEAN_REMEDY = "give the mean of the log-conductivity"
+STD_REMEDY = "give the standard deviation of the log-conductivity: 1 for factors of about e"
+
+
+def log_mean(remedy: str = MEAN_REMEDY):
+    """Return the type of a mean of the log-conductivity."""
+    return number(-MAX_MEAN, MAX_MEAN, remedy=remedy)
+
+
+def log_std(remedy: str = STD_REMEDY):
+    """Return the type of a standard deviation of the log-conductivity."""
+    return number(MIN_STD, MAX_STD, remedy=remedy)
+
+
+class PriorTable(Table):
+    """[prior]: a prior of the log-conductivity. A subclass adds its own keys.
+
+    Attributes
+    ----------
+    kind : str
+        The prior's name in `PRIORS`.
+    """
+
+    kind: str
+
+    def build(self, mesh: Mesh, where: Callable[..., str]) -> Any:
+        """Build the prior on a mesh.
+
+        Parameters
+        ----------
+        mesh : Mesh
+        where : callable
+            Names of keys -> how an error message calls them: ``where("std")`` is
+            "problem.toml, [prior] std".
+
+        Returns
+        -------
+        prior
+            With the members that docs/design.md lists.
+
+        Raises
+        ------
+        InputError
+            If the keys do not fit the mesh. One of the library that blames "prior KEY" is told as
+            an error of that key.
+        """
+        raise NotImplementedError

@@ -1,0 +1,82 @@
+"""[prior] kind = "matern" of a problem file."""
+
+from __future__ import annotations
+
+import math
+
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.base import MAX_STD, MIN_STD, STD_REMEDY, PriorTable, log_mean
+from invlift.fem.priors.hierarchical_matern import (
+    MAX_SCALE,
+    HierarchicalMaternPrior,
+    Lognormal,
+    hierarchical_matern_prior,
+)
+from invlift.fem.priors.matern import MaternPrior, matern_prior
+from invlift.tables import Table, by_form, choice, number, one_of
+
+
+class LognormalTable(Table):
+    """An unknown with log ~ Normal(location, scale^2)."""
+
+    distribution: str
+    location: number(-300.0, 300.0, remedy="give the logarithm of the median")
+    scale: number(
+        1e-9, MAX_SCALE, remedy="give the spread of the logarithm: 0.5 for a factor of about 1.6"
+    )
+
+    def build(self) -> Lognormal:
+        """Build the distribution."""
+        return Lognormal(self.location, self.scale)
+
+
+#: Priors of an unknown range or standard deviation, by the key ``distribution``.
+HYPERPRIORS: dict[str, type[LognormalTable]] = {"lognormal": LognormalTable}
+
+_RANGE_REMEDY = "give the correlation length, in the length unit of the mesh"
+
+
+def _known_or_not(low: float, high: float, remedy: str):
+    return by_form(
+        number=number(low, high, remedy=remedy),
+        table=one_of(HYPERPRIORS, "distribution"),
+        remedy=remedy,
+    )
+
+
+class MaternTable(PriorTable):
+    """[prior] kind = "matern": a Gaussian field with Matern covariance."""
+
+    range: _known_or_not(1e-50, 1e50, _RANGE_REMEDY)
+    std: _known_or_not(MIN_STD, MAX_STD, STD_REMEDY)
+    smoothness: number(above=0.0, high=10.0, remedy="for example 2.0 in 2-D and 0.5 or 2.5 in 3-D")
+    mean: log_mean() = 0.0
+    boundary: choice(
+        "neumann", "robin", remedy='choose "robin" to correct the variance near the boundary'
+    ) = "neumann"
+
+    def typical(self) -> tuple[float, float]:
+        """Return the range, or its median, and the root of the mean square of the std."""
+        length, spread = self.range, self.std
+        if isinstance(length, Table):
+            length = math.exp(length.location)
+        if isinstance(spread, Table):
+            spread = math.exp(spread.location + spread.scale**2)
+        return length, spread
+
+    def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
+        """Build the prior on a mesh: see :class:`PriorTable`."""
+        del where
+        values = {"correlation_range": self.range, "std": self.std}
+        is_unknown = any(isinstance(value, Table) for value in values.values())
+        build = hierarchical_matern_prior if is_unknown else matern_prior
+        return build(
+            mesh,
+            **{
+                name: value.build() if isinstance(value, Table) else value
+                for name, value in values.items()
+            },
+            smoothness=self.smoothness,
+            mean=self.mean,
+            boundary=self.boundary,
+        )
