@@ -193,7 +193,11 @@ def retract(
         error = error_of(multiplier)
         is_expected = (error <= tolerance) & jnp.isfinite(error)
         if may_end_early:
-            # Two more would settle it: they must be among the iterations allowed.
+            # What would settle it must be among the iterations allowed: one more where it is
+            # there, two where it is only certain to get there.
+            is_expected &= (move <= retraction.move_tolerance) | (
+                count + 2 <= retraction.max_iterations
+            )
             is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
             is_expected |= is_certain & (count + 3 <= retraction.max_iterations)
         return multiplier, move, error, is_expected, evaluations + spent, count + 1

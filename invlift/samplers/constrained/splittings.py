@@ -73,6 +73,10 @@ def without_force(splitting: Splitting) -> Splitting:
     return splitting._replace(force=lambda point: jnp.zeros_like(point.position))
 
 
+#: Splittings by name.
+SPLITTINGS = ("gaussian", "stormer-verlet", "geodesic")
+
+
 def build_splitting(name: str, num_inner: int, simulation: str) -> Splitting:
     """Splitting by name.
 

@@ -1,4 +1,4 @@
-"""Kernels by name.  A new one is a module and a line here."""
+"""Kernels, one module a family, and the names they have in a problem file."""
 
 from invlift.samplers.kernels.base import Kernel
 from invlift.samplers.kernels.chmc import ConstrainedHMC
@@ -10,7 +10,15 @@ from invlift.samplers.kernels.chmc_fixed import (
 from invlift.samplers.kernels.chmc_nuts import ConstrainedNUTS
 from invlift.samplers.kernels.elliptical_slice import EllipticalSlice
 from invlift.samplers.kernels.euclidean import HMC, NUTS
+from invlift.samplers.kernels.langevin import MALA
+from invlift.samplers.kernels.microcanonical import MAMS
+from invlift.samplers.kernels.position_dependent import (
+    PositionDependentRandomWalk,
+    SimplifiedManifoldMALA,
+)
+from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson, RandomWalk
 
+#: What [sampler] method can be; the fields of a kernel are the keys of [sampler.options].
 KERNELS: dict[str, type[Kernel]] = {
     "chmc": ConstrainedHMC,
     "chmc-fixed": FixedConstrainedHMC,
@@ -19,5 +27,11 @@ KERNELS: dict[str, type[Kernel]] = {
     "constrained-rwm": ConstrainedRandomWalk,
     "elliptical-slice": EllipticalSlice,
     "hmc": HMC,
+    "mala": MALA,
+    "mams": MAMS,
     "nuts": NUTS,
+    "pcn": PreconditionedCrankNicolson,
+    "pd-rwm": PositionDependentRandomWalk,
+    "rwm": RandomWalk,
+    "smmala": SimplifiedManifoldMALA,
 }

@@ -8,6 +8,7 @@ import jax
 
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, Standards
+from invlift.tables import integer, number
 
 
 class FixedConstrainedHMC(ConstrainedKernel, settings=True):
@@ -21,7 +22,7 @@ class FixedConstrainedHMC(ConstrainedKernel, settings=True):
         See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.
     """
 
-    num_steps: int = 3
+    num_steps: integer(1, 10_000, remedy="3 is usual") = 3
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
@@ -41,7 +42,7 @@ class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
     """
 
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "stormer-verlet"
-    target_acceptance: float = 0.574
+    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
     num_steps: ClassVar[int] = 1
 
 
@@ -63,7 +64,7 @@ class ConstrainedRandomWalk(FixedConstrainedHMC, settings=True):
         min_acceptance=0.1, short_step=None
     )
 
-    target_acceptance: float = 0.234
+    target_acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
     splitting: ClassVar[str] = "stormer-verlet"
     simulation: ClassVar[str] = "free"
     num_inner: ClassVar[int] = 1

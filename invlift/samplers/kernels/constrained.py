@@ -12,6 +12,7 @@ from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
 from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables import integer, number
 
 
 class ConstrainedKernel(Kernel, settings=True):
@@ -48,10 +49,10 @@ class ConstrainedKernel(Kernel, settings=True):
         "chebyshev"
     )
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "gaussian"
-    num_inner: int = 3
+    num_inner: integer(1, 1000, remedy="3 is usual") = 3
     simulation: Literal["target", "free"] = "target"
     return_check: Literal["early", "exact"] = "early"
-    target_acceptance: float = 0.8
+    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
 
     @property
     def adaptation(self) -> Adaptation:

@@ -21,7 +21,7 @@ class EllipticalSlice(Kernel, settings=True):
         """Log likelihood at a position, (Q,)."""
         from blackjax.mcmc.elliptical_slice import init
 
-        return init(position, target.loglikelihood)
+        return init(position, _likelihood_of(target))
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition; there is no tuning."""
@@ -29,10 +29,20 @@ class EllipticalSlice(Kernel, settings=True):
 
         del tuning
         ones, zeros = jnp.ones_like(state.position), jnp.zeros_like(state.position)
-        new, info = build_kernel(ones, zeros)(rng_key, state, target.loglikelihood)
+        new, info = build_kernel(ones, zeros)(rng_key, state, _likelihood_of(target))
         return new, {
             "acceptance_rate": 1.0 / info.subiter,
             "is_accepted": jnp.any(new.position != state.position),
             "num_steps": info.subiter,
             "num_factorisations": info.subiter,
         }
+
+
+def _likelihood_of(target):
+    """The log likelihood, -inf where it is not a number: BlackJAX's loop would end there."""
+
+    def loglikelihood(position):
+        value = target.loglikelihood(position)
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    return loglikelihood

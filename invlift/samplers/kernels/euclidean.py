@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables import integer, number
 
 #: Range around the nominal number of steps, against resonance.
 JITTER = (0.7, 1.3)
@@ -34,7 +35,7 @@ class _EuclideanKernel(Kernel, settings=True):
     )
 
     metric: Literal["identity", "diagonal", "dense"] = "diagonal"
-    target_acceptance: float = 0.8
+    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
 
     @property
     def adaptation(self) -> Adaptation:
@@ -61,7 +62,7 @@ class HMC(_EuclideanKernel, settings=True):
         Nominal number of steps of a trajectory.
     """
 
-    num_steps: int = 10
+    num_steps: integer(1, 10_000, remedy="10 is usual") = 10
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
@@ -90,7 +91,7 @@ class NUTS(_EuclideanKernel, settings=True):
         The trajectory doubles at most this often.
     """
 
-    max_doublings: int = 10
+    max_doublings: integer(1, 20, remedy="10 is usual") = 10
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""

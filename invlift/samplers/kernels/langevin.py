@@ -1,0 +1,54 @@
+"""The Metropolis-adjusted Langevin algorithm: BlackJAX's kernel."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables import number
+
+
+class MALA(Kernel, settings=True):
+    """Metropolis-adjusted Langevin algorithm (Besag 1994; Roberts & Tweedie 1996).
+
+    theta' = theta + (h^2/2) grad log pi(theta) + h xi with xi standard normal, accepted with the
+    ratio of proposal densities (Hastings 1970).  BlackJAX's step size is h^2/2.
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the step size h is adapted to; 0.574 is best in many dimensions (Roberts & Rosenthal
+        1998).
+    """
+
+    standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
+
+    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Dual averaging of the acceptance rate."""
+        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
+
+    def init(self, target, position: jax.Array) -> Any:
+        """Log density and its gradient at a position, (Q,)."""
+        # Here, as half a second of imports is only worth it where a program is made.
+        from blackjax.mcmc.mala import init
+
+        return init(position, target.logdensity)
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition; ``tuning`` is the step size h, ()."""
+        from blackjax.mcmc.mala import build_kernel
+
+        new, info = build_kernel()(rng_key, state, target.logdensity, 0.5 * tuning**2)
+        return new, {
+            "acceptance_rate": info.acceptance_rate,
+            "is_accepted": info.is_accepted,
+            "num_steps": jnp.asarray(1),
+            "num_factorisations": jnp.asarray(1),  # log density and gradient share one
+        }

@@ -1,0 +1,102 @@
+"""Dynamics of constant speed with a Metropolis test: BlackJAX's kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from invlift.errors import InputError
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables import number
+
+#: Steps after which a trajectory ends even if its length is not reached.
+MAX_STEPS = 500
+
+
+class MAMS(Kernel, settings=True):
+    """Metropolis-adjusted microcanonical sampler (Robnik, Cohn-Gordon & Seljak 2025).
+
+    A particle of unit speed is turned by the gradient of the log density (Ver Steeg & Galstyan
+    2021) and starts each trajectory in a direction drawn anew.  The change of log density less
+    that of the kinetic energy decides, the latter the logarithm of what the turns do to the
+    volume, which makes the transition exact (Robnik, Cohn-Gordon & Seljak 2025, arXiv:2503.01707).
+
+    Lengths are in units of sqrt(Q), as far as a standard normal vector is from the origin: a
+    trajectory then is as long as one of HMC of the same time.  The length of each is drawn from 0
+    to twice the mean, whatever the position.
+
+    Attributes
+    ----------
+    trajectory_length : float
+        Mean length of a trajectory, in units of sqrt(Q); 1.57 is a quarter of the prior's period.
+    target_acceptance : float
+        What the step size, in the same units, is adapted to.
+    """
+
+    standards: ClassVar[Standards] = Standards(
+        min_acceptance=0.6,
+        failures="num_divergences",
+        failures_in_words="trajectories diverged",
+        failures_in_brief="divergences",
+        advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
+    )
+
+    trajectory_length: number(0.01, 100.0, remedy="1.5 is usual") = 1.5
+    target_acceptance: number(0.01, 0.99, remedy="0.9 is usual") = 0.9
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Dual averaging of the acceptance rate."""
+        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-5, most=10.0)
+
+    def integrator(self, logdensity_fn, inverse_mass_matrix):
+        """A step of the dynamics: two evaluations of the gradient (McLachlan 1995)."""
+        # Here, as half a second of imports is only worth it where a program is made.
+        from blackjax.mcmc.integrators import isokinetic_mclachlan
+
+        return isokinetic_mclachlan(logdensity_fn, inverse_mass_matrix)
+
+    def init(self, target, position: jax.Array) -> Any:
+        """Log density and its gradient at a position, (Q,).
+
+        Raises
+        ------
+        InputError
+            If there is one unknown alone: directions are then two points.
+        """
+        from blackjax.mcmc.adjusted_mclmc import init
+
+        if position.shape[0] < 2:
+            raise InputError(
+                "sampler, method mams",
+                "a posterior of at least 2 unknowns",
+                f"{position.shape[0]}",
+                'choose another method, "nuts" for example',
+            )
+        return init(position, target.logdensity)
+
+    def step(self, target, rng_key: jax.Array, state, tuning):
+        """One transition; ``tuning`` is the step size, ()."""
+        from blackjax.mcmc.adjusted_mclmc import build_kernel
+
+        key_length, key_step = jax.random.split(rng_key)
+        length = 2.0 * self.trajectory_length * jax.random.uniform(key_length)
+        num_steps = jnp.clip(jnp.ceil(length / tuning), 1, MAX_STEPS).astype(int)
+        new, info = build_kernel(self.integrator)(
+            key_step,
+            state,
+            target.logdensity,
+            tuning * math.sqrt(state.position.shape[0]),
+            (num_steps,),
+        )
+        return new, {
+            "acceptance_rate": info.acceptance_rate,
+            "is_accepted": info.is_accepted,
+            "num_steps": num_steps,
+            "num_divergences": info.is_divergent.astype(int),
+            "num_factorisations": 2 * num_steps,  # log density and gradient share one
+        }

@@ -1,0 +1,145 @@
+"""Metropolis-Hastings proposals shaped by a metric that depends on the position.
+
+With a positive definite metric M(theta) = L L^T and a drift b(theta),
+
+    theta' ~ Normal(theta + (h^2/2) b(theta), h^2 M(theta)^-1).
+
+The metric is the target's: for an inverse problem that of Gauss and Newton, the Fisher information
+of Gaussian noise of known scale plus the prior's precision, I (Au, Graham & Thiery 2023, supplement
+1).  The transition is exact with any other, as the ratio of proposal densities,
+
+    log q(theta' | theta) = log det L - |L^T (theta' - theta - (h^2/2) b)|^2 / (2 h^2) - Q log h,
+
+enters the acceptance probability (Hastings 1970).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.tables import number
+
+
+class MetricState(NamedTuple):
+    """A position and what its proposals are made of.
+
+    Attributes
+    ----------
+    position : (Q,)
+    logdensity : ()
+    drift : (Q,)
+        b.
+    lower : (Q, Q)
+        L, lower triangular.
+    """
+
+    position: jax.Array
+    logdensity: jax.Array
+    drift: jax.Array
+    lower: jax.Array
+
+
+class _PositionDependent(Kernel, settings=True):
+    """A transition whose proposal has a drift that a subclass says.
+
+    Two evaluations of the model a transition: of density, and of the metric.
+    """
+
+    target_acceptance: number(0.01, 0.99, remedy="give what the step size is to be adapted to")
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Dual averaging of the acceptance rate."""
+        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
+
+    def init(self, target, position: jax.Array) -> MetricState:
+        """Log density, drift and metric at a position, (Q,)."""
+        raise NotImplementedError
+
+    def log_proposal(
+        self, state: MetricState, position: jax.Array, step_size: jax.Array
+    ) -> jax.Array:
+        """Log density, (), with which a position (Q,) is proposed from a state, up to a constant.
+
+        The constant depends on the step size alone.
+        """
+        centre = state.position + 0.5 * step_size**2 * state.drift
+        scaled = (position - centre) @ state.lower / step_size
+        return jnp.sum(jnp.log(jnp.diagonal(state.lower))) - 0.5 * scaled @ scaled
+
+    def step(self, target, rng_key: jax.Array, state: MetricState, tuning):
+        """One transition; ``tuning`` is the step size h, ()."""
+        # Here, as half a second of imports is only worth it where a program is made.
+        from blackjax.mcmc.proposal import (
+            compute_asymmetric_acceptance_ratio,
+            static_binomial_sampling,
+        )
+
+        key_move, key_accept = jax.random.split(rng_key)
+        noise = jax.random.normal(key_move, state.position.shape)
+        spread = solve_triangular(state.lower, noise, lower=True, trans="T")
+        move = 0.5 * tuning**2 * state.drift + tuning * spread
+        proposed = self.init(target, state.position + move)
+
+        def energy(start, end):
+            return -end.logdensity - self.log_proposal(end, start.position, tuning)
+
+        log_ratio = compute_asymmetric_acceptance_ratio(energy)(state, proposed)
+        new, (is_accepted, acceptance, _) = static_binomial_sampling(
+            key_accept, log_ratio, state, proposed
+        )
+        return new, {
+            "acceptance_rate": acceptance,
+            "is_accepted": is_accepted,
+            "num_steps": jnp.asarray(1),
+            "num_factorisations": jnp.asarray(2),
+        }
+
+
+class PositionDependentRandomWalk(_PositionDependent, settings=True):
+    """Random walk with the metric's inverse as covariance, b = 0 (Livingstone 2015).
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the step size h is adapted to; 0.234 is that of random walks (Roberts, Gelman & Gilks
+        1997).
+    """
+
+    standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
+
+    target_acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
+
+    def init(self, target, position: jax.Array) -> MetricState:
+        """Log density and metric at a position, (Q,); there is no drift."""
+        lower = jnp.linalg.cholesky(target.metric(position))
+        return MetricState(position, target.logdensity(position), jnp.zeros_like(position), lower)
+
+
+class SimplifiedManifoldMALA(_PositionDependent, settings=True):
+    """Simplified manifold MALA, b = M^-1 grad log pi (Girolami & Calderhead 2011).
+
+    The drift leaves out the derivatives of the metric, which the Metropolis test makes up for.
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the step size h is adapted to; 0.574 is that of Langevin dynamics (Roberts & Rosenthal
+        1998).
+    """
+
+    standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
+
+    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+
+    def init(self, target, position: jax.Array) -> MetricState:
+        """Log density, drift and metric at a position, (Q,)."""
+        lower = jnp.linalg.cholesky(target.metric(position))
+        logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
+        return MetricState(position, logdensity, cho_solve((lower, True), gradient), lower)
