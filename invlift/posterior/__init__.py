@@ -1,13 +1,13 @@
 """What a person looks at: posterior fields, diagnostics, verdict, files and figures."""
 
 from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_field
-from invlift.posterior.parts import Readings
 from invlift.posterior.posterior import Posterior
+from invlift.posterior.readings import Readings
+from invlift.posterior.standards import Standards
 from invlift.posterior.statistics import (
-    MergedMoments,
     SensorStatistics,
     field_statistics,
-    merge_moments,
+    normal_scores,
     sensor_statistics,
     variance_reduction,
 )
@@ -15,16 +15,16 @@ from invlift.posterior.verdict import Verdict, judge
 
 __all__ = [
     "Diagnostics",
-    "MergedMoments",
     "Posterior",
     "Readings",
     "SensorStatistics",
+    "Standards",
     "Verdict",
     "diagnose",
     "diagnose_field",
     "field_statistics",
     "judge",
-    "merge_moments",
+    "normal_scores",
     "sensor_statistics",
     "variance_reduction",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import meshio
 import numpy as np
@@ -36,6 +37,7 @@ def write_fields(
     cells: np.ndarray,
     point_data: Mapping[str, np.ndarray],
     cell_data: Mapping[str, np.ndarray],
+    numbers: Mapping[str, np.ndarray | float] | None = None,
 ) -> None:
     """Write fields on a mesh as a compressed binary VTU file.
 
@@ -49,6 +51,8 @@ def write_fields(
         Corners of triangles (dim 2) or tetrahedra (dim 3).
     point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
         Fields by name. NaN marks "no value".
+    numbers : mapping of str to number or (k,) array, optional
+        What belongs to no place, as VTK's field data.
 
     Raises
     ------
@@ -76,13 +80,13 @@ def write_fields(
         point_data={name: _contiguous(values) for name, values in point_data.items()},
         cell_data={name: [_contiguous(values)] for name, values in cell_data.items()},
     )
-    _write_vtu(path, mesh)
+    _write_vtu(path, mesh, numbers or {})
 
 
-def write_sensors(
+def write_points(
     path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray | None]
 ) -> None:
-    """Write values at sensors as a VTU file of vertices.
+    """Write values at points, sensors say, as a VTU file of vertices.
 
     Parameters
     ----------
@@ -108,9 +112,29 @@ def _contiguous(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=float)
 
 
-def _write_vtu(path: str | os.PathLike, mesh: meshio.Mesh) -> None:
+def _write_vtu(
+    path: str | os.PathLike,
+    mesh: meshio.Mesh,
+    numbers: Mapping[str, np.ndarray | float] | None = None,
+) -> None:
     with replace_on_success(path) as temporary:
         meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
+        if numbers:  # which meshio reads, but does not write
+            grid = b"<UnstructuredGrid>"
+            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
+            temporary.write_bytes(written)
+
+
+def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
+    arrays = []
+    for name, values in numbers.items():
+        values = np.atleast_1d(np.asarray(values, dtype=float))
+        text = " ".join(map(repr, values.tolist()))
+        arrays.append(
+            f'<DataArray type="Float64" Name={quoteattr(name)} NumberOfTuples="{values.size}" '
+            f'format="ascii">{text}</DataArray>'
+        )
+    return f"<FieldData>{''.join(arrays)}</FieldData>".encode()
 
 
 def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:

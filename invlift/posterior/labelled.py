@@ -25,7 +25,6 @@ from invlift.posterior.statistics import PROBABILITIES
 SUMMARY_COLUMNS = (
     "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
 )  # fmt: skip
-NOISE_SEED = 0  # of the simulated noise in posterior_predictive
 
 
 def build_groups(
@@ -35,7 +34,7 @@ def build_groups(
     stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     warmup_stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     observed: np.ndarray | None = None,
-    sigma: np.ndarray | None = None,
+    replicated: Sequence[np.ndarray] | None = None,
     constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     coords: Mapping[str, Sequence] | None = None,
 ) -> dict[str, xr.Dataset]:
@@ -51,8 +50,8 @@ def build_groups(
         Statistics of the sampler.
     observed : (d,) array or None
         Readings of the sensors.
-    sigma : (d,) array or None
-        Known standard deviation of the noise; draws named "sigma" take precedence.
+    replicated : sequence of (num_draws, d) arrays or None
+        New readings, one set for each draw.
     constants : mapping of str to (dims, array) or None
         What does not change: mesh, positions of sensors, prior standard deviation.
     coords : mapping of str to sequence or None
@@ -62,8 +61,8 @@ def build_groups(
     -------
     dict of str to xarray.Dataset
         Groups `posterior`, and where there is something to put in them `sample_stats`,
-        `warmup_sample_stats`, `posterior_predictive` (the draws of `predicted` plus normal noise,
-        as variable `observed`), `observed_data` and `constant_data`. Axes are chain, draw and then
+        `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`),
+        `observed_data` and `constant_data`. Axes are chain, draw and then
         those in `dims`. Each array of draws is copied once.
     """
     groups = {"posterior": _label_chains(draws, dims, coords)}
@@ -75,18 +74,9 @@ def build_groups(
         observed = np.asarray(observed, dtype=float)
         used = _used_coords(("sensor",), coords)
         groups["observed_data"] = xr.Dataset({"observed": (("sensor",), observed)}, coords=used)
-        posterior = groups["posterior"]
-        if "predicted" in posterior and ("sigma" in posterior or sigma is not None):
-            predicted = posterior["predicted"].values
-            if "sigma" in posterior:
-                scale = posterior["sigma"].values.reshape(*predicted.shape[:2], -1)
-            else:
-                scale = np.broadcast_to(np.asarray(sigma, dtype=float), observed.shape)
-            noise = np.random.default_rng(NOISE_SEED).standard_normal(predicted.shape)
-            groups["posterior_predictive"] = xr.Dataset(
-                {"observed": (("chain", "draw", "sensor"), predicted + scale * noise)},
-                coords=posterior["predicted"].coords,
-            )
+    if replicated is not None:
+        axes = {"observed": ("sensor",)}
+        groups["posterior_predictive"] = _label_chains({"observed": replicated}, axes, coords)
     if constants:
         names = {axis for axes, _ in constants.values() for axis in axes}
         groups["constant_data"] = xr.Dataset(
@@ -120,7 +110,7 @@ def _label_chains(
     return xr.Dataset(variables, coords=sizes | _used_coords(used, coords))
 
 
-def _used_coords(axes, coords: Mapping[str, Sequence] | None) -> dict[str, Any]:
+def _used_coords(axes, coords: Mapping[str, Sequence] | None) -> dict[str, list]:
     return {axis: list(labels) for axis, labels in (coords or {}).items() if axis in axes}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from invlift.posterior.parts import FIELD
+from invlift.posterior.names import FIELD
 from invlift.posterior.plots import Panel
 
 

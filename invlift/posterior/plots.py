@@ -284,10 +284,8 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
     observed, predicted = statistics.observed, statistics.predicted_mean
     residual = statistics.standardised_residual
     spread = statistics.predicted_sd
-    if residual is not None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total = (observed - predicted) / residual
-        spread = np.where(np.isfinite(total), total, spread)
+    if statistics.noise_sd is not None:
+        spread = np.hypot(spread, statistics.noise_sd)
     colour = CHAIN_COLOURS[0]
     with matplotlib.rc_context(STYLE):
         num_panels = 1 if residual is None else 2
@@ -315,7 +313,8 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
             is_far = np.abs(residual) > 2
             ax.scatter(index[~is_far], residual[~is_far], s=18, color=colour, zorder=3)
             ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
-            reach = max(2.6, 1.15 * np.nanmax(np.abs(residual), initial=0.0))
+            finite = residual[np.isfinite(residual)]
+            reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
             ax.set(ylim=(-reach, reach), xlabel="sensor", ylabel="standardised residual")
             ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
             ax.set_title("Residuals, in predictive sd")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,24 +15,26 @@ from matplotlib.figure import Figure
 
 from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
+from invlift.posterior.agreement import check_mesh, check_names, check_readings
+from invlift.posterior.chains import Chain, check_chains, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
+from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
 from invlift.posterior.overview import overview_panels
-from invlift.posterior.parts import (
-    FIELD,
-    PARAMETERS,
-    PREDICTED,
-    SIGMA,
-    check_chains,
-    check_mesh,
-    check_names,
-    check_sensors,
-    kept,
-)
 from invlift.posterior.quantities import coefficient_fields, scalar_draws, solution_fields
+from invlift.posterior.readings import SensorTable
 from invlift.posterior.record import run_record
 from invlift.posterior.slices import flatten
-from invlift.posterior.statistics import SensorStatistics, sensor_statistics
+from invlift.posterior.standards import Standards
+from invlift.posterior.statistics import (
+    SensorStatistics,
+    normal_readings,
+    normal_scores,
+    sensor_statistics,
+)
 from invlift.posterior.verdict import Verdict, judge
+
+NewReadings = Callable[[np.random.Generator, Mapping[str, np.ndarray]], np.ndarray]
+NOISE_SEED = 0  # of the new readings in posterior_predictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +43,31 @@ class Posterior:
 
     Attributes
     ----------
-    chains : sequence
-        One object per chain with `draws` (name -> (num_draws, ...)) and, where there are any,
-        `stats`, `moments`, `warmup_stats`, `step_size`, `warmup_seconds`, `sampling_seconds`. A
-        field problem stores draws of "log_conductivity" (num_draws, N), a
-        user's own model of "parameters" (num_draws, N); both may store "predicted" (num_draws, d),
-        "sigma", (num_draws,) or (num_draws, d), and other scalars.
+    chains : sequence of Chain
+        A field problem stores draws of "log_conductivity" (num_draws, N), a user's own model of
+        "parameters" (num_draws, N). Both may store "predicted" (num_draws, d); "noise_score"
+        (num_draws, d), the noise variables that explain the readings, standard normal before
+        these; "sigma", (num_draws,), (num_draws, d) or one for each group of readings; and other
+        scalars and short vectors by any name.
     points : (num_nodes, dim) array or None
         Nodes of the mesh, in its length unit.
     cells : (num_cells, dim + 1) array of int or None
         Triangles or tetrahedra.
     location : "nodes", "cells" or None
         Where the log-conductivity lives; None for models without a mesh.
-    sensors : object or None
-        With `values` (d,) and, where known, `sigma` (d,) and `points` (d, dim): a sensor table, or
-        `Readings`.
+    sensors : SensorTable or None
+        `Readings`, or a sensor table whose column `sigma`, if it has one, is the noise's scale.
     prior_sd : (N,) array, number or None
         Prior standard deviation of the log-conductivity or of the parameters.
     names : sequence of str or None
         Names of the N parameters of a user's own model.
+    standards : Standards or None
+        By what the sampler's statistics are judged: the `standards` of the run. Without them those
+        that the statistics suggest, see `presumed_standards`.
+    new_readings : NewReadings or None
+        `new_readings(rng, draws)`: new readings, (num_draws, d), for the draws of one chain by a
+        `numpy.random.Generator`. Without it the noise is taken to be normal where `noise_score`
+        does not contradict that.
     num_draws_requested : int or None
         Draws per chain that were asked for, to notice a run that was cut short.
     compile_seconds : float or None
@@ -73,13 +81,15 @@ class Posterior:
         On construction, if the parts do not fit together or hold no draws.
     """
 
-    chains: Sequence[Any]
+    chains: Sequence[Chain]
     points: np.ndarray | None = None
     cells: np.ndarray | None = None
     location: str | None = None
-    sensors: Any = None
+    sensors: SensorTable | None = None
     prior_sd: np.ndarray | float | None = None
     names: Sequence[str] | None = None
+    standards: Standards | None = None
+    new_readings: NewReadings | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -90,7 +100,7 @@ class Posterior:
             check_names(shapes, self.names)
         else:
             check_mesh(shapes, self.location, self.points, self.cells)
-        check_sensors(shapes, self.sensors)
+        check_readings(shapes, self.sensors)
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -127,7 +137,41 @@ class Posterior:
         return self.sensors is not None and self._has(PREDICTED)
 
     def _sensor_data(self, name: str) -> np.ndarray | None:
-        return getattr(self.sensors, name, None)
+        return None if self.sensors is None else getattr(self.sensors, name)
+
+    @property
+    def _sigma(self) -> list[np.ndarray] | np.ndarray | float | None:
+        """Scale of the noise, drawn or known; None if there is none for each reading."""
+        if not self._has(SIGMA):
+            return self._sensor_data("sigma")
+        shape = np.shape(self.draws(SIGMA)[0])[1:]
+        return self.draws(SIGMA) if shape in ((), (1,), np.shape(self.sensors.values)) else None
+
+    @cached_property
+    def _scores(self) -> list[np.ndarray] | None:
+        """Noise variables that explain the readings: as drawn, or else those of normal noise."""
+        if self._has(NOISE_SCORE):
+            return self.draws(NOISE_SCORE)
+        if self._sigma is None:
+            return None
+        return normal_scores(self.draws(PREDICTED), self.sensors.values, self._sigma)
+
+    def _replicated(self) -> list[np.ndarray] | None:
+        """New readings for each draw; None if the noise is unknown here."""
+        if not self._has_fit:
+            return None
+        rng = np.random.default_rng(NOISE_SEED)
+        if self.new_readings is not None:
+            return [self.new_readings(rng, chain.draws) for chain in self.chains]
+        predicted, sigma = self.draws(PREDICTED), self._sigma
+        if sigma is None:
+            return None
+        if self._has(NOISE_SCORE):
+            normal = normal_scores(predicted, self.sensors.values, sigma)
+            pairs = zip(normal, self.draws(NOISE_SCORE), strict=True)
+            if not all(np.allclose(one, other, rtol=1e-6, atol=1e-6) for one, other in pairs):
+                return None
+        return normal_readings(rng, predicted, sigma)
 
     @property
     def _field(self) -> str | None:
@@ -141,7 +185,7 @@ class Posterior:
         These are all stored scalars (such as `sigma`), then, for a field, its arithmetic mean
         `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
         N) over its nodes or cells; for a user's own model the parameters one by one, by the given
-        names or as `parameters[i]`.
+        names or as `parameters[i]`; last the entries of other short vectors, as `sigma[i]`.
         """
         return scalar_draws(self._quantities, self.names)
 
@@ -192,8 +236,7 @@ class Posterior:
                 "neither or only one of them",
                 "pass sensors, and store the predictions while sampling",
             )
-        sigma = self.draws(SIGMA) if self._has(SIGMA) else self._sensor_data("sigma")
-        return sensor_statistics(self.draws(PREDICTED), self.sensors.values, sigma)
+        return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
 
     def summary(self) -> pd.DataFrame:
         """Table of the scalars: see `labelled.summarise`."""
@@ -211,6 +254,7 @@ class Posterior:
             field_ess=fields.get(f"{FIELD}_ess_bulk"),
             field_place=self.location or "coefficients",
             stats=kept(self.chains, "stats"),
+            standards=self.standards,
             movement=[] if name is None else [np.mean(x, axis=1) for x in self.draws(name)],
             residuals=self.sensor_fit().standardised_residual if self._has_fit else None,
             num_draws_requested=self.num_draws_requested,
@@ -218,9 +262,12 @@ class Posterior:
 
     def _groups(self) -> dict:
         place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
-        axes = {FIELD: (place,), PARAMETERS: ("parameter",), PREDICTED: ("sensor",)}
+        axes = {FIELD: (place,), PARAMETERS: ("parameter",)}
+        axes |= {PREDICTED: ("sensor",), NOISE_SCORE: ("sensor",)}
         if self._has(SIGMA) and np.ndim(self.draws(SIGMA)[0]) == 2:
-            axes[SIGMA] = ("sensor",)
+            num_scales, values = self.draws(SIGMA)[0].shape[1], self._sensor_data("values")
+            is_each = values is None or num_scales == len(values)
+            axes[SIGMA] = ("sensor",) if is_each else ("noise_group",)
         positions, sigma = self._sensor_data("points"), self._sensor_data("sigma")
         constants, coords = {}, {}
         if self.points is not None and self.cells is not None:
@@ -245,7 +292,7 @@ class Posterior:
             stats={name: x for name, x in stats.items() if len(x[0]) == self.num_draws},
             warmup_stats=labelled.common_statistics(kept(self.chains, "warmup_stats")),
             observed=self._sensor_data("values"),
-            sigma=sigma,
+            replicated=self._replicated(),
             constants=constants,
             coords=coords,
         )
@@ -262,10 +309,11 @@ class Posterior:
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        return run_record(self.chains, self.num_draws, self.num_draws_requested, self.verdict()) | {
-            "compile_seconds": self.compile_seconds,
-            "is_interrupted": self.is_interrupted,
-        }
+        record = run_record(
+            self.chains, self.num_draws, self.num_draws_requested, self.verdict(), self.standards
+        )
+        times = {"compile_seconds": self.compile_seconds, "is_interrupted": self.is_interrupted}
+        return record | times
 
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
@@ -303,8 +351,9 @@ class Posterior:
             data = {"observed": np.asarray(self.sensors.values)}
             if self._has(PREDICTED):
                 data |= vars(self.sensor_fit())
+                del data["noise_sd"]
             written.append(directory / "sensors.vtu")
-            files.write_sensors(written[-1], positions, data)
+            files.write_points(written[-1], positions, data)
         written.append(directory / "summary.csv")
         files.write_table(written[-1], self.summary())
         written.append(directory / "posterior.nc")
@@ -361,9 +410,40 @@ class Posterior:
         figure = plots.plot_panels(flat, panels, self._sensor_data("points"), length_unit)
         return plots.saved(figure, path)
 
-    def plot_chains(self, path: str | os.PathLike | None = None) -> Figure:
-        """Draw traces and ranks of the scalars: see `plots.plot_chains`."""
-        return plots.saved(plots.plot_chains(self.scalars, self.scalar_diagnostics), path)
+    def plot_chains(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw traces and ranks of scalars: see `plots.plot_chains`.
+
+        Parameters
+        ----------
+        path : path-like or None
+            Where to save the figure, in the format of its ending.
+        names : sequence of str or None
+            Which of the `scalars`; the name of a vector stands for its first entries. Without them
+            the first eight.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            If there is no scalar of a name.
+        """
+        scalars = self.scalars
+        for name in names or ():
+            if name not in {each for key in scalars for each in (key, vector_of(key))}:
+                known = ", ".join(scalars)
+                raise InputError("plot of chains", f"some of {known}", repr(name), "choose one")
+        if names:
+            scalars = {
+                key: chains
+                for key, chains in scalars.items()
+                if key in names or vector_of(key) in names
+            }
+        return plots.saved(plots.plot_chains(scalars, self.scalar_diagnostics), path)
 
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"

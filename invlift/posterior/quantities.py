@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from invlift.errors import InputError
+from invlift.moments import Moments, merged
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.parts import FIELD, PARAMETERS, SIGMA
+from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
-    merge_moments,
     variance_reduction,
 )
+
+#: Longer vectors are not looked at entry by entry.
+MAX_ENTRIES = 1000
 
 
 def scalar_draws(
     draws: Mapping[str, Sequence[np.ndarray]], names: Sequence[str] | None = None
 ) -> dict[str, list[np.ndarray]]:
-    """Scalars of a run: those stored, then those taken from its noise, field or parameters.
+    """Scalars of a run: those stored, those taken from its field or parameters, short vectors.
 
     Parameters
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         Draws of each quantity, one array per chain.
     names : sequence of str or None
-        Names of the parameters; without them `parameters[i]`. The noise's scale, if there is one
-        for each sensor, becomes `sigma[i]`.
+        Names of the parameters; without them `parameters[i]`.
 
     Returns
     -------
     dict of str to list of (num_draws,) arrays
-        One array per chain.
+        One array per chain. Of any other vector, such as the noise's scale if there are several,
+        `sigma[i]`; not of the predictions and noise variables at the sensors.
     """
     result = {
         name: [np.asarray(chain, dtype=float) for chain in chains]
         for name, chains in draws.items()
         if np.ndim(chains[0]) == 1
     }
-    if SIGMA in draws and np.ndim(draws[SIGMA][0]) == 2:
-        result |= _entries(draws[SIGMA], _numbered(SIGMA, draws[SIGMA]))
     if FIELD in draws:
         fields = draws[FIELD]
         result[f"{FIELD}_field_mean"] = [np.mean(field, axis=1) for field in fields]
@@ -49,6 +50,10 @@ def scalar_draws(
             result[f"{FIELD}_field_std"] = [np.std(field, axis=1) for field in fields]
     if PARAMETERS in draws:
         result |= _entries(draws[PARAMETERS], names or _numbered(PARAMETERS, draws[PARAMETERS]))
+    for name, chains in draws.items():
+        is_vector = np.ndim(chains[0]) == 2 and np.shape(chains[0])[1] <= MAX_ENTRIES
+        if is_vector and name not in (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE):
+            result |= _entries(chains, _numbered(name, chains))
     return result
 
 
@@ -57,7 +62,8 @@ def _numbered(name, chains):
 
 
 def _entries(chains, names):
-    return {name: [np.asarray(x[:, i]) for x in chains] for i, name in enumerate(names)}
+    columns = [np.asarray(chain, dtype=float).T for chain in chains]
+    return {name: [column[i] for column in columns] for i, name in enumerate(names)}
 
 
 def coefficient_fields(
@@ -96,16 +102,30 @@ def coefficient_fields(
     return result
 
 
-def solution_fields(moments: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+def solution_fields(moments: Sequence[Mapping[str, Moments]]) -> dict[str, np.ndarray]:
     """`solution_mean` and `solution_sd`, (num_nodes,) each; nothing if no chain has seen any.
 
     Parameters
     ----------
-    moments : sequence of mappings
-        Running moments of each chain: see `merge_moments`.
+    moments : sequence of mappings of str to Moments
+        One per chain. Chains that have seen nothing are passed over.
+
+    Raises
+    ------
+    InputError
+        If the solutions differ in size.
     """
     parts = [part["solution"] for part in moments if "solution" in part]
-    if not any(int(part.count) > 0 for part in parts):
+    filled = [part for part in parts if part.count > 0]
+    if not filled:
         return {}
-    merged = merge_moments(parts)
-    return {"solution_mean": merged.mean, "solution_sd": merged.sd}
+    shapes = {np.shape(part.mean) for part in filled}
+    if len(shapes) > 1:
+        raise InputError(
+            "moments of solution",
+            "one size in every chain",
+            str(sorted(shapes)),
+            "combine chains of one mesh only",
+        )
+    both = merged(filled)
+    return {"solution_mean": both.mean, "solution_sd": both.sd}

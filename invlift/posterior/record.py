@@ -8,29 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from invlift.posterior.parts import kept
+from invlift.posterior.chains import Chain, kept
+from invlift.posterior.standards import Standards
 from invlift.posterior.verdict import Verdict
 
 
 def run_record(
-    chains: Sequence[Any], num_draws: int, num_draws_requested: int | None, verdict: Verdict
+    chains: Sequence[Chain],
+    num_draws: int,
+    num_draws_requested: int | None,
+    verdict: Verdict,
+    standards: Standards | None = None,
 ) -> dict[str, Any]:
     """Collect what there is to tell about a run besides its results.
 
     Parameters
     ----------
-    chains : sequence
-        Objects that may have `stats`, `step_size`, `warmup_seconds` and `sampling_seconds`.
+    chains : sequence of Chain
     num_draws : int
         Draws per chain.
     num_draws_requested : int or None
         Draws per chain that were asked for.
     verdict : Verdict
+    standards : Standards or None
+        Of the kernel.
 
     Returns
     -------
     dict
-        None for what is not known.
+        None for what is not known. `num_divergences`, and what else the standards call failures,
+        only where they were counted.
     """
     stats = kept(chains, "stats")
 
@@ -41,6 +48,8 @@ def run_record(
         parts = [part[name] for part in stats if name in part]
         return int(sum(np.sum(part) for part in parts)) if parts else None
 
+    others = ["num_divergences", *([standards.failures] if standards else [])]
+    counted = {name: total(name) for name in others if any(name in part for part in stats)}
     return {
         "num_chains": len(chains),
         "num_draws": num_draws,
@@ -52,6 +61,7 @@ def run_record(
         "num_steps": total("num_steps"),
         "num_factorisations": total("num_factorisations"),
         "num_projection_failures": total("num_projection_failures"),
+        **counted,
         "verdict": asdict(verdict),
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from invlift.errors import InputError
 from invlift.posterior.blocks import check_draws, coefficient_blocks
@@ -80,70 +80,6 @@ def conductivity_statistics(
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class MergedMoments:
-    """First two moments of a field over all chains.
-
-    Attributes
-    ----------
-    count : int
-        Number of draws.
-    mean : (N,) array
-        In the field's unit.
-    m2 : (N,) array
-        Sum of squared deviations from the mean, in its square.
-    """
-
-    count: int
-    mean: np.ndarray
-    m2: np.ndarray
-
-    @property
-    def sd(self) -> np.ndarray:
-        """(N,) standard deviation with divisor count - 1; NaN for fewer than two draws."""
-        if self.count < 2:
-            return np.full_like(self.mean, np.nan)
-        return np.sqrt(np.maximum(self.m2, 0.0) / (self.count - 1))
-
-
-def merge_moments(moments: Sequence) -> MergedMoments:
-    """Pool the running moments of several chains (Chan, Golub & LeVeque 1983, eq. 2.1).
-
-    Parameters
-    ----------
-    moments : sequence
-        Objects with `count`, `mean` (N,) and `m2` (N,), one per chain. Chains that have seen
-        nothing are passed over.
-
-    Returns
-    -------
-    MergedMoments
-
-    Raises
-    ------
-    InputError
-        If no chain has seen a draw, or the fields differ in size.
-    """
-    filled = [part for part in moments if int(part.count) > 0]
-    if not filled:
-        raise InputError(
-            "moments", "at least one chain with draws", "none", "run the sampler for longer"
-        )
-    shapes = {np.shape(part.mean) for part in filled}
-    if len(shapes) > 1:
-        raise InputError(
-            "moments", "one field size in every chain", str(sorted(shapes)), "use one mesh"
-        )
-    count, mean, m2 = 0, np.zeros(shapes.pop()), 0.0
-    for part in filled:
-        total = count + int(part.count)
-        delta = np.asarray(part.mean, dtype=float) - mean
-        m2 = m2 + np.asarray(part.m2, dtype=float) + delta**2 * (count * int(part.count) / total)
-        mean = mean + delta * (int(part.count) / total)
-        count = total
-    return MergedMoments(count, mean, m2)
-
-
 def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -> np.ndarray:
     """How much of the prior variance the data have removed: 1 - sd_posterior^2 / sd_prior^2.
 
@@ -196,13 +132,17 @@ class SensorStatistics:
     predicted_mean, predicted_sd : np.ndarray
         Posterior of the noise-free forward map F at the sensor, in the same unit.
     standardised_residual : np.ndarray or None
-        (y - E[F | y]) / sqrt(Var[F | y] + E[sigma^2 | y]): the misfit in standard deviations of
-        the posterior predictive distribution. The reading has itself informed the prediction, so a
-        sound model gives values that scatter *less* than a standard normal. None if the noise
-        scale is unknown here.
+        Phi^-1 of the predictive p-value: the misfit in standard deviations that a normal variable
+        as improbable would have. (y - E[F | y]) / sqrt(Var[F | y] + sigma^2) for normal noise of
+        known scale, as long as F is normal as far out as the reading lies. The reading has itself
+        informed the prediction, so a sound model gives values that scatter *less* than a standard
+        normal. None if the noise is unknown here.
     predictive_p_value : np.ndarray or None
-        P(new reading <= y | y) for a new reading at this sensor with normal noise, averaged over
-        the draws; close to 0 or 1 where the model cannot reproduce the reading.
+        P(new reading <= y | y) for a new reading at this sensor, averaged over the draws; close to
+        0 or 1 where the model cannot reproduce the reading.
+    noise_sd : np.ndarray or None
+        Root of the mean over the draws of ((y - F) / eta)^2 with the noise variable eta: the
+        standard deviation of normal noise, and what comes closest to one of other noise.
     """
 
     observed: np.ndarray
@@ -210,14 +150,18 @@ class SensorStatistics:
     predicted_sd: np.ndarray
     standardised_residual: np.ndarray | None
     predictive_p_value: np.ndarray | None
+    noise_sd: np.ndarray | None
 
 
 def sensor_statistics(
     predicted: Sequence[np.ndarray],
     observed: np.ndarray,
-    sigma: Sequence[np.ndarray] | np.ndarray | float | None,
+    scores: Sequence[np.ndarray] | None = None,
 ) -> SensorStatistics:
     """Compare readings with the posterior predictions.
+
+    Given a draw, new readings are below y with probability Phi(eta), where eta is the standard
+    normal variable that the noise transforms into y - F, whatever the noise.
 
     Parameters
     ----------
@@ -225,9 +169,9 @@ def sensor_statistics(
         Noise-free forward map at the sensors, one array per chain.
     observed : (d,) array
         Readings.
-    sigma : list of (num_draws,) or (num_draws, d) arrays, (d,) array, number or None
-        Standard deviation of the noise: draws of it (one array per chain, in a list or tuple),
-        known values, or None if there is none to speak of.
+    scores : sequence of (num_draws, d) arrays or None
+        The noise variables eta of each draw (for normal noise see `normal_scores`), or None if the
+        noise is unknown.
 
     Returns
     -------
@@ -236,7 +180,7 @@ def sensor_statistics(
     Raises
     ------
     InputError
-        If the numbers of sensors differ.
+        If the numbers of sensors or of draws differ.
     """
     _, _, shape = check_draws(predicted, "predicted")
     observed = np.asarray(observed, dtype=float)
@@ -247,17 +191,96 @@ def sensor_statistics(
             f"shape {shape}",
             "pass the sensors that were used in the run",
         )
-    values = np.concatenate([np.asarray(chain, dtype=float) for chain in predicted])
+    values = _pooled(predicted)
     mean = values.mean(axis=0)
-    variance = values.var(axis=0, ddof=1) if len(values) > 1 else np.full(shape, np.nan)
-    residual = p_value = None
-    if sigma is not None:
-        if isinstance(sigma, list | tuple):
-            noise = np.concatenate(sigma)
-            noise = noise.reshape(len(noise), -1)
-        else:
-            noise = np.broadcast_to(np.asarray(sigma, dtype=float), shape)[None, :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residual = (observed - mean) / np.sqrt(variance + (noise**2).mean(axis=0))
-            p_value = ndtr((observed - values) / noise).mean(axis=0)
-    return SensorStatistics(observed, mean, np.sqrt(variance), residual, p_value)
+    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(shape, np.nan)
+    if scores is None:
+        return SensorStatistics(observed, mean, sd, None, None, None)
+    if [np.shape(chain) for chain in scores] != [np.shape(chain) for chain in predicted]:
+        raise InputError(
+            "draws of noise_score",
+            "one value for each draw of predicted",
+            ", ".join(str(np.shape(chain)) for chain in scores),
+            "pass the draws of one run",
+        )
+    eta = _pooled(scores)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square = ((observed - values) / eta) ** 2
+        log_below, log_above = _log_mean(log_ndtr(eta)), _log_mean(log_ndtr(-eta))
+        residual = np.where(log_below < log_above, _quantile(log_below), -_quantile(log_above))
+    # Where a draw meets the reading, both are 0.
+    is_known = np.isfinite(square)
+    total = np.sum(np.where(is_known, square, 0.0), axis=0)
+    noise_sd = np.sqrt(total / np.maximum(is_known.sum(axis=0), 1))
+    return SensorStatistics(observed, mean, sd, residual, np.exp(log_below), noise_sd)
+
+
+def normal_scores(
+    predicted: Sequence[np.ndarray],
+    observed: np.ndarray,
+    sigma: Sequence[np.ndarray] | np.ndarray | float,
+) -> list[np.ndarray]:
+    """Noise variables (y - F) / sigma of normal noise.
+
+    Parameters
+    ----------
+    predicted : sequence of (num_draws, d) arrays
+        One array per chain.
+    observed : (d,) array
+    sigma : list of (num_draws,) or (num_draws, d) arrays, (d,) array or number
+        Standard deviation of the noise: draws of it (one array per chain, in a list or tuple), or
+        known values.
+
+    Returns
+    -------
+    list of (num_draws, d) arrays
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [
+            (np.asarray(observed, dtype=float) - values) / scale
+            for values, scale in zip(predicted, _scales(predicted, sigma), strict=True)
+        ]
+
+
+def normal_readings(
+    rng: np.random.Generator,
+    predicted: Sequence[np.ndarray],
+    sigma: Sequence[np.ndarray] | np.ndarray | float,
+) -> list[np.ndarray]:
+    """New readings with normal noise.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    predicted, sigma
+        As for `normal_scores`.
+
+    Returns
+    -------
+    list of (num_draws, d) arrays
+    """
+    return [
+        values + scale * rng.standard_normal(np.shape(values))
+        for values, scale in zip(predicted, _scales(predicted, sigma), strict=True)
+    ]
+
+
+def _scales(predicted, sigma) -> list[np.ndarray]:
+    """The noise's scale in a form that each chain's predictions can be divided by."""
+    if isinstance(sigma, list | tuple):
+        return [np.reshape(np.asarray(chain, dtype=float), (len(chain), -1)) for chain in sigma]
+    return [np.asarray(sigma, dtype=float)] * len(predicted)
+
+
+def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+
+
+def _quantile(log_probability: np.ndarray) -> np.ndarray:
+    """Standard normal quantile of the probability, however small."""
+    return np.where(log_probability == -np.inf, -np.inf, ndtri_exp(log_probability))
+
+
+def _log_mean(logs: np.ndarray) -> np.ndarray:
+    """Log of the mean over the first axis of what the logs are of."""
+    return logsumexp(logs, axis=0) - np.log(len(logs))

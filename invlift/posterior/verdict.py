@@ -1,18 +1,21 @@
 """Can these draws be trusted? An answer in words, with what to do about it.
 
-The rules are collected in the constants below. A *reason* is enough to withhold the verdict
+The rules are collected in the constants below, except what depends on the kernel: that is in its
+own standards. A *reason* is enough to withhold the verdict
 "converged"; a *warning* is worth knowing either way. No set of rules can prove convergence: the
 most a good verdict says is that nothing looked for was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.names import vector_of
+from invlift.posterior.standards import Standards, presumed_standards
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -24,13 +27,10 @@ MAX_R_HAT_ANYWHERE = 1.1
 MAX_BAD_SHARE = 0.01
 MIN_CHAINS = 2
 MIN_DRAWS = 50
-# A failed projection ends its trajectory and leaves the draws valid, but where most fail, part of
-# the posterior may be out of reach without any other sign.
+# A failed projection, for one, ends its trajectory and leaves the draws valid, but where most fail,
+# part of the posterior may be out of reach without any other sign.
 WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
-MIN_ACCEPTANCE = 0.5
-# In units in which the prior has period 2 pi; 0.3 to 1.5 is usual.
-SHORT_STEP = 0.03
 # In a sound model standardised residuals scatter less than a standard normal variable.
 MAX_RESIDUAL = 4.0
 MAX_STUCK_SHARE = 0.20
@@ -69,26 +69,33 @@ class Verdict:
         return "\n".join(lines)
 
 
-MORE_DRAWS = "run longer: raise draws in [sampler], or continue this run with --resume"
+# Options are called the same in a problem file, on the command line and by Python's `sample`.
+MORE_DRAWS = (
+    "run longer: raise draws, in a new run or to go on with a saved one (--resume, or in Python "
+    "resume=True)"
+)
 MORE_WARMUP = (
-    "raise warmup in [sampler] and run again from another seed; if chains still disagree, the "
-    "posterior may have several modes: look at the trace plots and reconsider prior and noise"
+    "raise warmup and run again from another seed; if chains still disagree, the posterior may "
+    "have several modes: look at the trace plots and reconsider prior and noise"
 )
 MORE_CHAINS = "use four chains, so that chains from different starts can be compared"
 STUCK = (
-    "look at the stuck chain's trace: raise warmup for a smaller step size, or check sensors and "
-    "noise for readings that contradict each other"
+    "look at the stuck chain's trace: raise warmup so that the sampler can adapt, or check for "
+    "readings that contradict each other, or the noise"
 )
-NOT_FINITE = "check mesh, boundary conditions and prior: the model produced numbers out of range"
+NOT_FINITE = (
+    "check the model (on a mesh also its boundary conditions) and the prior: the model produced "
+    "numbers out of range"
+)
 MISFIT = (
-    "check these readings and the model (unit of lengths, source, boundary values): it cannot "
-    "reproduce them within the noise"
+    "check these readings and the model (on a mesh: unit of lengths, source, boundary values): it "
+    "cannot reproduce them within the noise"
 )
 SHARP_BENDS = (
     "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
     "shorter tail"
 )
-FAILURES = "raise warmup for a smaller step size; check for a noise scale far too small"
+REJECTIONS = "raise warmup so that the sampler can adapt"
 
 
 def judge(
@@ -100,6 +107,7 @@ def judge(
     field_ess: np.ndarray | None = None,
     field_place: str = "nodes",
     stats: Sequence[Mapping[str, np.ndarray]] = (),
+    standards: Standards | None = None,
     movement: Sequence[np.ndarray] = (),
     residuals: np.ndarray | None = None,
     num_draws_requested: int | None = None,
@@ -118,7 +126,9 @@ def judge(
         What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
     stats : sequence of mappings
         Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size` and
-        `num_projection_failures` are looked at where they exist.
+        what the standards call failures are looked at where they exist.
+    standards : Standards or None
+        Of the kernel; without them those that its statistics suggest: see `presumed_standards`.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
     residuals : (d,) array or None
@@ -136,7 +146,9 @@ def judge(
     if num_draws >= 4:
         _judge_scalars(notes, scalars, num_chains)
         _judge_field(notes, field_r_hat, field_ess, field_place, num_chains)
-    _judge_sampler(notes, stats)
+    if standards is None:
+        standards = presumed_standards(name for chain in stats for name in chain)
+    _judge_sampler(notes, stats, standards)
     if residuals is not None:
         _judge_fit(notes, residuals)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
@@ -214,28 +226,46 @@ def _judge_fit(notes: _Notes, residuals: np.ndarray) -> None:
 
 def _judge_scalars(notes: _Notes, scalars: Mapping[str, Diagnostics], num_chains: int) -> None:
     needed = MIN_ESS_PER_CHAIN * num_chains
-    for name, scalar in scalars.items():
-        r_hat, bulk, tail = (float(x[0]) for x in (scalar.r_hat, scalar.ess_bulk, scalar.ess_tail))
-        if np.isnan([r_hat, bulk]).any():
-            notes.doubt(f"{name} has no diagnostics: it is constant or not finite", STUCK)
-            continue
-        if r_hat > MAX_R_HAT:
-            notes.doubt(
-                f"R-hat of {name} is {_above(r_hat, MAX_R_HAT)}, above {MAX_R_HAT}: "
-                "the chains do not agree",
-                MORE_WARMUP if r_hat > 1.1 else MORE_DRAWS,
+    vectors: dict[str, list[str]] = {}
+    for name in scalars:
+        vectors.setdefault(vector_of(name), []).append(name)
+    for vector, names in vectors.items():
+        found: dict[str, list[tuple[float, str, str]]] = {}
+        for name in names:
+            for kind, badness, reason, advice in _scalar_findings(name, scalars[name], needed):
+                found.setdefault(kind, []).append((badness, reason, advice))
+        for findings in found.values():
+            _, reason, advice = max(findings, key=lambda finding: finding[0])
+            others = len(findings) - 1
+            notes.doubt(reason + (f" (and {others} more of {vector})" if others else ""), advice)
+
+
+def _scalar_findings(
+    name: str, diagnostics: Diagnostics, needed: int
+) -> Iterator[tuple[str, float, str, str]]:
+    """What is wrong with a scalar: what kind of thing, how bad, in words, and what to do."""
+    r_hat, bulk, tail = (
+        float(x[0]) for x in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
+    )
+    if np.isnan([r_hat, bulk]).any():
+        yield "missing", 0.0, f"{name} has no diagnostics: it is constant or not finite", STUCK
+        return
+    if r_hat > MAX_R_HAT:
+        text = (
+            f"R-hat of {name} is {_above(r_hat, MAX_R_HAT)}, above {MAX_R_HAT}: "
+            "the chains do not agree"
+        )
+        yield "r_hat", r_hat, text, MORE_WARMUP if r_hat > 1.1 else MORE_DRAWS
+    for kind, ess in (("bulk", bulk), ("tail", tail)):
+        if np.isnan(ess):
+            text = f"{name} has no {kind} effective sample size: too many equal draws"
+            yield f"no {kind}", 0.0, text, STUCK
+        elif ess < needed:
+            text = (
+                f"{kind} effective sample size of {name} is {ess:.0f}, below {needed} "
+                f"({MIN_ESS_PER_CHAIN} per chain)"
             )
-        for kind, ess in (("bulk", bulk), ("tail", tail)):
-            if np.isnan(ess):
-                notes.doubt(
-                    f"{name} has no {kind} effective sample size: too many equal draws", STUCK
-                )
-            elif ess < needed:
-                notes.doubt(
-                    f"{kind} effective sample size of {name} is {ess:.0f}, below {needed} "
-                    f"({MIN_ESS_PER_CHAIN} per chain)",
-                    MORE_DRAWS,
-                )
+            yield kind, -ess, text, MORE_DRAWS
 
 
 def _judge_field(
@@ -277,35 +307,39 @@ def _judge_field(
             )
 
 
-def _judge_sampler(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> None:
-    failures = [
-        np.asarray(chain["num_projection_failures"])
-        for chain in stats
-        if np.size(chain.get("num_projection_failures", ()))
-    ]
+def _judge_sampler(
+    notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]], standards: Standards
+) -> None:
+    failures = _statistic(stats, standards.failures)
     if failures:
         share = float((np.concatenate(failures) > 0).mean())
-        text = f"projections onto the data manifold failed in {100 * share:.0f} % of the draws"
+        text = f"{standards.failures_in_words} in {100 * share:.0f} % of the draws"
         if share > MAX_FAILURE_SHARE:
-            notes.doubt(text + ": part of the posterior may be out of reach", FAILURES)
+            notes.doubt(text + ": part of the posterior may be out of reach", standards.advice)
         elif share > WARN_FAILURE_SHARE:
-            notes.warn(text + ", whose trajectories end there", FAILURES)
-    sizes = [np.mean(chain["step_size"]) for chain in stats if np.size(chain.get("step_size", ()))]
-    if sizes and min(sizes) < SHORT_STEP:
+            notes.warn(text, standards.advice)
+    shortest = min(map(np.mean, _statistic(stats, "step_size")), default=np.inf)
+    if standards.short_step is not None and shortest < standards.short_step:
         notes.warn(
-            f"chains had to move in steps of {min(sizes):.2g}, where 0.3 to 1.5 is usual: the "
-            "posterior bends sharply",
+            f"chains had to move in steps of {shortest:.2g}, and {standards.short_step:g} is "
+            "short: the posterior bends sharply",
             SHARP_BENDS,
         )
-    for index, chain in enumerate(stats):
+    least = standards.min_acceptance
+    for index, chain in enumerate(stats if least is not None else ()):
         rates = np.asarray(chain.get("acceptance_rate", ()), dtype=float)
         rates = rates[np.isfinite(rates)]
-        if rates.size and rates.mean() < MIN_ACCEPTANCE:
+        if rates.size and rates.mean() < least:
             notes.warn(
                 f"chain {index} accepted {100 * rates.mean():.0f} % of its proposals; "
-                f"{100 * MIN_ACCEPTANCE:.0f} % or more is usual after adaptation",
-                "raise warmup in [sampler] so that the step size can adapt",
+                f"{100 * least:.0f} % or more is usual after adaptation",
+                REJECTIONS,
             )
+
+
+def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> list[np.ndarray]:
+    """One statistic of those chains that have it."""
+    return [np.asarray(chain[name]) for chain in stats if name and np.size(chain.get(name, ()))]
 
 
 def longest_run(values: np.ndarray) -> int:

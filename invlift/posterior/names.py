@@ -1,0 +1,13 @@
+"""Names of the draws that mean something to this layer; all others are scalars or short vectors."""
+
+#: Coefficients of a field problem, and of a user's own model.
+FIELD, PARAMETERS = "log_conductivity", "parameters"
+#: The forward map of either at the sensors, and the noise variables that explain the readings.
+PREDICTED, NOISE_SCORE = "predicted", "noise_score"
+#: The noise's scale: one for all readings, one for each group of them, or one for each.
+SIGMA = "sigma"
+
+
+def vector_of(name: str) -> str:
+    """Name of the vector that an entry such as "sigma[0]" is of; of any other scalar its own."""
+    return name.rpartition("[")[0] or name
