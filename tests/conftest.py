@@ -1,5 +1,6 @@
 """Shared test settings: double precision, and a fixed random key."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -15,11 +16,22 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
 jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
 invlift.enable_x64()  # before anything starts JAX
 
+from invlift.compilation import Program  # noqa: E402
 from invlift.samplers.chains.parallel import single_threaded_blas  # noqa: E402
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_forgotten():
+    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
+    yield
+    for each in gc.get_objects():
+        if isinstance(each, Program):
+            each._compiled.clear()
+    jax.clear_caches()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_posterior_is_that_of_the_reference(runs):
 
 @pytest.mark.slow
 def test_posterior_with_dynamic_trajectories_is_the_same():
-    check_posterior(invlift.sample(example(1e-2), method="chmc-nuts", **SETTINGS))
+    check_posterior(invlift.sample(example(1e-2), kernel="chmc-nuts", **SETTINGS))
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_another_prior_is_told_apart(runs):
     mesh = invlift.read_mesh(ROOT / "meshes/disc.msh")
     prior = invlift.matern_prior(mesh, correlation_range=0.5, std=1.0, smoothness=2.0)
     other = invlift.inverse_problem(
-        problem.forward, prior, problem.noise, np.asarray(problem.observed)
+        problem.model, prior, problem.noise, np.asarray(problem.observed)
     )
     with pytest.raises(AssertionError):
         check_posterior(invlift.sample(other, **SETTINGS))
@@ -71,5 +71,5 @@ def test_stored_draws_lie_on_the_manifold():
     run = invlift.sample(problem, chains=1, warmup=20, draws=20, seed=1)
     (chain,) = run.chains
     assert chain.stats["constraint_error"].max() < 1e-9
-    predicted = jax.jit(jax.vmap(lambda phi: problem.forward(phi)))(chain.draws["log_conductivity"])
+    predicted = jax.jit(jax.vmap(lambda phi: problem.model(phi)))(chain.draws["log_conductivity"])
     np.testing.assert_allclose(chain.draws["predicted"], predicted, rtol=1e-10)

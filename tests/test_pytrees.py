@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.models.base import ForwardMap, JaxForward, StandardNormalPrior
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import half_normal_noise, known_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree
 
@@ -53,17 +55,17 @@ def test_noise_models_of_one_field_have_structures_of_their_own():
 @pytree
 @dataclass(frozen=True)
 class Scaled:
-    inner: ForwardMap
+    inner: ForwardModel
     factor: jax.Array
     power: int = field(default=1, metadata={"static": True})
 
 
 def test_static_fields_are_structure_and_all_others_children():
-    instance = Scaled(JaxForward(jnp.sin), jnp.asarray(2.0), power=3)
+    instance = Scaled(JaxFunction(jnp.sin), jnp.asarray(2.0), power=3)
     leaves, structure = jax.tree.flatten(instance)
     assert leaves == [2.0]
     assert structure != jax.tree.structure(Scaled(instance.inner, instance.factor, power=2))
-    assert structure != jax.tree.structure(Scaled(JaxForward(jnp.cos), instance.factor, power=3))
+    assert structure != jax.tree.structure(Scaled(JaxFunction(jnp.cos), instance.factor, power=3))
     assert jax.tree.unflatten(structure, leaves) == instance
     doubled = jax.tree.map(lambda leaf: 2 * leaf, instance)
     assert (doubled.factor, doubled.power, doubled.inner) == (4.0, 3, instance.inner)
@@ -75,7 +77,7 @@ def test_instances_pass_through_transformations():
     def value(instance, x):
         return instance.factor * instance.inner(x) ** instance.power
 
-    instance = Scaled(JaxForward(jnp.sin), jnp.asarray([2.0, 3.0]), power=2)
+    instance = Scaled(JaxFunction(jnp.sin), jnp.asarray([2.0, 3.0]), power=2)
     x = jnp.asarray(0.7)
     mapped = jax.jit(jax.vmap(value, in_axes=(0, None)))(instance, x)
     np.testing.assert_allclose(mapped, jnp.asarray([2.0, 3.0]) * jnp.sin(0.7) ** 2, rtol=1e-14)

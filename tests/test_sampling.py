@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.app.sampling import METHODS, sample
+from invlift.app.sampling import sample
 from invlift.errors import InputError
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
 from invlift.inverse.problem import jax_problem
 from invlift.posterior import Posterior, Readings
-from invlift.pytrees import pytree
+from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 
@@ -37,7 +36,12 @@ def test_draws_have_their_names_and_shapes(run):
     assert len(run.chains) == 2
     for chain in run.chains:
         shapes = {name: values.shape for name, values in chain.draws.items()}
-        assert shapes == {"parameters": (30, 3), "predicted": (30, 2), "sigma": (30,)}
+        assert shapes == {
+            "parameters": (30, 3),
+            "predicted": (30, 2),
+            "noise_score": (30, 2),
+            "sigma": (30,),
+        }
         assert all(np.all(np.isfinite(values)) for values in chain.draws.values())
         assert np.all(chain.draws["sigma"] > 0)
 
@@ -55,21 +59,10 @@ def test_chains_start_apart_and_walk(run):
         assert np.std(draws, axis=0).min() > 0.01
 
 
-@pytree
-@dataclass(frozen=True)
-class TwoInstruments:
-    """Unknown noise scales of two kinds of sensors."""
-
-    kind: jax.Array
-
-    num_parameters: ClassVar[int] = 2
-
-    def sigma(self, zeta):
-        return jnp.exp(zeta - 2.0)[self.kind]
-
-
 def test_noise_scales_of_several_instruments(tmp_path):
-    problem = problem_with(TwoInstruments(jnp.array([1, 0])))
+    """Unknown scales of two kinds of sensors."""
+    scales = lognormal_scale(-2.0, 1.0, groups=np.array([1, 0]))
+    problem = problem_with(gaussian_noise(scales))
     run = sample(problem, **SHORT, seed=3)
     assert run.chains[0].draws["sigma"].shape == (30, 2)
     posterior = Posterior(run.chains, sensors=Readings(problem.observed))
@@ -80,7 +73,7 @@ def test_noise_scales_of_several_instruments(tmp_path):
 
 def test_known_noise_is_not_among_the_draws():
     chain = sample(problem_with(known_noise(0.1)), **SHORT).chains[0]
-    assert set(chain.draws) == {"parameters", "predicted"}
+    assert set(chain.draws) == {"parameters", "predicted", "noise_score"}
 
 
 def test_same_seed_same_bits_and_another_seed_another_run(run):
@@ -91,12 +84,24 @@ def test_same_seed_same_bits_and_another_seed_another_run(run):
         assert not np.any(chain.draws["parameters"] == different.draws["parameters"])
 
 
-def test_both_methods_run_and_differ(run):
-    assert set(METHODS) == {"chmc", "chmc-nuts"}
-    dynamic = sample(problem_with(), method="chmc-nuts", **SHORT, seed=3)
-    assert not np.array_equal(
-        dynamic.chains[0].draws["parameters"], run.chains[0].draws["parameters"]
-    )
+def test_all_kernels_run_and_differ(run):
+    constrained = {
+        "chmc", "chmc-fixed", "chmc-nuts", "constrained-langevin", "constrained-rwm",
+    }  # fmt: skip
+    ordinary = {
+        "elliptical-slice", "hmc", "mala", "mams", "nuts", "pcn", "pd-rwm", "rwm", "smmala",
+    }  # fmt: skip
+    assert set(KERNELS) == constrained | ordinary
+    found = {"chmc": run}
+    for name in set(KERNELS) - {"chmc"}:
+        found[name] = sample(problem_with(), kernel=name, **SHORT, seed=3)
+        assert found[name].standards == KERNELS[name].standards
+        assert found[name].chains[0].draws.keys() == run.chains[0].draws.keys()
+    draws = [some.chains[0].draws["parameters"] for some in found.values()]
+    assert np.unique(np.stack(draws), axis=0).shape == (len(KERNELS), 30, 3)
+    # By name or with the options that are its defaults.
+    same = sample(problem_with(), ConstrainedHMC(retraction="chebyshev"), **SHORT, seed=3)
+    np.testing.assert_array_equal(same.chains[0].draws["parameters"], draws[0])
 
 
 def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
@@ -108,7 +113,7 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
     for arguments, found in (
         ({"problem": other_data, "seed": 3}, "chains of another"),
         ({"problem": problem_with(), "seed": 4}, "found seed = 3"),
-        ({"problem": problem_with(), "seed": 3, "method": "chmc-nuts"}, "found method"),
+        ({"problem": problem_with(), "seed": 3, "kernel": "chmc-nuts"}, "found method"),
         ({"problem": problem_with(), "seed": 3, "warmup": 21}, "found warmup = 20"),
     ):
         with pytest.raises(InputError, match=found):
@@ -168,7 +173,7 @@ def test_what_no_digest_sees_is_seen_at_the_saved_position(tmp_path, monkeypatch
     sample(problem(), **options)
     FACTORS.append(5.0)
     jax.clear_caches()
-    with pytest.raises(InputError, match="chain 0, saved predicted"):
+    with pytest.raises(InputError, match="chain 0, saved noise_score"):
         sample(problem(), **options, resume=True)
 
 
@@ -178,7 +183,7 @@ FACTORS = [1.0]
 @pytest.mark.parametrize(
     ("arguments", "where"),
     [
-        ({"method": "gibbs"}, "method"),
+        ({"kernel": "gibbs"}, "kernel"),
         ({"chains": 0}, "chains"),
         ({"chains": 2.0}, "chains"),
         ({"warmup": 0}, "warmup"),

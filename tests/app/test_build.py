@@ -13,14 +13,19 @@ from scipy.stats import halfnorm, norm
 from structured import box_mesh
 
 from invlift.app.build import boundary_conditions, build_problem
-from invlift.app.config import read_problem
+from invlift.app.problem_file import read_problem
 from invlift.app.results import field_posterior
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_readings
 from invlift.errors import InputError
+from invlift.fem.priors import PRIORS as PRIORS_BY_NAME
+from invlift.fem.priors.base import PriorTable
 from invlift.fem.priors.independent import IndependentPrior, independent_prior
 from invlift.fem.priors.matern import MaternPrior
-from invlift.inverse.noise import HalfNormalNoise, KnownNoise, LognormalNoise
+from invlift.inverse.noise import NOISES as NOISES_BY_NAME
+from invlift.inverse.noise import HalfNormalScale, KnownScale, LognormalScale, known_noise
+from invlift.inverse.noise.tables import NoiseTable
+from invlift.tables import number
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 readings = jax.jit(lambda forward, phi: forward(phi))
@@ -33,10 +38,10 @@ def build(folder, changes=None, **files):
 @pytest.mark.parametrize(
     ("name", "dim", "num_nodes", "noise"),
     [
-        ("disc", 2, 469, LognormalNoise),
-        pytest.param("plate", 2, 1193, KnownNoise, marks=pytest.mark.slow),
-        pytest.param("wolfcamp", 2, 1900, LognormalNoise, marks=pytest.mark.slow),
-        pytest.param("body3d", 3, 2999, KnownNoise, marks=pytest.mark.slow),
+        ("disc", 2, 469, LognormalScale),
+        pytest.param("plate", 2, 1193, KnownScale, marks=pytest.mark.slow),
+        pytest.param("wolfcamp", 2, 1900, LognormalScale, marks=pytest.mark.slow),
+        pytest.param("body3d", 3, 2999, KnownScale, marks=pytest.mark.slow),
     ],
 )
 def test_examples_are_put_together(name, dim, num_nodes, noise):
@@ -44,24 +49,24 @@ def test_examples_are_put_together(name, dim, num_nodes, noise):
     field = build_problem(spec)
     assert field.mesh.dim == dim
     assert field.problem.prior.num_white == num_nodes
-    assert isinstance(field.problem.noise, noise)
+    assert isinstance(field.problem.noise.scale, noise)
     num_rows = len(spec.observations.file.read_text().splitlines()) - 1
     assert field.problem.num_observations == len(field.sensors.values) == num_rows
     np.testing.assert_array_equal(field.problem.observed, field.sensors.values)
 
 
 NOISES = {
-    "a number": ({"noise.sigma": 0.25}, KnownNoise, 0.25),
-    "the table's column": ({"noise.sigma": "column"}, KnownNoise, [0.1, 0.2, 0.1]),
-    "the column by default": ({"noise": {}}, KnownNoise, [0.1, 0.2, 0.1]),
+    "a number": ({"noise.sigma": 0.25}, KnownScale, 0.25),
+    "the table's column": ({"noise.sigma": "column"}, KnownScale, [0.1, 0.2, 0.1]),
+    "the column by default": ({"noise": {}}, KnownScale, [0.1, 0.2, 0.1]),
     "lognormal": (
         {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 0.5}},
-        LognormalNoise,
+        LognormalScale,
         np.exp(-1.0 + 0.5 * 0.7),
     ),
     "half-normal": (
         {"noise.sigma": {"distribution": "half-normal", "scale": 2.0}},
-        HalfNormalNoise,
+        HalfNormalScale,
         2.0 * halfnorm.ppf(norm.cdf(0.7)),
     ),
 }
@@ -71,10 +76,10 @@ NOISES = {
 def test_noise_of_every_kind(tmp_path, name):
     changes, kind, expected = NOISES[name]
     problem = build(tmp_path, changes).problem
-    assert isinstance(problem.noise, kind)
+    assert isinstance(problem.noise.scale, kind)
     zeta = jnp.full(problem.noise.num_parameters, 0.7)
-    np.testing.assert_allclose(problem.sigma(zeta), np.broadcast_to(expected, 3), rtol=1e-9)
-    assert problem.num_unknowns == 16 + (kind is not KnownNoise)
+    np.testing.assert_allclose(problem.noise.sigma(zeta), np.broadcast_to(expected, 3), rtol=1e-9)
+    assert problem.num_unknowns == 16 + (kind is not KnownScale)
 
 
 PRIORS = {
@@ -104,7 +109,43 @@ def test_priors_of_every_kind(tmp_path, name):
     assert problem.prior.num_white == num_white
     np.testing.assert_array_equal(problem.prior.mean, np.full(problem.prior.mean.shape, mean))
     white = jnp.asarray(np.random.default_rng(1).standard_normal(num_white))
-    assert np.all(np.isfinite(readings(problem.forward, problem.prior.coefficients(white))))
+    assert np.all(np.isfinite(readings(problem.model, problem.prior.transform(white))))
+
+
+class FlatTable(PriorTable):
+    """A prior and a noise that some user adds."""
+
+    level: number(0.0, 5.0, remedy="give the level")
+
+    def build(self, mesh, where):
+        if self.level > 4.0:
+            raise InputError(where("level"), "a level below 4", f"{self.level:g}", "lower it")
+        # An error of the library about a key's value names the key by itself.
+        return independent_prior(mesh, mean=self.level, std=self.level)
+
+
+class LoudTable(NoiseTable):
+    factor: number(1.0, 9.0, remedy="give a factor")
+
+    def build(self, sensors, where):
+        return known_noise(self.factor * sensors.sigma)
+
+
+def test_kinds_that_a_user_registers_are_built(tmp_path, monkeypatch):
+    monkeypatch.setitem(PRIORS_BY_NAME, "flat", FlatTable)
+    monkeypatch.setitem(NOISES_BY_NAME, "loud", LoudTable)
+
+    def changes(level):
+        noise = {"kind": "loud", "factor": 3.0}
+        return {"prior": {"kind": "flat", "level": level}, "noise": noise}
+
+    problem = build(tmp_path, changes(2.0)).problem
+    np.testing.assert_array_equal(problem.prior.mean, np.full(18, 2.0))
+    np.testing.assert_allclose(problem.noise.sigma(jnp.zeros(0)), [0.3, 0.6, 0.3])
+    with pytest.raises(InputError, match=r"problem.toml, \[prior\] level: expected a level below"):
+        build(tmp_path, changes(5.0))
+    with pytest.raises(InputError, match=r"problem.toml, \[prior\] std: expected positive"):
+        build(tmp_path, changes(0.0))
 
 
 def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
@@ -114,7 +155,7 @@ def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
 
     def value(name, changes):
         problem = build(tmp_path / name, changes).problem
-        return np.asarray(readings(problem.forward, jnp.full(16, np.log(2.0))))
+        return np.asarray(readings(problem.model, jnp.full(16, np.log(2.0))))
 
     flux = value("neumann", linear | {"pde.neumann": {"right": 3.0}})
     np.testing.assert_allclose(flux, 1.0 + 1.5 * x, rtol=1e-12)
@@ -141,8 +182,8 @@ def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
         np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
     else:
         assert settings["source"] == source
-    value = readings(build_problem(spec).problem.forward, jnp.zeros(16))
-    constant = build(tmp_path / "constant", {"pde.source": 2.0}).problem.forward
+    value = readings(build_problem(spec).problem.model, jnp.zeros(16))
+    constant = build(tmp_path / "constant", {"pde.source": 2.0}).problem.model
     same = np.allclose(value, readings(constant, jnp.zeros(16)), rtol=1e-12)
     assert same == (equal is not None)
 
@@ -165,10 +206,11 @@ def test_sensors_outside_are_dropped_or_moved(tmp_path):
         ({"pde.source": {"clay": 1.0}}, r"\[pde\] source: .*'high', 'low'.*'clay'"),
         ({"pde.dirichlet": {"left": "heat"}}, r"\[pde\] dirichlet.left: .*'heat'"),
         ({"pde.neumann": {"up": 1.0}}, r"\[pde\] neumann: .*'top'.*found 'up'"),
+        ({"pde.dirichlet": {}}, r"problem.toml, \[pde\]: .*Dirichlet or Robin.*constant"),
         ({"prior.smoothness": 0.5}, r"problem.toml, \[prior\] smoothness: .*integer"),
         (
             {"prior": {"kind": "independent", "std": {"clay": 1.0}}},
-            r"problem.toml, \[prior\] std: .*'clay'",
+            r"problem.toml, \[prior\] std: .*high, low.*clay",
         ),
     ],
 )
@@ -185,12 +227,12 @@ def test_simulated_readings_are_the_truth_observed_with_noise_of_that_size(tmp_p
         build_problem(spec)
     field = build_problem(spec, needs_values=False)
     sensors, truth = simulate_readings(field, 0.01, seed=7)
-    exact = np.asarray(readings(field.problem.forward, jnp.asarray(truth["log_conductivity"])))
+    exact = np.asarray(readings(field.problem.model, jnp.asarray(truth["log_conductivity"])))
     residual = (sensors.values - exact) / 0.01
     # 400 standard normal variables: bounds at four standard errors
     assert abs(residual.mean()) < 4 / 20
     assert abs(residual.std() - 1) < 4 / np.sqrt(800)
-    np.testing.assert_allclose(field.problem.forward.observe(truth["solution"]), exact, rtol=1e-11)
+    np.testing.assert_allclose(field.problem.model.observe(truth["solution"]), exact, rtol=1e-11)
     again, _ = simulate_readings(field, 0.01, seed=7)
     np.testing.assert_array_equal(again.values, sensors.values)
     other, _ = simulate_readings(field, 0.01, seed=8)
@@ -255,5 +297,5 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
     draws = np.concatenate(posterior.draws("log_conductivity"))
     predicted = np.concatenate(posterior.draws("predicted"))
     np.testing.assert_allclose(
-        predicted[3], readings(field.problem.forward, jnp.asarray(draws[3])), rtol=1e-9
+        predicted[3], readings(field.problem.model, jnp.asarray(draws[3])), rtol=1e-9
     )

@@ -1,7 +1,5 @@
 """The pre-flight: it passes a sound problem and calls each flaw by its name."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,14 +10,13 @@ from structured import box_mesh
 from invlift.app import checks
 from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report, check_problem, taylor_slope
-from invlift.app.config import read_problem
+from invlift.app.problem_file import read_problem
 from invlift.fem.mesh.mesh import mesh_from_arrays
-from invlift.inverse.models.base import JaxExpansion, JaxForward, StandardNormalPrior
+from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import known_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.pytrees import pytree
-from invlift.samplers.chains.chain import evaluate_point
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +55,7 @@ def test_a_sound_problem_passes(report):
     assert finding(report, "resolution").level == "ok"
 
 
-@pytree
-@dataclass(frozen=True)
-class Bent:
+class Bent(ForwardModel):
     """A nonlinear map of 4 coefficients to 2 readings whose Jacobian may be off by a factor."""
 
     matrix: jax.Array
@@ -70,26 +65,7 @@ class Bent:
         return jnp.tanh(self.matrix @ coefficients)
 
     def value_and_jacobian(self, coefficients):
-        return self(coefficients), self.factor * jax.jacfwd(self)(coefficients)
-
-    def linearise(self, coefficients):
-        value, jacobian = self.value_and_jacobian(coefficients)
-        return (value, jacobian), JaxExpansion(coefficients, jacobian)
-
-    def push_forward(self, expansion, directions):
-        return JaxForward(self).push_forward(expansion, directions)
-
-    def pull_back(self, expansion, pushed, weigh):
-        return JaxForward(self).pull_back(expansion, pushed, weigh)
-
-    def expand(self, coefficients):
-        return JaxForward(self).expand(coefficients)
-
-    def derivative(self, expansion, direction):
-        return JaxForward(self).derivative(expansion, direction)
-
-    def second_derivative(self, expansion, direction):
-        return JaxForward(self).second_derivative(expansion, direction)
+        return self(coefficients), self.factor * jax.jacfwd(self.__call__)(coefficients)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +78,7 @@ def test_a_wrong_jacobian_is_called_wrong(factor, level):
     problem = InverseProblem(forward, prior, known_noise(0.1), jnp.asarray([0.2, -0.4]))
     lifted = LiftedPosterior(problem)
     position = jnp.asarray(0.3 * rng.standard_normal(6))
-    report = Report(checks._derivatives(lifted, evaluate_point(lifted, position), rng))
+    report = Report(checks._derivatives(lifted, checks._evaluate(lifted, position), rng))
     found = finding(report, "derivative of the forward map")
     assert found.level == level, found
     assert report.is_good == (level == "ok")
@@ -148,11 +124,12 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    edge, resolution = checks._prior(spec, field)
+    realised = field.problem.prior.pointwise_std()
+    edge, resolution = checks._prior(spec, field, realised)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert checks._prior(short, field)[1].level == "note"
+    assert checks._prior(short, field, realised)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -196,7 +173,7 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = checks._sensitivity(evaluate_point(lifted, jnp.zeros(lifted.dimension)))
+    found = checks._sensitivity(checks._evaluate(lifted, jnp.zeros(lifted.dimension)))
     assert found.level == level, found
     assert words in found.detail
 
@@ -204,7 +181,7 @@ def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, w
 def test_a_prior_far_below_what_was_asked_for_is_noted(spec):
     field = build_problem(spec)
     tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": 3.0})})
-    found = checks._prior(tall, field)[0]
+    found = checks._prior(tall, field, field.problem.prior.pointwise_std())[0]
     assert found.level == "note"
     assert "unit of length" in found.detail
 

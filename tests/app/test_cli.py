@@ -17,7 +17,7 @@ from problem_files import REMOVED, SENSORS, write_problem
 from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report
 from invlift.app.cli import main
-from invlift.app.config import read_problem
+from invlift.app.problem_file import read_problem
 from invlift.fem.sensors import read_sensors
 
 RESULTS = {
@@ -140,7 +140,7 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, name):
         (["--chains", "-1"], ["--chains"]),
         (["--warmup", "0"], ["--warmup"]),
         (["--seed", "1.5"], ["--seed"]),
-        (["--method", "nuts"], ["--method"]),
+        (["--method", "nutz"], ["--method", '"chmc"', '"nuts"', 'did you mean "nuts"']),
     ],
 )
 def test_bad_options_are_one_line_and_status_2(tmp_path, capsys, options, parts):
@@ -179,7 +179,7 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", "secret.toml")
 
-    monkeypatch.setattr("invlift.app.config.read_problem", refuse)
+    monkeypatch.setattr("invlift.app.problem_file.read_problem", refuse)
     assert call("check", tmp_path / "secret.toml") == 2
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
@@ -241,7 +241,7 @@ def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys
     field = build_problem(read_problem(path))
     np.testing.assert_array_equal(field.problem.observed, table.values)
     phi = jnp.asarray(grid["log_conductivity"])
-    np.testing.assert_allclose(field.problem.forward(phi), table.values, rtol=0, atol=6e-6)
+    np.testing.assert_allclose(field.problem.model(phi), table.values, rtol=0, atol=6e-6)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +286,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     spec = read_problem(tmp_path / "other" / "problem.toml")
     assert spec.sampler.model_dump() == {
         "method": "chmc-nuts", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
+        "options": {},
     }  # fmt: skip
     original = read_problem(path)
     assert spec.mesh == original.mesh

@@ -14,12 +14,13 @@ from gmsh_texts import GMSH_22, GMSH_41
 from problem_files import SENSORS, changed
 from structured import box_mesh
 
-from invlift.app.config import read_problem
+from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
-from invlift.samplers.chains.chain import start_chain
+from invlift.samplers.chains.chain import Plan, start_chain
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
+from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 FEW, MANY = 150, 10_000
 #: What is put in the place of a word.
@@ -194,7 +195,8 @@ def test_nodes_without_tetrahedra(tmp_path):
 @HOW_MANY
 def test_saved_pieces(tmp_path, count):
     store = CheckpointStore(tmp_path, Fingerprint("chmc", 20, 5, "0" * 64))
-    state = start_chain(np.arange(5.0))
+    plan = Plan(ConstrainedHMC(), 20, 5)
+    state = start_chain(plan, np.arange(5.0))
     state.warmup_blocks.append({"step_size": np.arange(10.0)})
     state.iteration = 10
     store.save(0, state, (0, 0))
@@ -204,7 +206,7 @@ def test_saved_pieces(tmp_path, count):
 
     def load(content):
         path.write_bytes(content)
-        return store.load(0)
+        return store.load(0, plan)
 
     contents = [each for each in (damaged(content, rng) for _ in range(count)) if each != content]
     assert read_all([content], load) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from invlift.app.config import read_problem
+from invlift.app.problem_file import read_problem
 from invlift.fem.mesh.mesh import mesh_from_arrays, mesh_quality, read_mesh
 from invlift.fem.sensors import locate, read_sensors
 

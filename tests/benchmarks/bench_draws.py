@@ -20,12 +20,12 @@ from discs import example, simulated
 from invlift.posterior.diagnostics import diagnose
 
 
-def report(title: str, problem, num_draws: int, method: str = "chmc", chains: int = 4) -> None:
+def report(title: str, problem, num_draws: int, kernel: str = "chmc", chains: int = 4) -> None:
     """Run chains one after another and print what a draw costs."""
     with ThreadPoolExecutor(1) as one_at_a_time:
         run = invlift.sample(
             problem,
-            method=method,
+            kernel,
             chains=chains,
             warmup=max(100, num_draws // 2),
             draws=num_draws,

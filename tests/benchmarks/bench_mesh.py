@@ -31,6 +31,7 @@ from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.kernels import ConstrainedHMC
 
 sys.path.append(str(Path(__file__).parents[1]))
 from structured import box_mesh
@@ -61,7 +62,7 @@ def simulated(mesh: invlift.Mesh, num_sensors: int, boundary: str):
         source=1.0 / mesh.diameter**2,
         dirichlet={boundary: 0.0},
     )
-    truth = prior.coefficients(jnp.asarray(rng.standard_normal(prior.num_white)))
+    truth = prior.transform(jnp.asarray(rng.standard_normal(prior.num_white)))
     clean = np.asarray(Program(lambda forward, phi: forward(phi), "none")(forward, truth))
     sigma = 0.005 * np.abs(clean).max()
     observed = clean + sigma * rng.standard_normal(clean.size)
@@ -87,21 +88,21 @@ def milliseconds(fn, *arguments):
 def tell_parts(problem) -> float:
     """Where the time of a new position goes; returns that of one factorisation, seconds."""
     lifted = LiftedPosterior(problem)
-    forward, prior = problem.forward, problem.prior
-    position = jnp.asarray(find_start(lifted, 1, 0))
+    forward, prior = problem.model, problem.prior
+    position = jnp.asarray(find_start(ConstrainedHMC(), lifted, 1, 0)[0])
     whole, point = milliseconds(lambda system, q: system.point(q), lifted, position)
-    phi, frame = point.coefficients, point.frame
+    phi = point.coefficients
     factorise, (_, factor) = milliseconds(lambda f, phi: f._factorise(phi), forward, phi)
     solves, _ = milliseconds(linalg.solve, factor, forward.observation_load)
     linearise, ((_, jacobian), expansion) = milliseconds(
         lambda f, phi: f.linearise(phi), forward, phi
     )
     there, _ = milliseconds(lambda p, x: p.sqrt_transpose(x.T), prior, jacobian)
-    back, _ = milliseconds(lambda p, x: p.sqrt(x), prior, frame.gradients)
+    back, _ = milliseconds(lambda p, x: p.sqrt(x), prior, point.jacobian.white_transpose)
     push_forward, (_, pushed) = milliseconds(
-        lambda f, e, x: f.push_forward(e, x), forward, expansion, frame.spread
+        lambda f, e, x: f.push_forward(e, x), forward, expansion, point.normal_coefficients
     )
-    inverse, _ = milliseconds(lambda g, x: g.solve_right(x), frame.gram, expansion.adjoint)
+    inverse, _ = milliseconds(lambda g, x: g.solve_right(x), point.gram, expansion.adjoint)
     pull_back, _ = milliseconds(
         lambda f, e, p: f.pull_back(e, p, lambda columns: columns), forward, expansion, pushed
     )

@@ -29,7 +29,9 @@ from discs import example, scalars, smallest
 
 from invlift.app.sampling import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.kernels import ConstrainedHMC
 
 
 def smallest_ess(problem, positions: list[np.ndarray]) -> tuple[float, float]:
@@ -38,7 +40,7 @@ def smallest_ess(problem, positions: list[np.ndarray]) -> tuple[float, float]:
     @jax.jit
     def unpack(problem, theta):
         zeta, white = problem.split(theta)
-        return problem.noise.sigma(zeta), problem.prior.coefficients(white)
+        return problem.noise.sigma(zeta), problem.prior.transform(white)
 
     found = [
         jax.lax.map(lambda theta: unpack(problem, theta), jnp.asarray(chain)) for chain in positions
@@ -74,8 +76,9 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
     constraint = jax.jit(LiftedPosterior.constraint)
 
     def dense_jacobian(lifted, position):
-        frame = lifted.point(position).frame
-        return jnp.concatenate([frame.by_zeta, frame.gradients.T, jnp.diag(frame.sigma)], axis=1)
+        jacobian = lifted.point(position).jacobian
+        parts = [jacobian.zeta, jacobian.white_transpose.T, jnp.diag(jacobian.eta)]
+        return jnp.concatenate(parts, axis=1)
 
     def jacobian_and_constraint(position):
         constraint, jacobian = linear(lifted, position)
@@ -103,7 +106,7 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
     sampler = mici.samplers.StaticMetropolisHMC(
         system, integrator, np.random.default_rng(1), n_step=3
     )
-    starts = [find_start(lifted, 1, chain) for chain in range(2)]
+    starts = [find_start(ConstrainedHMC(), lifted, 1, chain)[0] for chain in range(2)]
     sampler.sample_chains(0, 5, starts[:1], display_progress=False)  # compiles
     began = time.perf_counter()
     _, traces, _ = sampler.sample_chains(
@@ -123,14 +126,16 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
 def run_nuts(problem, num_draws: int) -> float:
     import blackjax  # starts JAX
 
+    logdensity = OrdinaryPosterior(problem).logdensity
+
     def warm_up(key, position):
-        adaptation = blackjax.window_adaptation(blackjax.nuts, problem.logdensity)
+        adaptation = blackjax.window_adaptation(blackjax.nuts, logdensity)
         (state, parameters), _ = adaptation.run(key, position, num_draws)
         return state, parameters
 
     @jax.jit
     def step(key, state, parameters):
-        return blackjax.nuts(problem.logdensity, **parameters).step(key, state)[0]
+        return blackjax.nuts(logdensity, **parameters).step(key, state)[0]
 
     chains, seconds = [], 0.0
     for chain in range(2):
@@ -151,8 +156,7 @@ def run_nuts(problem, num_draws: int) -> float:
 def run_ordinary(problem, name: str, num_draws: int) -> float:
     """pCN or elliptical slice sampling of theta with its standard normal prior."""
 
-    def loglikelihood(theta):
-        return problem.logdensity(theta) + 0.5 * theta @ theta
+    loglikelihood = OrdinaryPosterior(problem).loglikelihood
 
     def crank_nicolson(key, state, log_step):
         """Proposals sqrt(1 - b^2) theta + b xi (Cotter et al. 2013); b adapted while warming up."""
@@ -216,7 +220,7 @@ def run_ordinary(problem, name: str, num_draws: int) -> float:
 
 def cholmod_seconds(problem) -> float:
     """Median time of one CHOLMOD factorisation of the stiffness matrix."""
-    forward = problem.forward
+    forward = problem.model
     size = forward.free.shape[0]
     stiffness = np.asarray(jax.vmap(lambda e: forward._stiffness(forward.volumes, e))(np.eye(size)))
     rows, cols = np.nonzero(np.tril(stiffness))

@@ -24,7 +24,7 @@ from invlift.compilation import num_cores
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.chains.parallel import single_threaded_blas
-from invlift.samplers.kernels.chmc import quarter_period
+from invlift.samplers.kernels import ConstrainedHMC
 
 STEP_SIZE = 0.65
 ROUNDS = 5
@@ -35,10 +35,11 @@ def draws(lifted, key, num_draws):
 
     def transition(number, carry):
         point, num_steps = carry
-        point, info = quarter_period(lifted, jax.random.fold_in(key, number), point, STEP_SIZE)
-        return point, num_steps + info.num_steps
+        own_key = jax.random.fold_in(key, number)
+        point, info = ConstrainedHMC().step(lifted, own_key, point, STEP_SIZE)
+        return point, num_steps + info["num_steps"]
 
-    start = lifted.point(initial_position(lifted, key))
+    start = lifted.point(initial_position(lifted.problem, key))
     return jax.lax.fori_loop(0, num_draws, transition, (start, jnp.asarray(0)))[1]
 
 

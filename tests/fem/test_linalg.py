@@ -279,3 +279,44 @@ def test_coordinates_change_the_order_but_not_the_result(dim):
 def test_indices_that_do_not_fit_are_refused(arguments):
     with pytest.raises(ValueError, match=r"."):
         linalg.analyse(*arguments)
+
+
+def test_derivatives_of_half_solves():
+    """With A^-1 = H^T H, those of A^-1 by Leibniz's rule, and a remainder of third order."""
+    system = SYSTEMS["sparse random"]()
+    structure = linalg.analyse(system.rows, system.cols, system.num)
+    changes = system.values * np.random.default_rng(5).uniform(0.5, 1.5, (2, system.values.size))
+    path = (jnp.asarray(system.values), *jnp.asarray(changes))
+    identity = jnp.eye(system.num)
+    columns = jnp.stack([identity, 0 * identity, 0 * identity])
+
+    @jax.jit
+    def compute(path, columns, along):
+        jet = linalg.factorise_jet(structure, path)
+        transposed = linalg.half_solve_transpose_jet(jet, columns, along)
+        return linalg.half_solve_jet(jet, columns, along), transposed
+
+    half, transpose = map(np.asarray, compute(path, columns, 1.0))
+    np.testing.assert_allclose(transpose, half.swapaxes(1, 2), rtol=0, atol=1e-11)
+    matrix, first, second = (system._replace(values=np.asarray(part)).dense for part in path)
+    inverse = np.linalg.inv(matrix)
+    slope = -inverse @ first @ inverse
+    curvature = -inverse @ second @ inverse - 2 * inverse @ first @ slope
+    scale = np.abs(curvature).max()
+    pairs = [half[k].T @ half[2 - k] for k in range(3)]
+    np.testing.assert_allclose(half[1].T @ half[0] + half[0].T @ half[1], slope, atol=1e-11 * scale)
+    np.testing.assert_allclose(pairs[0] + 2 * pairs[1] + pairs[2], curvature, atol=1e-11 * scale)
+    # negative control
+    assert np.abs(pairs[0] + pairs[1] + pairs[2] - curvature).max() > 1e-3 * scale
+    # H itself, and not a rotation of it
+    factor = jax.jit(
+        lambda values: linalg.half_solve(linalg.factorise(structure, values), identity)
+    )
+    errors = []
+    for step in (1e-2, 5e-3):
+        there = factor(path[0] + step * path[1] + 0.5 * step**2 * path[2])
+        errors.append(np.abs(there - half[0] - step * half[1] - 0.5 * step**2 * half[2]).max())
+    assert 7.0 < errors[0] / errors[1] < 9.0
+    # twice as fast along the curve, and columns that move as well
+    faster = np.asarray(compute(path, columns.at[1].set(identity), 2.0)[0])
+    np.testing.assert_allclose(faster[2], 4 * half[2] + 4 * half[1], rtol=0, atol=1e-11 * scale)

@@ -11,6 +11,7 @@ from scipy.special import kv
 from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.priors import matern
 from invlift.fem.priors.matern import matern_alpha, matern_prior
 
 RANGE, STD = 0.8, 1.7
@@ -108,8 +109,10 @@ def test_sqrt_transpose_is_the_transpose(case):
         assert np.abs(matrix - matrix.T).max() > 1e-4 * np.abs(matrix).max()
 
 
-def test_pointwise_std_is_the_diagonal(case):
+@pytest.mark.parametrize("few", [matern.FEW, 0], ids=["by columns", "by fronts"])
+def test_pointwise_std_is_the_diagonal(case, few, monkeypatch):
     prior, _, _, covariance = case
+    monkeypatch.setattr(matern, "FEW", few)
     np.testing.assert_allclose(prior.pointwise_std(), np.sqrt(np.diag(covariance)), rtol=1e-11)
 
 
@@ -137,7 +140,7 @@ def test_coefficients_add_the_mean_and_one_column_is_as_many():
         columns = operation(prior, white)
         one = operation(prior, white[:, 2])
         np.testing.assert_allclose(one, columns[:, 2], rtol=1e-12, atol=1e-13)
-    field = jax.jit(lambda prior, white: prior.coefficients(white))
+    field = jax.jit(lambda prior, white: prior.transform(white))
     np.testing.assert_allclose(field(prior, white[:, 0]), mean + many[:, 0], rtol=1e-12)
     np.testing.assert_array_equal(field(prior, jnp.zeros(mesh.num_nodes)), mean)
     mapped = jax.vmap(root, in_axes=(None, 1), out_axes=1)(prior, white)
@@ -249,21 +252,21 @@ def test_order_of_the_operator(smoothness, dim, alpha):
     [(0.5, 2, "1, 2, 3"), (1.0, 3, "0.5, 1.5, 2.5"), (0.0, 2, "1, 2"), (-0.5, 3, "0.5, 1.5")],
 )
 def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choices):
-    with pytest.raises(InputError, match=rf"\[prior\] smoothness: expected one of {choices}"):
+    with pytest.raises(InputError, match=rf"prior smoothness: expected one of {choices}"):
         make(box_mesh(dim, 1), smoothness)
 
 
 @pytest.mark.parametrize(
     ("match", "changes"),
     [
-        (r"\[prior\] range: .*positive number.*found 0", {"correlation_range": 0.0}),
-        (r"\[prior\] range: .*found nan", {"correlation_range": math.nan}),
-        (r"\[prior\] std: .*found -1", {"std": -1.0}),
-        (r"\[prior\] std: .*found inf", {"std": math.inf}),
-        (r"\[prior\] smoothness: .*found nan", {"smoothness": math.nan}),
-        (r"\[prior\] mean: .*finite", {"mean": math.nan}),
-        (r"\[prior\] mean: expected one number or 9", {"mean": np.zeros(5)}),
-        (r"\[prior\] boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
+        (r"prior range: .*positive number.*found 0", {"correlation_range": 0.0}),
+        (r"prior range: .*found nan", {"correlation_range": math.nan}),
+        (r"prior std: .*found -1", {"std": -1.0}),
+        (r"prior std: .*found inf", {"std": math.inf}),
+        (r"prior smoothness: .*found nan", {"smoothness": math.nan}),
+        (r"prior mean: .*finite", {"mean": math.nan}),
+        (r"prior mean: expected one number or 9", {"mean": np.zeros(5)}),
+        (r"prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
     ],
 )
 def test_bad_input_is_named(match, changes):

@@ -413,7 +413,7 @@ def test_each_connected_part_needs_a_condition():
         boundaries={"first": [[0, 1]], "second": [[5, 6]]},
     )
     np.testing.assert_array_equal(mesh.components, [0] * 5 + [1] * 5)
-    check_anchored(mesh, ["first", "second"], "problem.toml, [pde]")
-    check_anchored(mesh, ["boundary"], "problem.toml, [pde]")
-    with pytest.raises(InputError, match=r"\[pde\]: .*1 of 2 parts .*\(3, 3\)"):
-        check_anchored(mesh, ["first"], "problem.toml, [pde]")
+    check_anchored(mesh, ["first", "second"])
+    check_anchored(mesh, ["boundary"])
+    with pytest.raises(InputError, match=r"^boundary conditions: .*1 of 2 parts .*\(3, 3\)"):
+        check_anchored(mesh, ["first"])

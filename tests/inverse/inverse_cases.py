@@ -1,21 +1,17 @@
 """Small nonlinear inverse problems of every shape the lift distinguishes."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.models.base import JaxForward
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import half_normal_noise, known_noise, lognormal_noise
+from invlift.inverse.priors.base import AffinePrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.pytrees import pytree
 
 
-@pytree
-@dataclass(frozen=True)
-class CorrelatedPrior:
+class CorrelatedPrior(AffinePrior):
     """Gaussian prior, mean + factor w, with more or fewer white variables than coefficients."""
 
     mean: jax.Array
@@ -24,9 +20,6 @@ class CorrelatedPrior:
     @property
     def num_white(self):
         return self.factor.shape[1]
-
-    def coefficients(self, white):
-        return self.mean + self.factor @ white
 
     def sqrt(self, white):
         return self.factor @ white
@@ -49,7 +42,7 @@ def build_curved(num_observations, num_white, noise, seed, num_coefficients=None
     )
     matrix = jnp.asarray(0.5 * rng.normal(size=(num_observations, size)))
     observed = rng.normal(size=num_observations)
-    return LiftedPosterior(inverse_problem(JaxForward(curved, (matrix,)), prior, noise, observed))
+    return LiftedPosterior(inverse_problem(JaxFunction(curved, (matrix,)), prior, noise, observed))
 
 
 CASES = {

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.inverse.models.base import JaxForward
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 
 def squares(theta):
@@ -28,13 +29,40 @@ def test_counts_of_observations_and_unknowns():
 
 
 def test_logdensity_of_the_ordinary_posterior():
-    """Against the Normal densities written out, up to the constant the method leaves out."""
+    """Against the Normal densities written out, but for the constant of the prior's."""
     problem = problem_of(noise=lognormal_noise(-1.0, 0.5))
     theta = np.array([0.3, -0.4, 0.9])
     sigma = np.exp(-1.0 + 0.5 * theta[0])
     misfit = np.array([1.0, 2.0, 3.0]) - np.array([0.16, 0.81, -0.4])
-    expected = -0.5 * theta @ theta - 0.5 * misfit @ misfit / sigma**2 - 3 * np.log(sigma)
-    np.testing.assert_allclose(problem.logdensity(jnp.asarray(theta)), expected, rtol=1e-13)
+    expected = -0.5 * misfit @ misfit / sigma**2 - 3 * np.log(sigma) - 1.5 * np.log(2 * np.pi)
+    target = OrdinaryPosterior(problem)
+    found = target.loglikelihood(jnp.asarray(theta))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    found = target.logdensity(jnp.asarray(theta))
+    np.testing.assert_allclose(found, expected - 0.5 * theta @ theta, rtol=1e-13)
+
+
+@pytest.mark.parametrize("noise", [known_noise(0.2), lognormal_noise(-1.0, 0.5)], ids=["known", ""])
+def test_metric_of_the_ordinary_posterior(noise):
+    """Against derivatives of the noise variables, and the Fisher information."""
+    problem = problem_of(noise=noise)
+    theta = jnp.asarray([0.3, -0.4, 0.9])[-problem.num_unknowns :]
+
+    def explain(theta):
+        zeta, _ = problem.split(theta)
+        return noise.invert(problem.predict(theta), zeta, problem.observed)
+
+    found = OrdinaryPosterior(problem).metric(theta)
+    jacobian = np.asarray(jax.jacfwd(explain)(theta))
+    np.testing.assert_allclose(found, np.eye(len(theta)) + jacobian.T @ jacobian, rtol=1e-12)
+    forward = np.asarray(jax.jacfwd(problem.predict)(theta))
+    size = noise.sigma(theta[: noise.num_parameters])
+    information = np.eye(len(theta)) + forward.T @ forward / size**2
+    np.testing.assert_allclose(found[-2:, -2:], information[-2:, -2:], rtol=1e-12)
+    # Negative control: half the noise.
+    half = problem_of(noise=known_noise(0.5 * size))
+    other = OrdinaryPosterior(half).metric(theta[-2:])
+    assert np.abs(other - found[-2:, -2:]).max() > 1.0
 
 
 def test_plain_lists_are_observations_too():
@@ -45,7 +73,7 @@ def test_plain_lists_are_observations_too():
 @pytest.mark.parametrize("shape", [(2, 5), (3, 3), (5, 2)])
 def test_jacobian_of_a_users_function_in_either_mode(shape):
     matrix = jnp.asarray(np.random.default_rng(0).normal(size=shape))
-    forward = JaxForward(lambda theta, matrix: jnp.tanh(matrix @ theta), (matrix,))
+    forward = JaxFunction(lambda theta, matrix: jnp.tanh(matrix @ theta), (matrix,))
     theta = jnp.linspace(-1.0, 1.0, shape[1])
     value, jacobian = forward.value_and_jacobian(theta)
     linear = np.asarray(matrix @ theta)

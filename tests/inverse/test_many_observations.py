@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from inverse_cases import CorrelatedPrior, curved
 
-from invlift.inverse.models.base import JaxForward
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted as lifted_module
-from invlift.inverse.targets.lifted import CURVATURE_TOLERANCE, MAX_DENSE, LiftedPosterior
+from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
+from invlift.samplers.constrained.retractions import CURVATURE_TOLERANCE, RETRACTIONS
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
+from invlift.samplers.kernels import ConstrainedHMC
 
+INTEGRATOR = ConstrainedHMC().integrator
 NUM_OBSERVATIONS = MAX_DENSE + 1
 NOISES = {"known": known_noise(0.1), "unknown": lognormal_noise(-2.0, 0.5)}
 
@@ -23,7 +26,7 @@ def build(noise):
     size = NUM_OBSERVATIONS + 20
     prior = CorrelatedPrior(jnp.zeros(size), jnp.asarray(rng.normal(size=(size, size)) / 9))
     matrix = jnp.asarray(0.3 * rng.normal(size=(NUM_OBSERVATIONS, size)) / 9)
-    forward = JaxForward(curved, (matrix,))
+    forward = JaxFunction(curved, (matrix,))
     observed = 0.2 * rng.normal(size=NUM_OBSERVATIONS)
     system = LiftedPosterior(inverse_problem(forward, prior, noise, observed))
     theta = 0.5 * rng.normal(size=system.problem.num_unknowns)
@@ -52,7 +55,9 @@ def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
     point, origin = displaced(system, position)
 
     def step(system, point, origin):
-        return system.normal_space(point, origin)(jnp.zeros(NUM_OBSERVATIONS))
+        space = system.on_normal_space(point, origin)
+        correct = RETRACTIONS["chebyshev"].correct
+        return correct(system, point, space, jnp.zeros(NUM_OBSERVATIONS))[0]
 
     found = jax.jit(step)(system, point, origin)
     # Negative control: one product with the matrix is too few.
@@ -72,8 +77,8 @@ def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
     start = build_state(point, sample_momentum(system, jax.random.key(3), point))
 
     def there_and_back(system, start):
-        end = constrained_step(system, start, 0.3)
-        back = constrained_step(system, end._replace(momentum=-end.momentum), 0.3)
+        end = constrained_step(INTEGRATOR, system, start, 0.3)
+        back = constrained_step(INTEGRATOR, system, end._replace(momentum=-end.momentum), 0.3)
         return end, back
 
     end, back = jax.jit(there_and_back)(system, start)

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from invlift.posterior import MergedMoments, Posterior, Readings
+from invlift.moments import Moments
+from invlift.posterior import Posterior, Readings
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,6 @@ def box(num=4, height=0.5):
     return points, np.array(cells)
 
 
-def moments_of(values):
-    """Exact moments of (num_draws, n) values."""
-    mean = values.mean(axis=0)
-    return MergedMoments(len(values), mean, ((values - mean) ** 2).sum(axis=0))
-
-
 def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, seed=0):
     """Independent draws of a field, a noise scale and predictions; everything is right here."""
     rng = np.random.default_rng(seed)
@@ -75,7 +70,7 @@ def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, 
                     "num_projection_failures": np.zeros(num_draws, dtype=int),
                     "num_factorisations": np.full(num_draws, 30),
                 },
-                moments={"solution": moments_of(solution)},
+                moments={"solution": Moments.of(solution)},
                 warmup_stats={"acceptance_rate": rng.uniform(0.5, 1.0, 100)},
             )
         )

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import pyvista
 from posterior_cases import Chain, box, make_posterior, square
+from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_sensors
+from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_points
 
 FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
@@ -21,6 +22,15 @@ FIELDS = {
     "conductivity_q95", "variance_reduction",
 }  # fmt: skip
 SOLUTION = {"solution_mean", "solution_sd"}
+
+
+class Stalls:
+    """Standards of a kernel that nobody has heard of."""
+
+    min_acceptance = short_step = None
+    failures = "num_stalls"
+    failures_in_words = "the sampler stalled"
+    advice = "give it a push"
 
 
 def strict_json(path):
@@ -83,11 +93,22 @@ def test_sensors_open_in_pyvista(tmp_path):
     predicted = np.concatenate(posterior.draws("predicted"))
     np.testing.assert_allclose(grid.point_data["predicted_mean"], predicted.mean(axis=0))
     sigma = np.concatenate(posterior.draws("sigma"))
-    total = np.sqrt(predicted.var(axis=0, ddof=1) + np.mean(sigma**2))
-    np.testing.assert_allclose(
-        grid.point_data["standardised_residual"],
-        (posterior.sensors.values - predicted.mean(axis=0)) / total,
-    )
+    p_value = norm.cdf((posterior.sensors.values - predicted) / sigma[:, None]).mean(axis=0)
+    np.testing.assert_allclose(grid.point_data["predictive_p_value"], p_value)
+    np.testing.assert_allclose(grid.point_data["standardised_residual"], norm.ppf(p_value))
+
+
+def test_numbers_without_a_place_are_field_data(tmp_path):
+    points, cells = square(60)
+    values = np.random.default_rng(0).normal(size=3600)
+    numbers = {"sigma": 0.1 + 1e-17, 'a<"b"&': np.array([1.0, -2e-300])}
+    for file, given in (("with.vtu", numbers), ("without.vtu", {})):
+        write_fields(tmp_path / file, points, cells, {"v": values}, {}, numbers=given)
+        grid = pyvista.read(tmp_path / file)
+        assert set(grid.field_data) == set(given)
+        for name, expected in given.items():
+            np.testing.assert_array_equal(grid.field_data[name], np.atleast_1d(expected))
+        np.testing.assert_array_equal(grid.point_data["v"], values)
 
 
 def test_missing_values_survive_as_nan(tmp_path):
@@ -135,8 +156,20 @@ def test_record_of_the_run(tmp_path):
     assert record["num_projection_failures"] == 0
     assert record["step_size"] == [0.5]
     assert record["sampling_seconds"] == [2.0]
+    assert "num_divergences" not in record
     assert record["verdict"]["is_converged"] is False
     assert record["verdict"]["reasons"]
+
+
+def test_record_counts_what_went_wrong_by_its_name():
+    rng = np.random.default_rng(4)
+    for counted, presumed in (("num_divergences", None), ("num_stalls", Stalls())):
+        stats = {"acceptance_rate": np.ones(60), counted: np.arange(60) % 20 == 0}
+        chains = [Chain({"parameters": rng.normal(size=(60, 2))}, stats) for _ in range(2)]
+        record = Posterior(chains, standards=presumed).record()
+        assert record["num_projection_failures"] is None
+        assert record[counted] == 6
+        assert len({"num_divergences", "num_stalls"} & set(record)) == 1
 
 
 def test_json_is_strict_and_complete(tmp_path):
@@ -175,7 +208,7 @@ def test_fields_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="triangles"):
         write_fields(tmp_path / "a.vtu", points, cells[:, :2], {}, {})
     with pytest.raises(InputError, match="points"):
-        write_sensors(tmp_path / "a.vtu", np.zeros((3, 4)), {})
+        write_points(tmp_path / "a.vtu", np.zeros((3, 4)), {})
 
 
 def test_model_without_a_mesh_writes_no_fields(tmp_path):
@@ -206,6 +239,10 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
         ({"points": np.zeros((24, 2))}, "one value for each of the 24 nodes"),
         ({"points": None}, "points, cells"),
         ({"sensors": Readings(np.zeros(5))}, "sensors: expected one reading"),
+        (
+            {"chains": [Chain({"noise_score": np.ones((3, 5))})], "location": None},
+            "draws of noise_score",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(changes, message):

@@ -1,11 +1,13 @@
 """Labelled arrays and their files, under ArviZ 0.x and 1.x alike."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 from posterior_cases import Chain, make_chains, make_posterior
+from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Readings
@@ -20,6 +22,12 @@ def dataset(data, group):
     """Return one group, from ArviZ 0.x's or 1.x's container."""
     found = data[group]
     return found.to_dataset() if hasattr(found, "to_dataset") else found
+
+
+def has_group(posterior, name):
+    data = posterior.to_arviz()
+    groups = data.groups() if callable(data.groups) else data.groups
+    return any(group.strip("/") == name for group in groups)
 
 
 def test_groups_and_axes_for_a_field_on_nodes():
@@ -64,9 +72,8 @@ def test_known_sigma_is_used_when_none_was_drawn():
     posterior = Posterior(chains, sensors=Readings(np.ones(2), sigma=np.array([0.1, 10.0])))
     noise = dataset(posterior.to_arviz(), "posterior_predictive")["observed"].values
     np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
-    without = Posterior(chains, sensors=Readings(np.ones(2))).to_arviz()
-    groups = without.groups() if callable(without.groups) else without.groups
-    assert not any("posterior_predictive" in group for group in groups)
+    without = Posterior(chains, sensors=Readings(np.ones(2)))
+    assert not has_group(without, "posterior_predictive")
 
 
 def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
@@ -80,6 +87,69 @@ def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
     np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
     assert list(posterior.summary().index) == ["sigma[0]", "sigma[1]"]
     np.testing.assert_allclose(posterior.summary()["mean"], sigma.mean(axis=(0, 1)))
+
+
+def test_other_quantities_of_noise_and_prior_are_taken_by_name(tmp_path):
+    rng = np.random.default_rng(4)
+    chains = [
+        replace(chain, draws=chain.draws | {
+            "sigma": np.exp(rng.normal(size=(400, 2))),  # for two groups of the six sensors
+            "noise_score": rng.normal(size=(400, 6)),
+            "degrees_of_freedom": np.exp(rng.normal(size=400)),
+            "prior_range": np.exp(rng.normal(size=400)),
+            "weights": rng.normal(size=(400, 3)),
+        })
+        for chain in make_chains(25, 25)
+    ]  # fmt: skip
+    posterior = make_posterior(chains=chains)
+    fields = dataset(posterior.to_arviz(), "posterior")
+    assert fields["sigma"].dims == ("chain", "draw", "noise_group")
+    assert fields["noise_score"].dims == ("chain", "draw", "sensor")
+    assert fields["weights"].dims == ("chain", "draw", "weights_dim_0")
+    assert fields["prior_range"].dims == ("chain", "draw")
+    assert list(posterior.summary().index) == [
+        "degrees_of_freedom", "prior_range", "log_conductivity_field_mean",
+        "log_conductivity_field_std", "sigma[0]", "sigma[1]", "weights[0]", "weights[1]",
+        "weights[2]",
+    ]  # fmt: skip
+    assert posterior.verdict().is_converged, str(posterior.verdict())
+    posterior.write(tmp_path)
+    loaded = arviz.from_netcdf(tmp_path / "posterior.nc")
+    xr.testing.assert_equal(dataset(loaded, "posterior")["noise_score"], fields["noise_score"])
+    # the scores say how well the readings are met, and how new ones would scatter is not known
+    eta = np.concatenate(posterior.draws("noise_score"))
+    np.testing.assert_allclose(
+        posterior.sensor_fit().predictive_p_value, norm.cdf(eta).mean(axis=0)
+    )
+    assert not has_group(posterior, "posterior_predictive")
+    # negative control: a chain that disagrees in one of the vectors only is seen
+    chains[1].draws["weights"][:, 2] += 3.0
+    verdict = make_posterior(chains=chains).verdict()
+    assert any("R-hat of weights[2]" in reason for reason in verdict.reasons)
+
+
+def test_one_scale_in_a_vector_is_no_axis_of_sensors():
+    chains = [Chain({"predicted": np.zeros((9, 3)), "sigma": np.ones((9, 1))}) for _ in range(2)]
+    posterior = Posterior(chains, sensors=Readings(np.ones(3)))
+    assert dataset(posterior.to_arviz(), "posterior")["sigma"].dims[-1] == "noise_group"
+    np.testing.assert_allclose(posterior.sensor_fit().standardised_residual, 1.0)
+
+
+def test_normal_noise_is_added_unless_the_scores_contradict():
+    rng = np.random.default_rng(5)
+    observed = np.array([1.0, 2.0])
+    predicted, sigma = rng.normal(size=(2, 300, 2)), np.exp(rng.normal(size=(2, 300)))
+    eta = (observed - predicted) / sigma[..., None]
+    for scores, is_known in ((eta, True), (np.tanh(eta), False)):
+        chains = [
+            Chain({"predicted": each, "sigma": scale, "noise_score": score})
+            for each, scale, score in zip(predicted, sigma, scores, strict=True)
+        ]
+        posterior = Posterior(chains, sensors=Readings(observed))
+        assert has_group(posterior, "posterior_predictive") == is_known
+        given = replace(posterior, new_readings=lambda rng, draws: draws["predicted"] + 7.0)
+        found = dataset(given.to_arviz(), "posterior_predictive")["observed"]
+        np.testing.assert_allclose(found, predicted + 7.0)
 
 
 def test_netcdf_round_trip(tmp_path):

@@ -133,6 +133,34 @@ def test_ranks_of_each_chain_are_drawn_at_their_heights(tmp_path):
     np.testing.assert_allclose(heights.sum(axis=1), 20 * 0.6)
 
 
+def test_chains_of_chosen_scalars_are_drawn():
+    weights = np.random.default_rng(1).normal(size=(2, 50, 12))
+    draws = [{"parameters": each[:, :1], "weights": each, "nu": each[:, 0]} for each in weights]
+    posterior = Posterior([Chain(each) for each in draws])
+
+    def drawn(**options):
+        figure = posterior.plot_chains(**options)
+        return [ax.get_title(loc="left") for ax in figure.axes[::2]]
+
+    first = [f"weights[{i}]" for i in range(8)]
+    assert drawn() == ["nu", "parameters[0]", *first[:6]]
+    assert drawn(names=["weights"]) == first
+    assert drawn(names=["weights[11]", "nu"]) == ["nu", "weights[11]"]
+    with pytest.raises(InputError, match="'weight'"):
+        posterior.plot_chains(names=["weight"])
+
+
+def test_bars_span_prediction_and_noise():
+    rng = np.random.default_rng(7)
+    predicted = [3.0 * rng.normal(size=(400, 2)) for _ in range(2)]
+    chains = [Chain({"predicted": values}) for values in predicted]
+    for sigma, expected in ((4.0, 5.0), (None, 3.0)):
+        figure = Posterior(chains, sensors=Readings(np.zeros(2), sigma)).plot_sensors()
+        (bars,) = figure.axes[0].containers[0].lines[2]
+        length = np.ptp([segment[:, 1] for segment in bars.get_segments()], axis=1)
+        np.testing.assert_allclose(length, 4 * expected, rtol=0.05)
+
+
 def test_a_far_reading_is_marked():
     predicted = [np.random.default_rng(i).normal(size=(100, 3)) for i in range(2)]
     posterior = Posterior(

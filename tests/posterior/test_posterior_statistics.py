@@ -2,18 +2,28 @@
 
 import numpy as np
 import pytest
-from posterior_cases import moments_of
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from invlift.errors import InputError
+from invlift.moments import Moments
 from invlift.posterior import (
-    MergedMoments,
     field_statistics,
-    merge_moments,
+    normal_scores,
     sensor_statistics,
     variance_reduction,
 )
+from invlift.posterior.quantities import scalar_draws, solution_fields
 from invlift.posterior.statistics import conductivity_statistics
+
+
+def compare(predicted, observed, sigma):
+    return sensor_statistics(predicted, observed, normal_scores(predicted, observed, sigma))
+
+
+def formula(predicted, observed, sigma):
+    """Residuals of a normal prediction and normal noise of known scale."""
+    values = np.concatenate(predicted)
+    return (observed - values.mean(axis=0)) / np.sqrt(values.var(axis=0, ddof=1) + sigma**2)
 
 
 @pytest.fixture
@@ -57,22 +67,34 @@ def test_conductivity_mean_is_not_the_exponential_of_the_mean(chains):
     )
 
 
-def test_moments_of_unequal_chains_merge_to_those_of_the_whole():
+def test_solution_of_unequal_chains_is_that_of_the_whole():
     rng = np.random.default_rng(2)
     values = 1e6 + rng.normal(size=(60, 4))  # a far mean shows cancellation
-    parts = [moments_of(part) for part in np.split(values, [5, 6, 31])]
-    nothing = MergedMoments(0, np.zeros(4), np.zeros(4))
-    merged = merge_moments([nothing, *parts])
-    assert merged.count == 60
-    np.testing.assert_allclose(merged.mean, values.mean(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(merged.sd, values.std(axis=0, ddof=1), rtol=1e-8)
+    parts = [Moments.of(part) for part in np.split(values, [5, 6, 31])]
+    nothing = Moments(0, np.full(4, np.nan), np.full(4, np.nan))
+    fields = solution_fields([{"solution": part} for part in (nothing, *parts)] + [{}])
+    np.testing.assert_allclose(fields["solution_mean"], values.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(fields["solution_sd"], values.std(axis=0, ddof=1), rtol=1e-8)
+    # negative control: without one of the chains it is another
+    others = solution_fields([{"solution": part} for part in parts[1:]])
+    assert (np.abs(others["solution_sd"] / fields["solution_sd"] - 1) > 1e-4).all()
 
 
-def test_moments_that_cannot_be_merged():
-    with pytest.raises(InputError, match="at least one chain"):
-        merge_moments([MergedMoments(0, np.zeros(1), np.zeros(1))])
-    with pytest.raises(InputError, match="one field size"):
-        merge_moments([MergedMoments(2, np.zeros(n), np.zeros(n)) for n in (1, 2)])
+def test_solutions_that_do_not_exist_or_fit():
+    assert solution_fields([{}, {"solution": Moments(0, np.zeros(1), np.zeros(1))}]) == {}
+    with pytest.raises(InputError, match="one size in every chain"):
+        solution_fields([{"solution": Moments(2, np.zeros(n), np.zeros(n))} for n in (1, 2)])
+
+
+def test_short_vectors_are_scalars_by_entry_and_long_ones_are_not():
+    draws = {
+        "predicted": [np.zeros((5, 3))], "noise_score": [np.zeros((5, 3))],
+        "weights": [np.arange(10.0).reshape(5, 2)], "long": [np.zeros((5, 1001))],
+        "degrees_of_freedom": [np.ones(5)], "matrix": [np.zeros((5, 2, 2))],
+    }  # fmt: skip
+    found = scalar_draws(draws)
+    assert list(found) == ["degrees_of_freedom", "weights[0]", "weights[1]"]
+    np.testing.assert_array_equal(found["weights[1]"][0], [1, 3, 5, 7, 9])
 
 
 def test_variance_reduction():
@@ -87,35 +109,94 @@ def test_variance_reduction():
 def test_residual_counts_prediction_and_noise():
     rng = np.random.default_rng(3)
     predicted = [5.0 + 3.0 * rng.normal(size=(4000, 2)) for _ in range(2)]
-    result = sensor_statistics(predicted, np.array([10.0, 5.0]), np.array([4.0, 4.0]))
+    result = compare(predicted, np.array([10.0, 5.0]), np.array([4.0, 4.0]))
     assert result.standardised_residual[0] == pytest.approx(1.0, abs=0.05)
     assert result.predictive_p_value[0] == pytest.approx(norm.cdf(1.0), abs=0.01)
     assert result.predictive_p_value[1] == pytest.approx(0.5, abs=0.02)
+    np.testing.assert_allclose(result.noise_sd, 4.0)
     # negative control: with a noise scale four times too small the reading looks far out
-    wrong = sensor_statistics(predicted, np.array([10.0, 5.0]), 1.0)
+    wrong = compare(predicted, np.array([10.0, 5.0]), 1.0)
     assert wrong.standardised_residual[0] > 1.5
 
 
-def test_drawn_noise_scale_enters_by_its_mean_square():
+@pytest.mark.parametrize("spread", [0.01, 0.3, 1.0])
+def test_residual_is_the_formula_for_normal_predictions_and_noise(spread):
+    # draws at the quantiles of the normal posterior, so that no chance is left
+    quantiles = norm.ppf((np.arange(4000) + 0.5) / 4000)
+    observed = np.array([-3.0, -1.0, 0.0, 0.5, 2.0, 4.0])
+    predicted = [spread * part[:, None] + np.zeros(6) for part in (quantiles[::2], quantiles[1::2])]
+    result = compare(predicted, observed, 1.0)
+    expected = formula(predicted, observed, 1.0)
+    np.testing.assert_allclose(result.standardised_residual, expected, atol=2e-3)
+    np.testing.assert_allclose(result.predictive_p_value, norm.cdf(expected), atol=2e-4)
+    # negative control: the formula without the noise is off by far
+    assert np.abs(result.standardised_residual - formula(predicted, observed, 0.5)).max() > 0.1
+
+
+def test_residual_far_beyond_the_draws_is_that_of_the_nearest_of_them():
+    # Here the formula relies on normal predictions where there are no draws: it may differ.
+    predicted = [np.random.default_rng(i).normal(size=(400, 1)) for i in range(4)]
+    residual = compare(predicted, np.array([50.0]), 1.0).standardised_residual[0]
+    nearest = 50.0 - max(chain.max() for chain in predicted)
+    assert nearest < residual < nearest + 0.2  # one of 1600 draws
+    assert formula(predicted, 50.0, 1.0)[0] == pytest.approx(50 / np.sqrt(2), rel=0.05)
+
+
+@pytest.mark.parametrize("size", [40.0, 700.0, -40.0, -700.0])
+def test_misfits_of_hundreds_of_standard_deviations_keep_their_size(size):
+    predicted = [np.full((10, 1), 2.0), np.full((10, 1), 2.0)]
+    result = compare(predicted, np.array([2.0 + 0.1 * size]), 0.1)
+    assert result.standardised_residual[0] == pytest.approx(size, rel=1e-9)
+    assert result.predictive_p_value[0] == (size > 0)
+    # negative control: from the p-value itself nothing could be told
+    assert not np.isfinite(norm.ppf(result.predictive_p_value[0]))
+
+
+def test_misfit_beyond_all_numbers_is_infinite_not_unknown():
+    predicted = [np.zeros((10, 2))]
+    result = compare(predicted, np.array([1.0, -1.0]), 1e-300)
+    np.testing.assert_array_equal(result.standardised_residual, [np.inf, -np.inf])
+
+
+def test_drawn_noise_scale_is_averaged_over():
     predicted = [np.zeros((2, 3)), np.zeros((2, 3))]
     sigma = [np.array([1.0, 1.0]), np.array([1.0, 5.0])]
-    result = sensor_statistics(predicted, np.full(3, np.sqrt(7.0)), sigma)
-    np.testing.assert_allclose(result.standardised_residual, 1.0)
-    assert sensor_statistics(predicted, np.ones(3), None).standardised_residual is None
+    result = compare(predicted, np.full(3, np.sqrt(7.0)), sigma)
+    p_value = norm.cdf(np.sqrt(7.0) / np.array([1.0, 1.0, 1.0, 5.0])).mean()
+    np.testing.assert_allclose(result.predictive_p_value, p_value)
+    np.testing.assert_allclose(result.standardised_residual, norm.ppf(p_value))
+    np.testing.assert_allclose(result.noise_sd, np.sqrt(7.0))
+    nothing = sensor_statistics(predicted, np.ones(3))
+    assert nothing.standardised_residual is nothing.predictive_p_value is nothing.noise_sd is None
 
 
 def test_drawn_noise_scale_may_differ_between_sensors():
     rng = np.random.default_rng(5)
     predicted = [rng.normal(size=(200, 2)) for _ in range(2)]
     sigma = [np.stack([np.full(200, 0.5), np.exp(rng.normal(size=200))], axis=1) for _ in range(2)]
-    both = sensor_statistics(predicted, np.ones(2), sigma)
+    both = compare(predicted, np.ones(2), sigma)
     for sensor in range(2):
         part = [chain[:, sensor : sensor + 1] for chain in predicted]
-        alone = sensor_statistics(part, np.ones(1), [chain[:, sensor] for chain in sigma])
+        alone = compare(part, np.ones(1), [chain[:, sensor] for chain in sigma])
         assert both.predictive_p_value[sensor] == pytest.approx(alone.predictive_p_value[0])
         assert both.standardised_residual[sensor] == pytest.approx(alone.standardised_residual[0])
 
 
+def test_p_value_of_other_noise_is_its_own():
+    rng = np.random.default_rng(6)
+    predicted = [0.2 * rng.normal(size=(300, 2)) for _ in range(2)]
+    observed = np.array([8.0, -0.5])
+    scores = [norm.ppf(t.cdf(observed - chain, 3)) for chain in predicted]
+    result = sensor_statistics(predicted, observed, scores)
+    expected = t.cdf(observed - np.concatenate(predicted), 3).mean(axis=0)
+    np.testing.assert_allclose(result.predictive_p_value, expected, rtol=1e-10)
+    assert 2 < result.standardised_residual[0] < 3
+    # negative control: with normal noise of that scale it would be 8 standard deviations out
+    assert compare(predicted, observed, 1.0).standardised_residual[0] > 7
+
+
 def test_readings_must_fit_the_predictions():
     with pytest.raises(InputError, match="4 sensors"):
-        sensor_statistics([np.zeros((5, 3))], np.zeros(4), 1.0)
+        sensor_statistics([np.zeros((5, 3))], np.zeros(4))
+    with pytest.raises(InputError, match="noise_score"):
+        sensor_statistics([np.zeros((5, 3))], np.zeros(3), [np.zeros((4, 3))])

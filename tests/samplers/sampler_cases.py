@@ -1,19 +1,18 @@
 """Manifolds whose geometry is known, posteriors with a missing part, and one way to run chains."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.sampling import record
 from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.dense import DenseTarget
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.pytrees import pytree
+from invlift.pytrees import static
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
-from invlift.samplers.constrained.target import DenseSystem
-from invlift.samplers.kernels.chmc import quarter_period
+from invlift.samplers.kernels import ConstrainedHMC
 
 SEMI_AXES = (2.0, 1.0, 0.7)
 TORUS_RADII = (2.0, 0.6)
@@ -55,16 +54,28 @@ def skewed(position):
     return linear @ position + position @ quadratic @ position
 
 
-SPHERE = DenseSystem(on_sphere, skewed)
+class RelativeDensity(DenseTarget):
+    """A constraint and a log density relative to the standard normal one, given as functions.
+
+    Recorded are the position, and its square as moments only.
+    """
+
+    constraint_fn: Callable = static()
+    logdensity_fn: Callable = static()
+
+    def constraint(self, position):
+        return self.constraint_fn(position)
+
+    def logdensity(self, position):
+        return self.logdensity_fn(position)
+
+    def describe(self, point):
+        return {"position": point.position}, {"squared": point.position**2}
 
 
-def keep_position(system, point):
-    """Record the position, and its square as moments only."""
-    return {"position": point.position}, {"squared": point.position**2}
+SPHERE = RelativeDensity(on_sphere, skewed)
 
 
-@pytree
-@dataclass(frozen=True)
 class WithoutGramTerm(LiftedPosterior):
     """A wrong target, for negative controls: -(1/2) log det G is left out."""
 
@@ -76,9 +87,10 @@ class WithoutGramTerm(LiftedPosterior):
         )
 
 
-def run_posterior(system, *, transition=quarter_period, chains=4, warmup=200, draws=1000, seed=11):
+def run_posterior(target, *, kernel=None, chains=4, warmup=200, draws=1000, seed=11):
     """Chains on a lifted posterior from dispersed starts."""
     keys = jax.random.split(jax.random.key(seed), chains)
     start = jax.jit(initial_position)
-    positions = np.stack([start(system, key) for key in keys])
-    return run_chains(system, Plan(transition, record, warmup, draws), positions, seed)
+    positions = np.stack([start(target.problem, key) for key in keys])
+    plan = Plan(kernel or ConstrainedHMC(), warmup, draws)
+    return run_chains(target, plan, positions, seed)

@@ -7,12 +7,13 @@ import pytest
 import scipy.stats
 from sampler_cases import WithoutGramTerm
 
-from invlift.inverse.models.base import JaxForward, StandardNormalPrior
+from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.kernels.chmc import quarter_period
+from invlift.samplers.kernels import ConstrainedHMC
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +35,14 @@ def rank_of_truth(system_class, prior_scale, rng_key):
     truth = prior_scale * jax.random.normal(key_truth, (3,))
     sigma = noise.sigma(truth[:1])
     observed = bent(truth[1:]) + sigma * jax.random.normal(key_noise, (3,))
-    problem = InverseProblem(JaxForward(bent), StandardNormalPrior(jnp.zeros(2)), noise, observed)
+    problem = InverseProblem(JaxFunction(bent), StandardNormalPrior(jnp.zeros(2)), noise, observed)
     system = system_class(problem)
 
     def body(point, key):
-        point, _ = quarter_period(system, key, point, STEP_SIZE)
+        point, _ = ConstrainedHMC().step(system, key, point, STEP_SIZE)
         return point, point.position[:3]
 
-    start = system.point(initial_position(system, key_start))
+    start = system.point(initial_position(problem, key_start))
     keys = jax.random.split(key_run, NUM_WARMUP + NUM_KEPT * THINNING)
     draws = jax.lax.scan(body, start, keys)[1][NUM_WARMUP + THINNING - 1 :: THINNING]
 

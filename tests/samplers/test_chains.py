@@ -5,23 +5,15 @@ import copy
 import jax
 import numpy as np
 import pytest
-from sampler_cases import SPHERE, keep_position
+from sampler_cases import SPHERE
 
+from invlift.moments import Moments
 from invlift.samplers.chains import chain as chains
-from invlift.samplers.chains.adaptation import (
-    INITIAL_STEP_SIZE,
-    MAX_STEP_SIZE,
-    MIN_STEP_SIZE,
-    adapt,
-    current_step_size,
-    final_step_size,
-    start_adaptation,
-)
-from invlift.samplers.chains.chain import Moments, Plan, run_chain, start_chain
-from invlift.samplers.kernels.chmc import quarter_period
+from invlift.samplers.chains.chain import Plan, run_chain, start_chain
+from invlift.samplers.kernels import ConstrainedHMC
 
 START = np.array([1.0, 0.0, 0.0])
-PLAN = Plan(quarter_period, keep_position, 25, 43)
+PLAN = Plan(ConstrainedHMC(), 25, 43)
 
 
 def test_merged_moments_equal_moments_of_all_values():
@@ -31,11 +23,13 @@ def test_merged_moments_equal_moments_of_all_values():
         merged = merged.merge(Moments.of(values[first:last]))
     assert merged.count == 37
     np.testing.assert_allclose(merged.mean, values.mean(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(merged.variance, values.var(axis=0, ddof=1), rtol=1e-10)
+    np.testing.assert_allclose(merged.sd, values.std(axis=0, ddof=1), rtol=1e-10)
 
 
-def test_moments_of_one_value_have_no_variance():
-    np.testing.assert_array_equal(Moments.of(np.ones((1, 2))).variance, np.zeros(2))
+def test_moments_of_one_value_have_no_spread():
+    moments = Moments.of(np.ones((1, 2)))
+    np.testing.assert_array_equal(moments.m2, np.zeros(2))
+    assert np.all(np.isnan(moments.sd))
 
 
 def test_merging_with_nothing_changes_nothing():
@@ -48,7 +42,7 @@ def test_merging_with_nothing_changes_nothing():
 
 
 def chain_of(state=None, **options):
-    return run_chain(SPHERE, PLAN, jax.random.key(4), state or start_chain(START), **options)
+    return run_chain(SPHERE, PLAN, jax.random.key(4), state or start_chain(PLAN, START), **options)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +78,7 @@ def test_moments_are_those_of_the_draws(whole):
     moments = whole.moments["squared"]
     assert moments.count == 43
     np.testing.assert_allclose(moments.mean, squares.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(moments.variance, squares.var(axis=0, ddof=1), rtol=1e-10)
+    np.testing.assert_allclose(moments.sd, squares.std(axis=0, ddof=1), rtol=1e-10)
 
 
 def test_step_size_changes_in_warm_up_and_not_after(whole):
@@ -105,7 +99,7 @@ def test_progress_is_told_after_every_block(whole):
 
 @pytest.mark.parametrize("stop_at", [10, 25, 55])
 def test_chain_that_was_stopped_goes_on_to_the_same_end(whole, stop_at):
-    state = start_chain(START)
+    state = start_chain(PLAN, START)
     part = chain_of(state, on_block=lambda state, progress: progress.iteration < stop_at)
     assert state.iteration == stop_at
     assert part.num_draws == max(stop_at - 25, 0)
@@ -118,31 +112,34 @@ def test_chain_that_was_stopped_goes_on_to_the_same_end(whole, stop_at):
 
 
 def test_another_key_gives_another_chain(whole):
-    other = run_chain(SPHERE, PLAN, jax.random.key(5), start_chain(START))
+    other = run_chain(SPHERE, PLAN, jax.random.key(5), start_chain(PLAN, START))
     assert not np.any(np.all(other.draws["position"] == whole.draws["position"], axis=1))
 
 
 def test_dual_averaging_shrinks_grows_and_is_capped():
-    def after(rate):
-        state = start_adaptation()
-        assert current_step_size(state) == pytest.approx(INITIAL_STEP_SIZE)
-        for _ in range(60):
-            state = adapt(state, rate)
-        return current_step_size(state), final_step_size(state)
+    adaptation = ConstrainedHMC().adaptation
 
-    assert after(0.0) == (MIN_STEP_SIZE, MIN_STEP_SIZE)
-    assert after(1.0) == (MAX_STEP_SIZE, MAX_STEP_SIZE)
+    def after(rate):
+        state = adaptation.init(3)
+        assert adaptation.tuning(state, True) == pytest.approx(0.1)
+        for _ in range(60):
+            state = adaptation.update(state, None, START, {"acceptance_rate": rate})
+        return adaptation.tuning(state, True), adaptation.tuning(state, False)
+
+    assert after(0.0) == (2e-3, 2e-3)
+    assert after(1.0) == (1.5, 1.5)
 
 
 def test_small_and_large_systems_draw_the_same_from_programs_compiled_with_less(whole, monkeypatch):
     efforts = []
-    program = chains._programs
+    choose = chains._block_program
 
-    def spy(transition, record_fn, effort):
-        efforts.append(effort)
-        return program(transition, record_fn, effort)
+    def spy(dimension):
+        program = choose(dimension)
+        efforts.append("full" if program is chains._FAST else "some")
+        return program
 
-    monkeypatch.setattr(chains, "_programs", spy)
+    monkeypatch.setattr(chains, "_block_program", spy)
     for small, large in ((2, 50_000), (1, 2)):
         monkeypatch.setattr(chains, "SMALL", small)
         monkeypatch.setattr(chains, "LARGE", large)

@@ -13,16 +13,16 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from sampler_cases import SPHERE, keep_position
+from sampler_cases import SPHERE, RelativeDensity
 
 from invlift.errors import InputError
-from invlift.samplers.chains.chain import ChainResult, Plan, check_reproduced, start_chain
-from invlift.samplers.chains.parallel import cut_to_one_length, run_chains
+from invlift.samplers.chains.chain import Plan, check_reproduced, start_chain
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.results import ChainResult, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
-from invlift.samplers.constrained.target import DenseSystem
-from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
+from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
 
-PLAN = Plan(quarter_period, keep_position, 40, 200)
+PLAN = Plan(ConstrainedHMC(), 40, 200)
 STARTS = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])
 SEED = 12
 
@@ -157,7 +157,7 @@ def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path)
 
 def test_longer_plan_goes_on_where_a_finished_one_ended(whole, tmp_path):
     store = store_in(tmp_path)
-    short = Plan(quarter_period, keep_position, 40, 70)
+    short = Plan(ConstrainedHMC(), 40, 70)
     run_chains(SPHERE, short, STARTS, SEED, store=store)
     longer = run(store=store)
     for chain, expected in zip(longer.chains, whole.chains, strict=True):
@@ -177,7 +177,7 @@ def test_error_in_a_chain_is_raised(tmp_path):
 
 def save_pieces(store, chain=0):
     """Chain states after 10, 20 and 30 iterations, each saved as a piece of its own."""
-    state = start_chain(STARTS[0])
+    state = start_chain(PLAN, STARTS[0])
     for iteration in (10, 20, 30):
         state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
         state.position, state.iteration = np.full(3, float(iteration)), iteration
@@ -195,10 +195,10 @@ def refused(call, *arguments, **keywords):
 def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
-    assert store.load(0) is None
+    assert store.load(0, PLAN) is None
     save_pieces(store)
     assert len(list(tmp_path.glob("*.piece"))) == 3
-    loaded = store.load(0)
+    loaded = store.load(0, PLAN)
     assert loaded.iteration == 30
     np.testing.assert_array_equal(loaded.position, np.full(3, 30.0))
     saved = np.concatenate([block["step_size"] for block in loaded.warmup_blocks])
@@ -209,11 +209,11 @@ def test_chain_one_does_not_load_the_pieces_of_chain_ten(tmp_path):
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     save_pieces(store, chain=10)
-    assert store.load(1) is None
+    assert store.load(1, PLAN) is None
     # Nor under the name of one of its own.
     piece = tmp_path / "chain-10-00000010.piece"
     piece.rename(tmp_path / "chain-1-00000010.piece")
-    assert "another run or chain" in refused(store.load, 1)
+    assert "another run or chain" in refused(store.load, 1, PLAN)
 
 
 @pytest.mark.parametrize(("missing", "found"), [(10, "begins with iteration 0"), (20, "with 20")])
@@ -224,14 +224,14 @@ def test_missing_piece_is_named_and_the_remedy_works(tmp_path, missing, found):
     path = tmp_path / f"chain-0-000000{missing}.piece"
     content = path.read_bytes()
     path.unlink()
-    message = refused(store.load, 0)
+    message = refused(store.load, 0, PLAN)
     assert f"a saved piece that begins with iteration {missing - 10}" in message
     assert f"chain-0-000000{missing + 10}.piece, which begins with {missing}" in message
     path.write_bytes(content)
-    assert store.load(0).iteration == 30
+    assert store.load(0, PLAN).iteration == 30
     for number in range(missing, 40, 10):
         (tmp_path / f"chain-0-000000{number}.piece").unlink()
-    assert (store.load(0) or start_chain(STARTS[0])).iteration == missing - 10
+    assert (store.load(0, PLAN) or start_chain(PLAN, STARTS[0])).iteration == missing - 10
 
 
 def test_pieces_of_another_run_are_refused(tmp_path):
@@ -242,7 +242,7 @@ def test_pieces_of_another_run_are_refused(tmp_path):
     other = store_in(tmp_path, seed=SEED + 1)
     (tmp_path / "run.json").write_text(json.dumps(asdict(other.run)))
     other.claim(is_resuming=True)
-    assert "one of another run" in refused(other.load, 0)
+    assert "one of another run" in refused(other.load, 0, PLAN)
 
 
 def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
@@ -254,7 +254,7 @@ def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
     message = refused(store_in(folder, seed=4).claim, is_resuming=False)
     assert str(folder) in message
     assert "a folder without chains" in message
-    assert store.load(0) is not None
+    assert store.load(0, PLAN) is not None
     store.claim(is_resuming=True)
 
 
@@ -262,7 +262,7 @@ def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
     folder = tmp_path / "chains"
     store = store_in(folder)
     store.claim(is_resuming=False)
-    state = start_chain(STARTS[0])
+    state = start_chain(PLAN, STARTS[0])
     for iteration in (10, 20, 30):
         state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
         state.position, state.iteration = np.full(3, float(iteration)), iteration
@@ -270,7 +270,7 @@ def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
         if iteration == 20:
             shutil.rmtree(folder)
     store.claim(is_resuming=True)
-    loaded = store.load(0)
+    loaded = store.load(0, PLAN)
     assert loaded.iteration == 30
     assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
 
@@ -294,8 +294,8 @@ def test_a_folder_is_for_one_run_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("plan", "seed", "words"),
     [
-        (Plan(quarter_period, keep_position, 41, 200), SEED, "warmup = 40"),
-        (Plan(no_u_turn, keep_position, 40, 200), SEED, "method = "),
+        (Plan(ConstrainedHMC(), 41, 200), SEED, "warmup = 40"),
+        (Plan(ConstrainedNUTS(), 40, 200), SEED, "method = "),
         (PLAN, SEED + 1, f"seed = {SEED}"),
     ],
 )
@@ -309,7 +309,7 @@ def test_what_differs_from_the_saved_run_is_named(tmp_path, plan, seed, words):
 
 def test_chains_of_another_problem_are_refused(tmp_path):
     store_in(tmp_path).claim(is_resuming=False)
-    other = DenseSystem(SPHERE.constraint_fn, lambda position: 0.1 * position[0])
+    other = RelativeDensity(SPHERE.constraint_fn, lambda position: 0.1 * position[0])
     store = CheckpointStore(tmp_path, fingerprint(other, PLAN, SEED))
     assert "chains of another" in refused(store.claim, is_resuming=True)
 
@@ -354,7 +354,7 @@ def test_damaged_piece_is_named(tmp_path, damage):
     content = piece.read_bytes()
     piece.write_bytes(DAMAGES[damage](content))
     assert piece.read_bytes() != content
-    assert piece.name in refused(store.load, 2)
+    assert piece.name in refused(store.load, 2, PLAN)
 
 
 def test_a_chain_that_the_system_does_not_reproduce_is_refused(tmp_path):
@@ -362,7 +362,7 @@ def test_a_chain_that_the_system_does_not_reproduce_is_refused(tmp_path):
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     run(store=store)
-    state = store.load(0)
+    state = store.load(0, PLAN)
     check_reproduced(SPHERE, PLAN, state, 0)
     state.recorded["position"] = state.recorded["position"] * (1.0 + 1e-5)
     assert "chain 0, saved position" in refused(check_reproduced, SPHERE, PLAN, state, 0)
@@ -383,13 +383,13 @@ def test_place_that_cannot_be_a_directory_is_named(tmp_path):
 def test_fingerprint_changes_with_all_that_decides_the_draws():
     original = fingerprint(SPHERE, PLAN, SEED)
     assert fingerprint(SPHERE, PLAN, SEED) == original
-    longer = Plan(quarter_period, keep_position, 40, 999)
+    longer = Plan(ConstrainedHMC(), 40, 999)
     assert fingerprint(SPHERE, longer, SEED) == original
     others = [
         fingerprint(SPHERE, PLAN, SEED + 1),
-        fingerprint(SPHERE, Plan(no_u_turn, keep_position, 40, 200), SEED),
-        fingerprint(SPHERE, Plan(quarter_period, keep_position, 41, 200), SEED),
-        fingerprint(DenseSystem(SPHERE.constraint_fn, keep_position), PLAN, SEED),
+        fingerprint(SPHERE, Plan(ConstrainedNUTS(), 40, 200), SEED),
+        fingerprint(SPHERE, Plan(ConstrainedHMC(), 41, 200), SEED),
+        fingerprint(RelativeDensity(SPHERE.constraint_fn, np.sum), PLAN, SEED),
     ]
     assert len({original, *others}) == 5
     assert len({str(each) for each in (original, *others)}) == 5

@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
-from sampler_cases import SPHERE, keep_position, on_sphere, skewed
+from sampler_cases import SPHERE, RelativeDensity, on_sphere, skewed
 
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
-from invlift.samplers.constrained import retractions as projection
-from invlift.samplers.constrained.target import DenseSystem
-from invlift.samplers.kernels.chmc import no_u_turn, quarter_period
+from invlift.samplers.constrained import retractions
+from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
+
+QUARTER_PERIOD = ConstrainedHMC()
 
 
 def features(positions):
@@ -41,16 +42,16 @@ def sphere_moments():
     return np.einsum("ij,ijk->k", mass, features(positions)) / mass.sum()
 
 
-def positions_from(system, transition, draws):
-    plan = Plan(transition, keep_position, 200, draws)
+def positions_from(system, kernel, draws):
+    plan = Plan(kernel, 200, draws)
     starts = np.random.default_rng(3).normal(size=(4, 3))
     starts /= np.linalg.norm(starts, axis=1, keepdims=True)
     return run_chains(system, plan, starts, seed=5)
 
 
-@pytest.mark.parametrize(("transition", "draws"), [(quarter_period, 3000), (no_u_turn, 1500)])
-def test_moments_of_a_skewed_density_on_the_sphere(transition, draws):
-    run = positions_from(SPHERE, transition, draws)
+@pytest.mark.parametrize(("kernel", "draws"), [(ConstrainedHMC(), 3000), (ConstrainedNUTS(), 1500)])
+def test_moments_of_a_skewed_density_on_the_sphere(kernel, draws):
+    run = positions_from(SPHERE, kernel, draws)
     positions = stacked(run, "position")
     np.testing.assert_allclose(np.linalg.norm(positions, axis=-1), 1.0, atol=1e-9)
     assert_mean_within(features(positions), sphere_moments(), min_ess=1000)
@@ -61,8 +62,8 @@ def test_moments_of_a_skewed_density_on_the_sphere(transition, draws):
 
 def test_moments_are_wrong_for_another_density():
     """Negative control: the linear term of the density is a third too small."""
-    almost = DenseSystem(on_sphere, lambda position: skewed(position) - 0.5 * position[0])
-    positions = stacked(positions_from(almost, quarter_period, 3000), "position")
+    almost = RelativeDensity(on_sphere, lambda position: skewed(position) - 0.5 * position[0])
+    positions = stacked(positions_from(almost, ConstrainedHMC(), 3000), "position")
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(features(positions), sphere_moments(), min_ess=1000)
 
@@ -81,13 +82,13 @@ def tilted(position):
     return 1.5 * position[0]
 
 
-def squares_on_flower(num_draws=6000, step_size=0.6):
+def squares_on_flower(kernel=QUARTER_PERIOD, num_draws=6000, step_size=0.6):
     """Draws (chains, draws, 2) of squared coordinates at a step that often cannot be reversed."""
-    system = DenseSystem(on_flower, tilted)
+    system = RelativeDensity(on_flower, tilted)
 
     def run(rng_key):
         def body(point, key):
-            point, info = quarter_period(system, key, point, step_size)
+            point, info = kernel.step(system, key, point, step_size)
             return point, (point.position, info)
 
         start = system.point(jnp.asarray([petals(0.0), 0.0]))
@@ -105,69 +106,88 @@ def flower_squares():
     return mass @ positions**2 / mass.sum()
 
 
-def test_irreversible_steps_are_rejected_and_the_density_stays_right():
-    squares, info = squares_on_flower()
-    assert 0.5 < np.mean(info.num_projection_failures) < 0.7
-    rejected = np.asarray(info.num_projection_failures) > 0
-    np.testing.assert_array_equal(np.asarray(info.acceptance_rate)[rejected], 0.0)
-    assert not np.any(np.asarray(info.is_accepted)[rejected])
+@pytest.fixture(scope="module")
+def flower():
+    return squares_on_flower()
+
+
+def test_irreversible_steps_are_rejected_and_the_density_stays_right(flower):
+    squares, info = flower
+    assert 0.5 < np.mean(info["num_projection_failures"]) < 0.7
+    rejected = np.asarray(info["num_projection_failures"]) > 0
+    np.testing.assert_array_equal(np.asarray(info["acceptance_rate"])[rejected], 0.0)
+    assert not np.any(np.asarray(info["is_accepted"])[rejected])
     assert_mean_within(squares, flower_squares(), min_ess=2000)
 
 
-def test_stopping_early_on_the_way_back_changes_no_decision(monkeypatch):
-    squares, info = squares_on_flower()
-    monkeypatch.setattr(projection, "CERTAIN_ERROR", 0.0)
+def test_stopping_early_on_the_way_back_changes_no_decision(monkeypatch, flower):
+    squares, info = flower
+    monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.0)
     squares_to_the_end, info_to_the_end = squares_on_flower()
     np.testing.assert_array_equal(squares, squares_to_the_end)
     failures, failures_to_the_end = (
-        np.asarray(some.num_projection_failures) for some in (info, info_to_the_end)
+        np.asarray(some["num_projection_failures"]) for some in (info, info_to_the_end)
     )
     np.testing.assert_array_equal(failures, failures_to_the_end)
     assert failures.sum() > 1000
     counts, counts_to_the_end = (
-        np.asarray(some.num_factorisations)[failures == 0].mean()
+        np.asarray(some["num_factorisations"])[failures == 0].mean()
         for some in (info, info_to_the_end)
     )
     assert counts < 0.9 * counts_to_the_end
 
 
+def test_exact_check_follows_the_way_back_to_its_end_and_decides_the_same(flower):
+    squares, info = flower
+    exact_squares, exact_info = squares_on_flower(ConstrainedHMC(return_check="exact"))
+    np.testing.assert_array_equal(squares, exact_squares)
+    for name in ("num_projection_failures", "num_steps", "is_accepted"):
+        np.testing.assert_array_equal(info[name], exact_info[name])
+    assert_mean_within(exact_squares, flower_squares(), min_ess=2000)
+    counts, exact_counts = (np.asarray(some["num_factorisations"]) for some in (info, exact_info))
+    assert np.all(exact_counts >= counts)
+    complete = np.asarray(info["num_projection_failures"]) == 0
+    assert exact_counts[complete].mean() > 1.1 * counts[complete].mean()
+
+
 def test_without_the_reversibility_check_the_density_is_wrong(monkeypatch):
     """Negative control of the check itself."""
-    monkeypatch.setattr(projection, "REVERSIBILITY_TOLERANCE", jnp.inf)
+    monkeypatch.setattr(retractions, "REVERSIBILITY_TOLERANCE", jnp.inf)
     squares, _ = squares_on_flower()
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(squares, flower_squares(), min_ess=2000)
 
 
-@pytest.mark.parametrize("transition", [quarter_period, no_u_turn])
-def test_transition_whose_every_step_fails_stays_where_it_is(transition):
+@pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedNUTS()])
+def test_transition_whose_every_step_fails_stays_where_it_is(kernel):
     """A density that is finite at the start alone."""
     start = jnp.asarray([0.0, 0.0, 1.0])
 
     def only_at_the_start(position):
         return jnp.where(position[2] == 1.0, 0.0, -jnp.inf)
 
-    system = DenseSystem(on_sphere, only_at_the_start)
-    point, info = jax.jit(lambda key: transition(system, key, system.point(start), 0.3))(
+    system = RelativeDensity(on_sphere, only_at_the_start)
+    point, info = jax.jit(lambda key: kernel.step(system, key, system.point(start), 0.3))(
         jax.random.key(1)
     )
     np.testing.assert_array_equal(point.position, start)
-    assert info.acceptance_rate == 0.0
-    assert not info.is_accepted
-    assert info.num_projection_failures == 1
-    assert jnp.isfinite(info.energy)
+    assert info["acceptance_rate"] == 0.0
+    assert not info["is_accepted"]
+    assert info["num_projection_failures"] == 1
+    assert jnp.isfinite(info["energy"])
 
 
 def test_trajectories_last_about_a_quarter_period_whatever_the_step_size():
 
     @partial(jax.vmap, in_axes=(0, None))
     def transition(rng_key, step_size):
-        return quarter_period(SPHERE, rng_key, SPHERE.point(jnp.eye(3)[0]), step_size)[1]
+        start = SPHERE.point(jnp.eye(3)[0])
+        return ConstrainedHMC().step(SPHERE, rng_key, start, step_size)[1]
 
     keys, compiled = jax.random.split(jax.random.key(2), 200), jax.jit(transition)
     for step_size in (0.1, 0.5, 1.5):
         infos = compiled(keys, step_size)
-        complete = np.asarray(infos.num_steps)[np.asarray(infos.num_projection_failures) == 0]
+        complete = np.asarray(infos["num_steps"])[np.asarray(infos["num_projection_failures"]) == 0]
         assert complete.size > 20
         shortest, longest = np.ceil(0.5 * np.pi * np.array([0.7, 1.3]) / step_size)
         assert shortest <= complete.min() < complete.max() <= longest
@@ -177,6 +197,6 @@ def test_trajectories_of_very_short_steps_end_early():
     """The shortest step of a quarter period would take 785."""
     point = SPHERE.point(jnp.asarray([1.0, 0.0, 0.0]))
     for size, most in ((2e-3, 100), (0.05, 42)):
-        _, info = jax.jit(quarter_period)(SPHERE, jax.random.key(3), point, size)
-        assert most / 3 < int(info.num_steps) <= most
-        assert int(info.num_projection_failures) == 0
+        _, info = jax.jit(ConstrainedHMC().step)(SPHERE, jax.random.key(3), point, size)
+        assert most / 3 < int(info["num_steps"]) <= most
+        assert int(info["num_projection_failures"]) == 0

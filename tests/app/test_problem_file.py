@@ -1,13 +1,21 @@
 """The problem file: defaults, paths, round trip, overrides, and one clear line for each mistake."""
 
 import pickle
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from problem_files import REMOVED, changed
 
-from invlift.app.config import parse_problem, read_problem
+from invlift.app.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
+from invlift.fem.priors import PRIORS
+from invlift.fem.priors.base import PriorTable
+from invlift.inverse.noise import NOISES, SCALES
+from invlift.inverse.noise.tables import NoiseTable, ScaleTable
+from invlift.samplers.kernels import KERNELS
+from invlift.tables import choice, integer, number
 
 FULL = """
 [mesh]
@@ -84,6 +92,7 @@ def test_defaults():
         "warmup": 200,
         "draws": 1000,
         "seed": 20260101,
+        "options": {},
     }
     assert spec.output.dir == Path("/somewhere/results/disc").resolve()
 
@@ -183,7 +192,6 @@ def test_a_spec_survives_pickling():
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
         # boundary conditions
-        ("pde.dirichlet", {}, ["[pde]", "Dirichlet or Robin", "constant"]),
         ("pde.neumann", {"boundary": 1.0}, ["one condition", "dirichlet and neumann"]),
     ],
 )
@@ -254,6 +262,7 @@ def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
         "warmup": 1,
         "draws": 7,
         "seed": 3,
+        "options": {},
     }
     assert spec.sampler.draws == 1000
     assert new.where("prior", "std") == "/somewhere/problem.toml, [prior] std"
@@ -288,3 +297,131 @@ def test_output_directory_is_made_or_refused(tmp_path):
     for blocked in (tmp_path / "taken", tmp_path / "taken" / "below"):
         with pytest.raises(InputError, match=r"\[output\] dir"):
             spec.with_overrides(out=blocked).prepare_output()
+
+
+class FlatTable(PriorTable):
+    """A prior that some user adds."""
+
+    level: number(0.0, 5.0, remedy="give the level")
+    shape: choice("round", "square", remedy="choose one") = "round"
+
+
+class LoudTable(NoiseTable):
+    """A noise that some user adds."""
+
+    degrees_of_freedom: number(above=2.0, remedy="give a number")
+
+
+class FixedTable(ScaleTable):
+    """A prior of a noise scale that some user adds."""
+
+    value: number(1e-3, 1e3, remedy="give the scale")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A kernel that some user adds."""
+
+    step: number(1e-3, 2.0, remedy="give the length of a step") = 0.5
+    num_steps: integer(1, remedy="use 10, for example") = 10
+    metric: Literal["unit", "prior"] = "unit"
+    target: object = field(default=None, metadata={"option": False})
+
+
+@pytest.fixture
+def _registered(monkeypatch):
+    monkeypatch.setitem(PRIORS, "flat", FlatTable)
+    monkeypatch.setitem(NOISES, "loud", LoudTable)
+    monkeypatch.setitem(SCALES, "fixed", FixedTable)
+    monkeypatch.setitem(KERNELS, "walk", Walk)
+
+
+@pytest.mark.usefixtures("_registered")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prior": {"kind": "flat", "level": 2}},
+        {"noise": {"kind": "loud", "degrees_of_freedom": 4.0}},
+        {"noise": {"kind": "loud", "degrees_of_freedom": 4.0, "sigma": 0.1}},
+        {"noise.sigma": {"distribution": "fixed", "value": 2.0}},
+        {"sampler": {"method": "walk"}},
+        {"sampler": {"method": "walk", "options": {"step": 1, "metric": "prior"}}},
+    ],
+)
+def test_kinds_that_a_user_registers_are_read_and_written(tmp_path, changes):
+    spec = parse_problem(changed(changes, SMALL), tmp_path / "problem.toml")
+    (tmp_path / "again.toml").write_text(spec.to_toml(), encoding="utf-8")
+    again = read_problem(tmp_path / "again.toml")
+    for table in type(spec).model_fields:
+        assert getattr(again, table) == getattr(spec, table)
+
+
+@pytest.mark.usefixtures("_registered")
+def test_kinds_that_a_user_registers_have_their_own_types():
+    prior = parse_problem(changed({"prior": {"kind": "flat", "level": 2}}, SMALL), "p").prior
+    assert prior == FlatTable(kind="flat", level=2.0, shape="round")
+    given = {"method": "walk", "options": {"step": 1, "metric": "prior"}}
+    spec = parse_problem(changed({"sampler": given}, SMALL), "p")
+    assert spec.sampler.kernel() == Walk(step=1.0, num_steps=10, metric="prior")
+    assert isinstance(spec.sampler.kernel().step, float)
+    assert parse_problem(SMALL, "p").sampler.kernel() == KERNELS["chmc"]()
+
+
+@pytest.mark.usefixtures("_registered")
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"prior.kind": "falt"}, ["[prior] kind", '"independent" or "flat"', 'mean "flat"?']),
+        ({"prior": {"kind": "flat"}}, ["[prior] level", "no such key", "add it: give the level"]),
+        ({"prior": {"kind": "flat", "level": 9}}, ["level", "a number from 0 to 5", "found 9"]),
+        ({"prior": {"kind": "flat", "level": 1, "shpe": 1}}, ["shpe", "'shape'?"]),
+        ({"noise.kind": "soft"}, ["[noise] kind", '"student-t" or "loud"', '"soft"']),
+        ({"noise.degrees_of_freedom": 3.0}, ["belongs in [noise] of another kind"]),
+        ({"noise": {"kind": "loud", "degrees_of_freedom": 2}}, ["a number above 2", "found 2"]),
+        ({"noise.sigma": {"distribution": "fixd"}}, ['"exponential" or "fixed"', '"fixed"?']),
+        ({"noise.sigma": True}, ['"exponential" or "fixed", ...}']),
+        ({"sampler.method": "wlak"}, ['or "walk"', 'mean "walk"?']),
+    ],
+)
+def test_mistakes_about_registered_kinds_list_them(changes, parts):
+    message = message_of(changed(changes, SMALL))
+    assert message.startswith("problem.toml, [")
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.mark.usefixtures("_registered")
+@pytest.mark.parametrize(
+    ("method", "options", "where", "parts"),
+    [
+        ("walk", 3, "[sampler.options]", ["a table [sampler.options]", "found 3"]),
+        ("walk", {"stp": 1.0}, "[sampler.options] stp", ["step, num_steps, metric", "'step'?"]),
+        ("walk", {"step": 3.0}, "[sampler.options] step", ["from 0.001 to 2", "found 3.0", "give"]),
+        ("walk", {"step": "1"}, "[sampler.options] step", ["without quotes"]),
+        ("walk", {"num_steps": 1.5}, "[sampler.options] num_steps", ["an integer of at least 1"]),
+        ("walk", {"metric": "up"}, "[sampler.options] metric", ['"unit" or "prior"', '"up"']),
+        ("walk", {"metric": "prio"}, "[sampler.options] metric", ['did you mean "prior"?']),
+        ("walk", {"draws": 1}, "[sampler.options] draws", ["it belongs in [sampler]"]),
+        ("walk", {"target": 1}, "[sampler.options] target", ["an unknown key"]),
+        (
+            "chmc",
+            {"step": 1.0},
+            "[sampler.options] step",
+            ["retraction, splitting", "'step'", "remove it"],
+        ),
+    ],
+)
+def test_mistakes_about_options_name_them(method, options, where, parts):
+    message = message_of(changed({"sampler": {"method": method, "options": options}}, SMALL))
+    assert message.startswith(f"problem.toml, {where}: ")
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.mark.usefixtures("_registered")
+def test_a_method_on_the_command_line_does_not_take_the_options_of_another():
+    given = {"method": "walk", "options": {"step": 1.0}}
+    spec = parse_problem(changed({"sampler": given}, SMALL), "problem.toml")
+    assert spec.with_overrides(draws=3).sampler.kernel() == Walk(step=1.0)
+    with pytest.raises(InputError, match=r"^problem.toml, \[sampler.options\] step: .*remove it"):
+        spec.with_overrides(method="chmc")

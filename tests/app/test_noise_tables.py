@@ -1,0 +1,92 @@
+"""Noise of every kind and scale from a problem file, and what does not fit the sensors."""
+
+import numpy as np
+import pytest
+from problem_files import write_problem
+
+from invlift.app.build import build_problem
+from invlift.app.problem_file import read_problem
+from invlift.errors import InputError
+from invlift.fem.sensors import read_sensors, write_sensors
+from invlift.inverse.noise import GaussianNoise, LaplaceNoise, StudentTNoise
+
+GROUPED = "x,y,value,group\n0.3,0.4,2.1,old\n0.6,0.7,2.9,new\n0.8,0.2,3.1,old\n"
+HALF_CAUCHY = {"distribution": "half-cauchy", "scale": 0.1}
+
+
+def build(folder, noise, **files):
+    """The noise that a problem file's section makes."""
+    changes = {f"noise.{key}": value for key, value in noise.items()}
+    return build_problem(read_problem(write_problem(folder, changes, **files))).problem.noise
+
+
+@pytest.mark.parametrize(
+    ("noise", "kind", "num_parameters"),
+    [
+        ({"kind": "gaussian", "sigma": HALF_CAUCHY}, GaussianNoise, 1),
+        (
+            {"sigma": {"distribution": "exponential", "mean": 0.1}, "per": "sensor"},
+            GaussianNoise,
+            3,
+        ),
+        ({"sigma": HALF_CAUCHY, "per": "group"}, GaussianNoise, 2),
+        ({"kind": "laplace", "sigma": 0.1}, LaplaceNoise, 0),
+        ({"kind": "student-t", "sigma": 0.1}, StudentTNoise, 0),
+        (
+            {
+                "kind": "student-t",
+                "sigma": HALF_CAUCHY,
+                "degrees_of_freedom": {"distribution": "lognormal", "location": 1.5, "scale": 0.5},
+                "relative": True,
+            },
+            StudentTNoise,
+            2,
+        ),
+    ],
+)
+def test_noises_are_put_together(tmp_path, noise, kind, num_parameters):
+    found = build(tmp_path, noise, sensors=GROUPED)
+    assert type(found) is kind
+    assert found.num_parameters == num_parameters
+    assert found.relative is noise.get("relative", False)
+
+
+def test_readings_of_a_group_share_a_scale(tmp_path):
+    noise = build(tmp_path, {"sigma": HALF_CAUCHY, "per": "group"}, sensors=GROUPED)
+    sigma = np.asarray(noise.sigma(np.array([0.5, -0.5])))
+    assert sigma[0] == sigma[2] != sigma[1]
+
+
+@pytest.mark.parametrize(
+    ("noise", "sensors", "message"),
+    [
+        ({"sigma": 0.1, "per": "sensor"}, GROUPED, r"\[noise\] per: expected \"all\""),
+        (
+            {"sigma": HALF_CAUCHY, "per": "group"},
+            GROUPED.replace(",group", "").replace(",old", "").replace(",new", ""),
+            r"\[noise\] per: expected a column group",
+        ),
+        ({"kind": "student"}, GROUPED, 'did you mean "student-t"'),
+        (
+            {"kind": "student-t", "sigma": 0.1, "degrees_of_freedom": 0.5},
+            GROUPED,
+            r"\[noise\] degrees_of_freedom",
+        ),
+        (
+            {"sigma": 0.1, "relative": True},
+            GROUPED.replace("2.9", "0.0"),
+            "sensors.csv, row 3.*other than 0",
+        ),
+        ({"sigma": 0.1}, GROUPED.replace("new", ""), "row 3, column group: expected a name"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path, noise, sensors, message):
+    with pytest.raises(InputError, match=message):
+        build(tmp_path, noise, sensors=sensors)
+
+
+def test_groups_survive_writing(tmp_path):
+    (tmp_path / "a.csv").write_text(GROUPED)
+    sensors = read_sensors(tmp_path / "a.csv", 2)
+    write_sensors(tmp_path / "b.csv", sensors.take(np.array([2, 0])))
+    assert read_sensors(tmp_path / "b.csv", 2).groups.tolist() == ["old", "old"]

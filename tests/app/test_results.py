@@ -1,0 +1,130 @@
+"""From chains to a posterior: what the noise of the problem brings with it."""
+
+import numpy as np
+import pytest
+from problem_files import write_problem
+from scipy.stats import kstest
+
+import invlift
+from invlift.app.results import draw_readings, field_posterior
+from invlift.inverse.noise import (
+    half_normal_scale,
+    known_noise,
+    laplace_noise,
+    lognormal_noise,
+    lognormal_scale,
+    student_t_noise,
+)
+from invlift.samplers.chains.results import ChainResult, Run
+from invlift.samplers.kernels import HMC, ConstrainedHMC
+
+PREDICTED = 5.0 + np.random.default_rng(0).normal(size=(300, 4))
+SIGMA = np.exp(np.random.default_rng(1).normal(size=(300, 2)))
+
+
+def test_known_noise_is_added_to_each_draw():
+    sigma = np.array([0.1, 1.0, 10.0, 100.0])
+    found = draw_readings(known_noise(sigma), np.random.default_rng(2), {"predicted": PREDICTED})
+    assert kstest(((found - PREDICTED) / sigma).ravel(), "norm").pvalue > 1e-3
+    assert kstest((found - PREDICTED).ravel(), "norm").pvalue < 1e-3  # negative control
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("num_scales", [1, 2])
+def test_drawn_parameters_go_with_their_draws(num_scales, relative):
+    groups = np.array([0, 1, 1, 0]) if num_scales == 2 else None
+    noise = student_t_noise(
+        half_normal_scale(1.0, groups), lognormal_scale(1.0, 0.5), relative=relative
+    )
+    freedom = np.where(np.arange(300) < 150, 1.0, 50.0)
+    sigma = SIGMA if num_scales == 2 else SIGMA[:, 0]
+    draws = {"predicted": PREDICTED, "sigma": sigma, "degrees_of_freedom": freedom}
+    found = draw_readings(noise, np.random.default_rng(3), draws)
+    error = np.log(found / PREDICTED) if relative else found - PREDICTED
+    error /= SIGMA[:, groups] if num_scales == 2 else SIGMA[:, :1]
+    for part, nu in ((error[:150], 1.0), (error[150:], 50.0)):
+        assert kstest(part.ravel(), "t", args=(nu,)).pvalue > 1e-3
+        assert kstest(part.ravel(), "t", args=(51.0 - nu,)).pvalue < 1e-2  # negative control
+
+
+def test_scales_by_group_may_come_as_one_for_each_reading():
+    noise = laplace_noise(half_normal_scale(1.0, np.array([0, 1, 1, 0])))
+    draws = {"predicted": PREDICTED, "sigma": SIGMA[:, [0, 1, 1, 0]]}
+    by_reading = draw_readings(noise, np.random.default_rng(4), draws)
+    by_group = draw_readings(noise, np.random.default_rng(4), draws | {"sigma": SIGMA})
+    np.testing.assert_array_equal(by_reading, by_group)
+    assert kstest(((by_group - PREDICTED) / draws["sigma"]).ravel(), "laplace").pvalue > 1e-3
+
+
+@pytest.fixture
+def problem(tmp_path):
+    return invlift.build_problem(invlift.read_problem(write_problem(tmp_path)))
+
+
+def made_up_run(field, standards, **draws):
+    """Two chains of independent draws, by whatever kernel."""
+    rng = np.random.default_rng(5)
+    size = field.problem.prior.num_white
+    chains = [
+        ChainResult(
+            draws={
+                "log_conductivity": rng.normal(size=(60, size)),
+                "predicted": rng.normal(size=(60, 3)),
+                "noise_score": rng.normal(size=(60, 3)),
+            }
+            | {name: make(rng) for name, make in draws.items()},
+            stats={"acceptance_rate": np.full(60, 0.9), standards.failures: np.arange(60) % 2},
+            moments={},
+            warmup_stats={},
+            step_size=0.5,
+            warmup_seconds=1.0,
+            sampling_seconds=1.0,
+        )
+        for _ in range(2)
+    ]
+    return Run(chains, 1.0, False, standards)
+
+
+@pytest.mark.parametrize(
+    ("standards", "words"),
+    [(HMC.standards, "trajectories diverged"), (ConstrainedHMC.standards, "projections onto")],
+)
+def test_a_run_is_judged_by_the_standards_of_its_kernel(problem, standards, words):
+    posterior = field_posterior(
+        problem.mesh, problem.sensors, problem.problem, made_up_run(problem, standards)
+    )
+    assert posterior.standards is standards
+    assert any(words in reason for reason in posterior.verdict().reasons)
+    assert posterior.record()[standards.failures] == 60
+
+
+def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem):
+    run = made_up_run(problem, HMC.standards)
+    parts = problem.mesh, problem.sensors
+    posterior = field_posterior(*parts, problem.problem, run)
+    assert posterior.sensors.sigma == 0.1
+    groups = posterior.to_arviz()
+    new = np.asarray(groups["posterior_predictive"]["observed"])
+    errors = (new - np.stack(posterior.draws("predicted"))) / 0.1
+    assert kstest(errors.ravel(), "norm").pvalue > 1e-3
+
+    noise = student_t_noise(0.1, lognormal_scale(1.0, 0.5))
+    other = invlift.inverse_problem(
+        problem.problem.model, problem.problem.prior, noise, problem.sensors.values
+    )
+    run = made_up_run(problem, HMC.standards, degrees_of_freedom=lambda rng: np.full(60, 0.6))
+    posterior = field_posterior(*parts, other, run)
+    assert posterior.sensors.sigma == 0.1
+    new = np.asarray(posterior.to_arviz()["posterior_predictive"]["observed"])
+    heavy = (new - np.stack(posterior.draws("predicted"))) / 0.1
+    assert kstest(heavy.ravel(), "t", args=(0.6,)).pvalue > 1e-3
+    assert kstest(heavy.ravel(), "norm").pvalue < 1e-3  # negative control
+
+    other = invlift.inverse_problem(
+        problem.problem.model,
+        problem.problem.prior,
+        lognormal_noise(-2.0, 0.5),
+        problem.sensors.values,
+    )
+    run = made_up_run(problem, HMC.standards, sigma=lambda rng: np.full(60, 2.0))
+    assert field_posterior(*parts, other, run).sensors.sigma is None

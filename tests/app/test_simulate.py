@@ -1,0 +1,141 @@
+"""Simulated readings: noise of the problem file or of a given scale, and the truth behind them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import pyvista
+from problem_files import write_problem
+from scipy.stats import kstest
+
+import invlift
+from invlift.app.build import build_noise
+from invlift.app.cli import main
+from invlift.app.simulate import simulate_readings
+from invlift.inverse.noise import (
+    known_noise,
+    lognormal_noise,
+    lognormal_scale,
+    student_t_noise,
+)
+
+LOGNORMAL = {"distribution": "lognormal", "location": -2.0, "scale": 0.7}
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code
+
+
+def field_at(folder, num_sensors=400, changes=None):
+    """A problem with many sensors off the edge where the solution is held."""
+    points = 0.2 + 0.7 * np.random.default_rng(3).random((num_sensors, 2))
+    table = "x,y\n" + "".join(f"{x!r},{y!r}\n" for x, y in points.tolist())
+    spec = invlift.read_problem(write_problem(folder, changes, sensors=table))
+    return invlift.build_problem(spec, needs_values=False)
+
+
+def exact(field, truth):
+    return np.asarray(field.problem.model.observe(truth["solution"]))
+
+
+def test_noise_of_the_file_is_drawn_told_and_kept_with_the_truth(tmp_path, capsys):
+    table = "x,y\n0.3,0.4\n0.6,0.7\n0.81,0.2\n"
+    path = write_problem(tmp_path, {"noise.sigma": LOGNORMAL}, sensors=table)
+    drawn = []
+    for file, seed in (("a", 4), ("b", 4), ("c", 5)):
+        assert call("simulate", path, "--seed", seed, "--out", tmp_path / f"{file}.csv") == 0
+        grid = pyvista.read(tmp_path / f"{file}_truth.vtu")
+        assert set(grid.field_data) == {"sigma"}
+        assert set(grid.point_data) == {"log_conductivity", "solution"}
+        drawn.append(float(grid.field_data["sigma"][0]))
+        printed = capsys.readouterr().out
+        assert "3 sensors, noise of the problem file" in printed
+        assert f"Drawn from their priors: sigma {drawn[-1]:.6g}\n" in printed
+    assert drawn[0] == drawn[1] != drawn[2]
+    first, second, third = ((tmp_path / f"{name}.csv").read_bytes() for name in "abc")
+    assert first == second != third
+    # a given scale is known: nothing is drawn
+    assert call("simulate", path, "--sigma", 0.5, "--seed", 4, "--out", tmp_path / "d.csv") == 0
+    assert not pyvista.read(tmp_path / "d_truth.vtu").field_data.keys()
+    printed = capsys.readouterr().out
+    assert "noise 0.5" in printed
+    assert "Drawn" not in printed
+
+
+def test_noise_that_needs_a_column_is_refused_without_it(tmp_path, capsys):
+    path = write_problem(tmp_path, {"noise.sigma": "column"}, sensors="x,y\n0.3,0.4\n")
+    options = ["--seed", 1, "--out", tmp_path / "a.csv"]
+    assert call("simulate", path, *options) == 2
+    assert "a column sigma" in capsys.readouterr().err
+    assert not list(tmp_path.glob("a*"))
+    # negative control: a given scale needs no column, and with the column there is nothing to say
+    assert call("simulate", path, *options, "--sigma", 1) == 0
+    table = "x,y,sigma\n0.3,0.4,0.1\n0.6,0.7,0.002\n"
+    path = write_problem(tmp_path, {"noise.sigma": "column"}, sensors=table)
+    assert call("simulate", path, "--seed", 1, "--out", tmp_path / "b.csv") == 0
+    assert invlift.read_sensors(tmp_path / "b.csv", 2).sigma.tolist() == [0.1, 0.002]
+
+
+def test_given_scale_is_normal_noise_of_that_size(tmp_path):
+    field = field_at(tmp_path)
+    sensors, truth = simulate_readings(field, 0.01, seed=7)
+    residual = (sensors.values - exact(field, truth)) / 0.01
+    assert kstest(residual, "norm").pvalue > 1e-3
+    assert kstest(residual / 1.3, "norm").pvalue < 1e-3  # negative control
+    assert set(truth) == {"log_conductivity", "solution"}
+    again, _ = simulate_readings(field, known_noise(0.01), seed=7)
+    np.testing.assert_array_equal(again.values, sensors.values)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_any_noise_has_its_own_distribution_at_the_parameters_drawn(tmp_path, relative):
+    field = field_at(tmp_path)
+    noise = student_t_noise(
+        lognormal_scale(-3.0, 0.5), lognormal_scale(0.3, 0.1), relative=relative
+    )
+    sensors, truth = simulate_readings(field, noise, seed=2)
+    assert truth["sigma"].shape == truth["degrees_of_freedom"].shape == ()
+    predicted = exact(field, truth)
+    error = np.log(sensors.values / predicted) if relative else sensors.values - predicted
+    error /= truth["sigma"]
+    assert kstest(error, "t", args=(float(truth["degrees_of_freedom"]),)).pvalue > 1e-3
+    assert kstest(error, "norm").pvalue < 1e-3  # negative control
+
+
+def test_parameters_are_drawn_from_their_prior(tmp_path):
+    field = field_at(tmp_path, 2)
+    logs = [
+        np.log(simulate_readings(field, lognormal_noise(-2.0, 0.7), seed)[1]["sigma"])
+        for seed in range(100)
+    ]
+    assert kstest(logs, "norm", args=(-2.0, 0.7)).pvalue > 1e-3
+    assert kstest(logs, "norm", args=(-2.0, 1.1)).pvalue < 0.05  # negative control
+
+
+def test_parameters_of_the_prior_are_told_as_well(tmp_path, monkeypatch):
+    field = field_at(tmp_path, 2)
+    monkeypatch.setattr(
+        type(field.problem.prior), "parameters", lambda prior, white: {"prior_std": white[0] ** 2}
+    )
+    _, truth = simulate_readings(field, 0.1, seed=1)
+    white = np.random.default_rng(1).standard_normal(field.problem.prior.num_white)
+    assert truth["prior_std"] == white[0] ** 2
+
+
+def test_readings_that_the_noise_cannot_have_made_are_refused(tmp_path):
+    table = "x,y\n0.0,0.5\n0.6,0.7\n"  # the first on the edge where the solution is held at 0
+    field = invlift.build_problem(
+        invlift.read_problem(write_problem(tmp_path, sensors=table)), needs_values=False
+    )
+    relative = student_t_noise(0.1, 4.0, relative=True)
+    with pytest.raises(invlift.InputError, match="row 0: expected a reading other than 0"):
+        simulate_readings(field, relative, seed=1)
+    simulate_readings(field, student_t_noise(0.1, 4.0), seed=1)
+
+
+def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
+    spec = invlift.read_problem(write_problem(tmp_path, {"noise.sigma": LOGNORMAL}))
+    assert build_noise(spec, SimpleNamespace(sigma=None)).num_parameters == 1
+    assert not invlift.build_problem(spec, needs_values=False).problem.noise.num_parameters

@@ -1,0 +1,288 @@
+"""The Matern prior with unknown range and standard deviation: values, derivatives and moments."""
+
+import dataclasses
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from structured import box_mesh
+from taylor import assert_taylor_second_order, taylor_slope
+
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.fem.priors.hierarchical_matern import Lognormal, hierarchical_matern_prior
+from invlift.fem.priors.matern import matern_prior
+
+RANGE, STD = Lognormal(math.log(0.7), 0.5), Lognormal(math.log(1.3), 0.3)
+all_of = Program(lambda prior, whites: jax.lax.map(prior.transform, whites), "some")
+transform = Program(lambda prior, white: prior.transform(white), "none")
+
+
+def make(dim, smoothness, boundary="neumann", *, correlation_range=RANGE, std=STD, num=None):
+    mesh = box_mesh(dim, num or {2: 3, 3: 1}[dim])
+    settings = {"smoothness": smoothness, "boundary": boundary}
+    mean = np.linspace(-1.0, 1.0, mesh.num_nodes)
+    return hierarchical_matern_prior(
+        mesh, correlation_range=correlation_range, std=std, mean=mean, **settings
+    )
+
+
+def known(dim, smoothness, boundary, correlation_range, std):
+    """The prior for known range and standard deviation, built separately."""
+    mesh = box_mesh(dim, {2: 3, 3: 1}[dim])
+    return matern_prior(
+        mesh,
+        correlation_range=correlation_range,
+        std=std,
+        smoothness=smoothness,
+        mean=np.linspace(-1.0, 1.0, mesh.num_nodes),
+        boundary=boundary,
+    )
+
+
+class Values(NamedTuple):
+    """What a tangent gives, or automatic differentiation in its place."""
+
+    field: np.ndarray
+    push: np.ndarray
+    pull: np.ndarray
+    curvature: np.ndarray
+    pull_back: np.ndarray
+
+
+@partial(Program, effort="none")
+def linearise(prior, white):
+    return prior.linearise(white)
+
+
+@partial(Program, effort="none")
+def by_tangent(field, tangent, directions, values):
+    pushed = tangent.push(directions)
+    results = Values(
+        field,
+        pushed,
+        tangent.pull(values),
+        tangent.curvature(directions[:, 0]),
+        tangent.pull_back(values, directions),
+    )
+    return results, tangent.pull_back(values, directions, pushed)
+
+
+@partial(Program, effort="none")
+def by_differentiation(prior, white, directions, values):
+    """The same from the transform alone, one column after another."""
+    field, pull = jax.vjp(prior.transform, white)
+
+    def push(white, direction):
+        return jax.jvp(prior.transform, (white,), (direction,))[1]
+
+    def paired(white):
+        pushed = jax.vmap(push, in_axes=(None, 1), out_axes=1)(white, directions)
+        return jnp.sum(values * pushed), pushed
+
+    gradient, pushed = jax.grad(paired, has_aux=True)(white)
+    along = directions[:, 0]
+    curvature = jax.jvp(lambda white: push(white, along), (white,), (along,))[1]
+    pulled = jax.vmap(lambda column: pull(column)[0], 1, 1)(values)
+    return Values(field, pushed, pulled, curvature, gradient)
+
+
+CASES = [  # dim, smoothness, boundary, unknown; orders 2, 3, 4, 2 and 2
+    (2, 1.0, "robin", "both"),
+    (2, 2.0, "robin", "both"),
+    (2, 3.0, "neumann", "range"),
+    (3, 0.5, "neumann", "both"),
+    (2, 1.0, "neumann", "std"),
+]
+
+
+class Case(NamedTuple):
+    prior: object
+    separate: object
+    white: jax.Array
+    directions: jax.Array
+    values: jax.Array
+    fast: Values
+    pull_back_of_pushed: np.ndarray
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: "-".join(map(str, c)))
+def case(request):
+    dim, smoothness, boundary, unknown = request.param
+    prior = make(
+        dim,
+        smoothness,
+        boundary,
+        correlation_range=0.7 if unknown == "std" else RANGE,
+        std=1.3 if unknown == "range" else STD,
+    )
+    rng = np.random.default_rng(1)
+    num_nodes = prior.mean.shape[0]
+    white = jnp.asarray(rng.standard_normal(prior.num_white))
+    directions = jnp.asarray(rng.standard_normal((prior.num_white, 3)))
+    values = jnp.asarray(rng.standard_normal((num_nodes, 3)))
+    given = {"prior_range": 0.7, "prior_std": 1.3} | prior.parameters(white)
+    numbers = (float(given[name]) for name in ("prior_range", "prior_std"))
+    fast = by_tangent(*linearise(prior, white), directions, values)
+    separate = known(dim, smoothness, boundary, *numbers)
+    return Case(prior, separate, white, directions, values, *fast)
+
+
+def test_field_is_that_of_the_known_range_and_std(case):
+    noise = case.white[case.prior.num_hyper :]
+    expected = case.separate.transform(noise)
+    for field in (case.fast.field, transform(case.prior, case.white)):
+        np.testing.assert_allclose(field, expected, rtol=1e-12, atol=1e-13)
+    # negative control: neither is the field of the medians
+    medians = transform(case.prior, case.white.at[: case.prior.num_hyper].set(0.0))
+    assert np.abs(medians - expected).max() > 1e-2
+    assert case.prior.num_white == case.prior.num_hyper + expected.size
+    assert (case.prior.location, case.prior.is_affine) == ("nodes", False)
+
+
+def test_everything_agrees_with_automatic_differentiation(case):
+    reference = by_differentiation(case.prior, case.white, case.directions, case.values)
+    for name, fast, expected in zip(Values._fields, case.fast, reference, strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-12 * scale, err_msg=name)
+    np.testing.assert_allclose(case.pull_back_of_pushed, case.fast.pull_back, rtol=1e-10)
+
+
+def test_pull_is_the_transpose_of_push(case):
+    left = np.asarray(case.fast.push).T @ case.values
+    right = np.asarray(case.directions).T @ case.fast.pull
+    np.testing.assert_allclose(left, right, rtol=1e-11, atol=1e-12)
+
+
+def test_remainders_of_first_and_second_order(case):
+    """Slopes two and three; one less where a derivative is wrong by a per cent."""
+    along, first, second = case.directions[:, 0], case.fast.push[:, 0], case.fast.curvature
+
+    def field(white):
+        return transform(case.prior, white)
+
+    assert_taylor_second_order(field, first, case.white, along)
+    assert taylor_slope(field, 1.01 * first, case.white, along) < 1.2
+    steps = np.geomspace(3e-2, 1e-3, 6)
+
+    def slope(curvature):
+        remainders = [
+            np.linalg.norm(
+                field(case.white + h * along) - case.fast.field - h * first - 0.5 * h**2 * curvature
+            )
+            for h in steps
+        ]
+        return np.polyfit(np.log(steps), np.log(remainders), 1)[0]
+
+    assert 2.85 < slope(second) < 3.15
+    assert slope(1.05 * second) < 2.3
+
+
+@pytest.mark.parametrize("smoothness", [1.0, 2.0])
+def test_without_spread_it_is_the_prior_of_the_medians(smoothness):
+    narrow = [Lognormal(value.location, 1e-9) for value in (RANGE, STD)]
+    prior = make(2, smoothness, correlation_range=narrow[0], std=narrow[1])
+    separate = known(2, smoothness, "neumann", RANGE.median, STD.median)
+    white = jnp.asarray(np.random.default_rng(2).standard_normal(prior.num_white))
+    expected = separate.transform(white[2:])
+    np.testing.assert_allclose(transform(prior, white), expected, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(prior.pointwise_std(), separate.pointwise_std(), rtol=1e-7)
+
+
+def test_order_one():
+    """No field on a mesh has it, as smoothness would be 0 in the plane; S is one all the same."""
+    prior = dataclasses.replace(make(2, 1.0, "robin"), alpha=1)
+    white = jnp.asarray(np.random.default_rng(3).standard_normal(prior.num_white))
+    given = prior.parameters(white)
+    numbers = (float(given[name]) for name in ("prior_range", "prior_std"))
+    separate = dataclasses.replace(known(2, 1.0, "robin", *numbers), alpha=1)
+    field, tangent = linearise(prior, white)
+    np.testing.assert_allclose(field, separate.transform(white[2:]), rtol=1e-12, atol=1e-13)
+    direction = jnp.asarray(np.random.default_rng(4).standard_normal(prior.num_white))
+    slope = jax.jit(lambda tangent, direction: tangent.push(direction[:, None])[:, 0])
+    assert_taylor_second_order(
+        lambda white: transform(prior, white), slope(tangent, direction), white, direction
+    )
+
+
+# --- distribution -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", ["both", "range"])
+def test_pointwise_std_is_that_of_draws(unknown, rng_key):
+    prior = make(2, 1.0, num=2, std=STD if unknown == "both" else 1.3)
+    whites = jax.random.normal(rng_key, (8000, prior.num_white))
+    fields = all_of(prior, whites)
+    squares = np.asarray(fields - prior.mean) ** 2
+    error = squares.std(axis=0) / math.sqrt(len(squares))
+
+    def distances(std):
+        return np.abs(squares.mean(axis=0) - std**2) / error
+
+    assert distances(prior.pointwise_std()).max() < 4.0
+    # negative control: the deviation at the medians is smaller
+    medians = prior.given(jnp.zeros(prior.num_hyper)).pointwise_std()
+    assert distances(medians).max() > 6.0
+
+
+def test_parameters_are_lognormal(rng_key):
+    prior = make(2, 1.0)
+    whites = jax.random.normal(rng_key, (4000, prior.num_white))
+    draws = jax.vmap(prior.parameters)(whites)
+    assert list(draws) == ["prior_range", "prior_std"]
+    for unknown, values in zip((RANGE, STD), draws.values(), strict=True):
+        right = stats.lognorm(unknown.scale, scale=unknown.median)
+        assert stats.kstest(np.asarray(values), right.cdf).pvalue > 1e-3
+        wrong = stats.lognorm(1.15 * unknown.scale, scale=unknown.median)
+        assert stats.kstest(np.asarray(values), wrong.cdf).pvalue < 1e-3
+    white = jnp.zeros(prior.num_white)
+    np.testing.assert_allclose(
+        prior.parameters(white.at[0].set(1.0))["prior_range"], 0.7 * 1.6487212707
+    )
+    only = make(2, 1.0, correlation_range=0.7)
+    assert list(only.parameters(white[1:])) == ["prior_std"]
+
+
+# --- trouble ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("match", "location", "scale"),
+    [
+        (r"^Lognormal, scale: .*positive number.*found 0\.0; ", 0.0, 0.0),
+        (r"^Lognormal, scale: .*found -1\.0; ", 0.0, -1.0),
+        (r"^Lognormal, scale: .*at most 2, found 2\.5; ", 0.0, 2.5),
+        (r"^Lognormal, scale: .*found nan; ", 0.0, math.nan),
+        (r"^Lognormal, location: .*found inf; ", math.inf, 1.0),
+        (r"^Lognormal, location: .*found '1'; ", "1", 1.0),
+    ],
+)
+def test_bad_lognormal_is_named(match, location, scale):
+    with pytest.raises(InputError, match=match):
+        Lognormal(location, scale)
+
+
+@pytest.mark.parametrize(
+    ("match", "changes"),
+    [
+        (r"^prior range: .*found a median of 2[0-9.]+", {"correlation_range": Lognormal(3, 1)}),
+        (r"^prior range: .*found a median of ", {"correlation_range": Lognormal(1e3, 1)}),
+        (r"^prior std: .*found a median of 1[0-9.]+", {"std": Lognormal(5.0, 1.0)}),
+        (r"^prior std: .*found -1\.0", {"std": -1.0}),
+        (r"^prior range: .*found nan", {"correlation_range": math.nan}),
+        (r"^prior range and std: .*Lognormal", {"correlation_range": 0.7, "std": 1.0}),
+        (r"^prior smoothness: ", {"smoothness": 0.5}),
+        (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),
+        (r"^prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),
+    ],
+)
+def test_bad_input_is_named(match, changes):
+    settings = {"correlation_range": RANGE, "std": STD, "smoothness": 1.0} | changes
+    with pytest.raises(InputError, match=match) as caught:
+        hierarchical_matern_prior(box_mesh(2, 2), **settings)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,120 @@
+"""The lifted target under noise that is not Gaussian, or relative, against the density itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from inverse_cases import CorrelatedPrior
+
+from invlift.compilation import Program
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import (
+    gaussian_noise,
+    half_cauchy_scale,
+    laplace_noise,
+    lognormal_scale,
+    potential_noise,
+    student_t_noise,
+)
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+
+NOISES = {
+    "student-t": lambda: student_t_noise(0.3, 4.0),
+    "student-t, unknown scale and degrees": lambda: student_t_noise(
+        lognormal_scale(-1.0, 0.5), lognormal_scale(1.5, 0.5)
+    ),
+    "laplace, unknown scale": lambda: laplace_noise(half_cauchy_scale(0.4)),
+    "relative": lambda: gaussian_noise(0.2, relative=True),
+    "relative, unknown scale": lambda: gaussian_noise(lognormal_scale(-1.5, 0.5), relative=True),
+    "relative student-t, two unknown scales": lambda: student_t_noise(
+        lognormal_scale(-1.5, 0.5, groups=np.array([0, 1, 1])), 5.0, relative=True
+    ),
+    "quartic": lambda: potential_noise(lognormal_scale(-1.0, 0.4), lambda x: 0.25 * x**4),
+}
+
+
+def positive(coefficients, matrix):
+    """Positive, for relative noise."""
+    return jnp.exp(0.4 * matrix @ coefficients) + 0.1 * coefficients[0] ** 2
+
+
+class Case:
+    def __init__(self, name, num_white):
+        rng = np.random.default_rng(num_white)
+        size = num_white + 1
+        prior = CorrelatedPrior(
+            jnp.asarray(rng.normal(size=size)), jnp.asarray(rng.normal(size=(size, num_white)))
+        )
+        matrix = jnp.asarray(rng.normal(size=(3, size)))
+        model, observed = JaxFunction(positive, (matrix,)), rng.uniform(0.5, 2.0, 3)
+        self.problem = inverse_problem(model, prior, NOISES[name](), observed)
+        self.target = LiftedPosterior(self.problem)
+        theta = 0.4 * rng.normal(size=self.problem.num_unknowns)
+        self.position = self.target.lift(jnp.asarray(theta))
+        self.point_fn = Program(lambda position: self.target.point(position), "none")
+        self.point = self.point_fn(self.position)
+
+    def readings(self, position):
+        """h(q) = the readings that unknowns and noise make."""
+        zeta, white, eta = self.target.split(position)
+        predicted = self.problem.model(self.problem.prior.transform(white))
+        return self.problem.noise.observe(predicted, zeta, eta)
+
+    def log_reference(self, position):
+        zeta, _, eta = self.target.split(position)
+        return self.problem.noise.log_reference(zeta, eta)
+
+
+@pytest.fixture(scope="module", params=NOISES)
+def case(request):
+    """In turn with fewer and with more readings than unknowns."""
+    return Case(request.param, (5, 1)[list(NOISES).index(request.param) % 2])
+
+
+def test_density_is_that_of_the_readings(case):
+    """-(1/2) log det of D h D h^T: the constraint is solved for the model, h for the readings."""
+    np.testing.assert_allclose(case.readings(case.position), case.problem.observed, rtol=1e-10)
+    np.testing.assert_allclose(case.point.constraint, 0.0, atol=1e-12)
+    jacobian = jax.jit(jax.jacfwd(case.readings))(case.position)
+    expected = -0.5 * np.linalg.slogdet(jacobian @ jacobian.T)[1]
+    expected += case.log_reference(case.position)
+    np.testing.assert_allclose(case.point.logdensity, expected, rtol=1e-9, atol=1e-10)
+    if case.problem.noise.relative:
+        # Negative control: the constraint's own Gram matrix alone.
+        without = -0.5 * case.point.gram.log_determinant() + case.log_reference(case.position)
+        assert abs(without - expected) > 1e-2
+
+
+def test_gradient_against_finite_differences(case):
+    grad = np.asarray(case.point.logdensity_grad)
+    width, found = 1e-5, []
+    for direction in np.eye(grad.size):
+        ahead, behind = (
+            case.point_fn(case.position + sign * width * direction).logdensity for sign in (1, -1)
+        )
+        found.append((float(ahead) - float(behind)) / (2 * width))
+    scale = 1.0 + np.abs(grad).max()
+    np.testing.assert_allclose(grad, found, rtol=0, atol=1e-7 * scale)
+    # Negative control: the density's change with the noise is in it.
+    reference = np.asarray(jax.grad(case.log_reference)(case.position))
+    if np.abs(reference).max() > 0.0:
+        assert np.abs(grad - reference - found).max() > 1e-3
+
+
+def test_density_pushes_forward_to_the_ordinary_posterior(case):
+    """The area of the graph theta -> (theta, eta) turns one density into the other."""
+    normalisation = 0.5 * case.problem.num_observations * np.log(2 * np.pi)
+
+    def difference_at(theta):
+        graph = jax.jacfwd(case.target.lift)(theta)
+        log_area = 0.5 * jnp.linalg.slogdet(graph.T @ graph)[1]
+        position = case.target.lift(theta)
+        lifted = case.target.point(position).logdensity - 0.5 * position @ position + log_area
+        return lifted - OrdinaryPosterior(case.problem).logdensity(theta)
+
+    difference = Program(difference_at, "none")
+    theta = case.position[: case.problem.num_unknowns]
+    for factor in (1.0, -0.6):
+        np.testing.assert_allclose(difference(factor * theta), normalisation, atol=1e-8)

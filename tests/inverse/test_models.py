@@ -1,0 +1,128 @@
+"""Models: what follows from values alone, and that a faster way of one's own changes no draw."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.app.sampling import sample
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import known_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+
+
+class ValuesAlone(ForwardModel):
+    """tanh(A x) + (A x)^2 / 5."""
+
+    matrix: jax.Array
+
+    def __call__(self, coefficients):
+        linear = self.matrix @ coefficients
+        return jnp.tanh(linear) + 0.2 * linear**2
+
+
+class WithJacobian(ValuesAlone):
+    """The same with its Jacobian written out."""
+
+    def value_and_jacobian(self, coefficients):
+        linear = self.matrix @ coefficients
+        slope = 1.0 - jnp.tanh(linear) ** 2 + 0.4 * linear
+        return self(coefficients), slope[:, None] * self.matrix
+
+
+class WithWrongJacobian(ValuesAlone):
+    """Negative control: one per cent off."""
+
+    def value_and_jacobian(self, coefficients):
+        value, jacobian = super().value_and_jacobian(coefficients)
+        return value, 1.01 * jacobian
+
+
+def by_function(matrix):
+    return JaxFunction(lambda x, matrix: jnp.tanh(matrix @ x) + 0.2 * (matrix @ x) ** 2, (matrix,))
+
+
+KINDS = {"values": ValuesAlone, "jacobian": WithJacobian, "function": by_function}
+
+
+def draws(kind, shape):
+    # A problem whose trajectories are not so sensitive that rounding shows in a few draws.
+    rng = np.random.default_rng(4)
+    model = kind(jnp.asarray(0.7 * rng.normal(size=shape)))
+    prior = StandardNormalPrior(jnp.zeros(shape[1]))
+    observed = rng.normal(size=shape[0])
+    problem = inverse_problem(model, prior, known_noise(0.5), observed)
+    (chain,) = sample(problem, chains=1, warmup=10, draws=15, seed=2).chains
+    return chain.draws["parameters"]
+
+
+def test_the_same_draws_however_a_model_is_written():
+    expected = draws(ValuesAlone, (2, 3))
+    for kind in (WithJacobian, by_function):
+        np.testing.assert_allclose(draws(kind, (2, 3)), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_other_draws_with_a_wrong_jacobian():
+    """Negative control."""
+    difference = draws(WithWrongJacobian, (2, 3)) - draws(ValuesAlone, (2, 3))
+    assert np.abs(difference).max() > 1e-4
+
+
+def numeric_jacobian(fn, position, width=1e-6):
+    """By central differences, (..., N)."""
+    columns = []
+    for direction in np.eye(position.size):
+        ahead, behind = fn(position + width * direction), fn(position - width * direction)
+        columns.append((np.asarray(ahead) - np.asarray(behind)) / (2 * width))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(2, 4), (5, 2)])
+def test_derivatives_against_finite_differences(kind, shape):
+    rng = np.random.default_rng(5)
+    model = KINDS[kind](jnp.asarray(0.7 * rng.normal(size=shape)))
+    position = jnp.asarray(rng.normal(size=shape[1]))
+    directions = jnp.asarray(rng.normal(size=(shape[1], shape[0])))
+    direction = jnp.asarray(rng.normal(size=shape[1]))
+    weights = rng.normal(size=(shape[0], shape[0]))
+    weights = jnp.asarray(weights + weights.T)
+
+    @jax.jit
+    def derivatives(position):
+        (value, jacobian), expansion = model.linearise(position)
+        product, pushed = model.push_forward(expansion, directions)
+        gradient = model.pull_back(expansion, pushed, lambda columns: columns @ weights)
+        again, alone = model.expand(position)
+        return {
+            "values": (value, again),
+            "jacobian": jacobian,
+            "product": product,
+            "gradient": gradient,
+            # Along a direction, from both kinds of expansions.
+            "first": [model.derivative(each, direction) for each in (expansion, alone)],
+            "second": [model.second_derivative(each, direction) for each in (expansion, alone)],
+        }
+
+    found = derivatives(position)
+    value_fn, jacobian_fn = jax.jit(model.__call__), lambda x: derivatives(x)["jacobian"]
+    jacobian = numeric_jacobian(value_fn, position)
+    hessian = numeric_jacobian(jacobian_fn, position)  # (d, N, N)
+    for value in found["values"]:
+        np.testing.assert_allclose(value, value_fn(position), rtol=1e-14)
+    close = {"rtol": 0, "atol": 1e-7}
+    np.testing.assert_allclose(found["jacobian"], jacobian, **close)
+    np.testing.assert_allclose(found["product"], jacobian @ directions, **close)
+    expected = np.einsum("dij,ik,dk->j", hessian, directions, weights)
+    np.testing.assert_allclose(found["gradient"], expected, **close)
+    # Negative control: weights that are not used.
+    assert np.abs(expected - np.einsum("dij,id->j", hessian, directions)).max() > 1e-2
+    for first in found["first"]:
+        np.testing.assert_allclose(first, jacobian @ direction, **close)
+    expected = np.einsum("dij,i,j->d", hessian, direction, direction)
+    assert np.abs(expected).max() > 1e-2
+    for second in found["second"]:
+        np.testing.assert_allclose(second, expected, **close)

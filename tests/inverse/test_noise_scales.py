@@ -1,0 +1,239 @@
+"""Unknown scales: each prior in both coordinates, for all readings and by groups."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.inverse.noise import (
+    exponential_scale,
+    gaussian_noise,
+    half_cauchy_scale,
+    half_normal_scale,
+    known_noise,
+    lognormal_noise,
+    lognormal_scale,
+    student_t_noise,
+)
+from invlift.inverse.noise.scales import UnknownScale
+from invlift.inverse.problem import jax_problem
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+
+PRIORS = {
+    "lognormal": (lognormal_scale, (-1.0, 0.7), scipy.stats.lognorm(s=0.7, scale=np.exp(-1.0))),
+    "half-normal": (half_normal_scale, (2.5,), scipy.stats.halfnorm(scale=2.5)),
+    "half-Cauchy": (half_cauchy_scale, (2.5,), scipy.stats.halfcauchy(scale=2.5)),
+    "exponential": (exponential_scale, (2.5,), scipy.stats.expon(scale=2.5)),
+}
+KNEES = {"quantile coordinate": None, "low knee": 0.3, "high knee": 40.0}
+
+
+GRID = np.linspace(-60.0, 60.0, 60_001)
+
+
+class Case(NamedTuple):
+    build: Callable
+    scale: UnknownScale
+    prior: object
+    program: Callable
+
+    def evaluate(self, zetas):
+        """Sigma and log reference, their first two derivatives, the gradient of their sum."""
+        found = self.program(np.pad(zetas, (0, GRID.size - len(zetas)), mode="edge"))
+        return jax.tree.map(lambda array: np.asarray(array)[: len(zetas)], found)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(prior, knee) for prior in PRIORS for knee in KNEES],
+    ids=lambda names: ", ".join(names),
+)
+def case(request):
+    function, arguments, prior = PRIORS[request.param[0]]
+    knee = KNEES[request.param[1]]
+
+    def build(groups=None):
+        scale = function(*arguments, groups)
+        return scale if knee is None else scale.near(knee)
+
+    scale = build()
+
+    def at(zeta):
+        return scale.value(zeta[None]), scale.log_reference(zeta[None])
+
+    def all_of(zeta):
+        first = jax.jacfwd(at)
+        return at(zeta), first(zeta), jax.jacfwd(first)(zeta), jax.grad(lambda z: sum(at(z)))(zeta)
+
+    return Case(build, scale, prior, Program(jax.vmap(all_of), "none"))
+
+
+def cdf_and_sigma(case, has_reference=True):
+    """On the grid of zeta: the distribution function by quadrature, and sigma."""
+    values, log_reference = (np.asarray(array) for array in case.evaluate(GRID)[0])
+    density = scipy.stats.norm.pdf(GRID)
+    if has_reference:
+        density = np.exp(scipy.stats.norm.logpdf(GRID) + log_reference)
+    steps = 0.5 * (density[1:] + density[:-1]) * (GRID[1] - GRID[0])
+    return np.append(0.0, np.cumsum(steps)), values
+
+
+def test_density_of_zeta_is_that_of_the_prior(case):
+    """Normalised as well: the two distribution functions begin and go on alike."""
+    cdf, values = cdf_and_sigma(case)
+    is_ordinary = np.isfinite(values)
+    np.testing.assert_allclose(cdf[is_ordinary], case.prior.cdf(values[is_ordinary]), atol=2e-6)
+
+
+def test_without_the_reference_it_is_another_prior(case):
+    """Negative control, with a knee; one far above all sigma gives a lognormal scale, exactly."""
+    cdf, values = cdf_and_sigma(case, has_reference=False)
+    difference = np.max(np.abs(cdf - case.prior.cdf(values)))
+    has_none = case.scale.knee is None
+    is_far_above = float(case.scale.knee or 0.0) == 40.0 and case.prior.median() < 1.0
+    assert difference < 0.02 if has_none or is_far_above else difference > 0.02
+
+
+def test_a_knee_far_above_gives_the_exponential_coordinate():
+    zeta = jnp.array([0.4])
+    near = lognormal_scale(-1.0, 0.7).near(1e12)
+    np.testing.assert_allclose(near.value(zeta), np.exp(-1.0 + 0.7 * 0.4), rtol=1e-11)
+    np.testing.assert_allclose(near.log_reference(zeta), 0.0, atol=1e-11)
+
+
+def test_above_the_knee_sigma_is_linear_in_zeta():
+    value = jax.vmap(lambda zeta: lognormal_scale(-1.0, 0.7).near(0.1).value(zeta[None]))
+    slopes = np.diff(np.asarray(value(np.linspace(20.0, 30.0, 11))))
+    np.testing.assert_allclose(slopes, 0.07, rtol=1e-4)
+
+
+def test_derivatives_against_differences(case):
+    step = 1e-5
+    zetas = np.array([-29.0, -5.3, -0.4, 0.0, 0.7, 3.1, 25.0])
+    before, after = case.evaluate(zetas - step), case.evaluate(zetas + step)
+    _, first, second, gradient = case.evaluate(zetas)
+    for order, exact in ((0, first), (1, second)):
+        for which in (0, 1):
+            found = (np.asarray(after[order][which]) - before[order][which]) / (2 * step)
+            size = np.maximum(np.abs(before[order][which]), np.abs(exact[which]))
+            # The reference is a difference of numbers to 500, which rounding leaves 1e-13 of.
+            rounding = 1e-7 if which else 1e-14
+            assert np.all(np.abs(found - exact[which]) <= 1e-6 * size + rounding)
+    np.testing.assert_allclose(gradient, sum(first), rtol=1e-9, atol=1e-13)
+
+
+def test_everything_is_finite_and_positive(case):
+    zetas = np.array([-30.0, -20.0, -5.0, -1e-12, 0.0, 1e-12, 5.0, 20.0, 30.0])
+    found = case.evaluate(zetas)
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found))
+    values = np.asarray(found[0][0])
+    assert np.all(values > 0.0)
+    assert np.all(np.diff(values) >= 0.0)
+    assert np.all(np.asarray(found[1][0]) > 0.0)
+
+
+def test_draws_are_the_priors(case):
+    rng = np.random.default_rng(5)
+    zeta = case.build(np.arange(3000)).sample(rng)
+    sigma = case.evaluate(zeta)[0][0]
+    assert scipy.stats.kstest(sigma, case.prior.cdf).pvalue > 0.01
+    # Negative control: ten per cent off.
+    assert scipy.stats.kstest(1.1 * sigma, case.prior.cdf).pvalue < 0.01
+    if case.scale.knee is not None and float(case.scale.knee) == 0.3:
+        # Negative control: zeta drawn as if there were no reference.
+        wrong = np.asarray(case.evaluate(rng.standard_normal(3000))[0][0])
+        assert scipy.stats.kstest(wrong, case.prior.cdf).pvalue < 1e-6
+
+
+def test_evidence_does_not_depend_on_the_coordinate():
+    """The ordinary posterior's integral over zeta, which has the prior and the likelihood in it."""
+    observed = np.array([0.3, -0.1, 0.5])
+
+    def evidence(noise):
+        problem = jax_problem(lambda theta: 0.1 + 0.0 * theta[0] * jnp.ones(3), 1, noise, observed)
+
+        def at(zeta):
+            return OrdinaryPosterior(problem).logdensity(jnp.stack([zeta, 0.0]))
+
+        grid = np.linspace(-12.0, 40.0, 20_001)
+        return np.sum(np.exp(jax.jit(jax.vmap(at))(grid))) * (grid[1] - grid[0])
+
+    noise = gaussian_noise(half_normal_scale(2.0))
+    expected = evidence(noise)
+    near = noise.near(0.3)
+    np.testing.assert_allclose(evidence(near), expected, rtol=1e-7)
+    np.testing.assert_allclose(evidence(near.near(1.0)), expected, rtol=1e-7)
+    # Negative control: another prior.
+    assert abs(evidence(gaussian_noise(half_normal_scale(2.1))) / expected - 1.0) > 0.01
+
+
+def test_groups_share_a_scale():
+    groups = np.array([2, 0, 1, 0])
+    noise = gaussian_noise(lognormal_scale(-1.0, 0.7, groups))
+    zeta = jnp.array([0.1, -0.3, 0.8])
+    assert noise.num_parameters == 3
+    np.testing.assert_allclose(noise.sigma(zeta), np.exp(-1.0 + 0.7 * zeta)[groups], rtol=1e-14)
+    assert noise.log_reference_of_parameters(zeta) == 0.0
+    # Each has a knee of its own, and their log densities add up.
+    near = noise.near(np.array([0.5, 0.2, 3.0, 0.4]))
+    np.testing.assert_allclose(near.scale.knee, [0.3, 3.0, 0.5], rtol=1e-14)
+    alone = lognormal_scale(-1.0, 0.7)
+    parts = [alone.near(knee) for knee in (0.3, 3.0, 0.5)]
+    expected = [part.value(zeta[i : i + 1]) for i, part in enumerate(parts)]
+    np.testing.assert_allclose(near.sigma(zeta), np.array(expected)[groups], rtol=1e-14)
+    expected = sum(part.log_reference(zeta[i : i + 1]) for i, part in enumerate(parts))
+    np.testing.assert_allclose(near.log_reference_of_parameters(zeta), expected, rtol=1e-13)
+    assert near.sample_parameters(np.random.default_rng(0)).shape == (3,)
+    # One value for all, and inside a compiled function.
+    traced = jax.jit(lambda noise, sigma: noise.near(sigma).sigma(zeta))
+    once = noise.near(0.3).sigma(zeta)
+    np.testing.assert_allclose(traced(noise, jnp.full(4, 0.3)), once, rtol=1e-14)
+    np.testing.assert_allclose(traced(noise, jnp.asarray(0.3)), once, rtol=1e-14)
+
+
+def test_near_leaves_alone_what_is_not_an_unknown_scale():
+    known = known_noise(0.1)
+    assert known.near(0.3) is known
+    noise = student_t_noise(0.1, lognormal_scale(1.0, 0.5))
+    assert noise.near(0.3) is noise
+    both = student_t_noise(half_normal_scale(1.0), lognormal_scale(1.0, 0.5)).near(0.3)
+    assert both.degrees_of_freedom.knee is None
+
+
+@pytest.mark.parametrize(
+    ("build", "where"),
+    [
+        (lambda: gaussian_noise(0.0), "noise sigma"),
+        (lambda: gaussian_noise([0.1, -0.2]), "noise sigma, sensor 1"),
+        (lambda: gaussian_noise("loud"), "noise sigma"),
+        (lambda: gaussian_noise(np.ones((2, 2))), "noise sigma"),
+        (lambda: gaussian_noise(None), "noise sigma"),
+        (lambda: half_cauchy_scale(0.0), "noise scale"),
+        (lambda: exponential_scale(-1.0), "noise mean"),
+        (lambda: half_normal_scale(np.ones(2)), "noise scale"),
+        (lambda: lognormal_scale(0.0, np.nan), "noise scale"),
+        (lambda: lognormal_scale(np.inf, 1.0), "noise location"),
+        (lambda: lognormal_scale(0.0, 1.0, [1, 2, 1]), "noise groups"),
+        (lambda: lognormal_scale(0.0, 1.0, [0, 2, -1]), "noise groups"),
+        (lambda: lognormal_scale(0.0, 1.0, [0.0, 1.0]), "noise groups"),
+        (lambda: lognormal_scale(0.0, 1.0, np.zeros((2, 2), int)), "noise groups"),
+        (lambda: lognormal_scale(0.0, 1.0, np.zeros(0, int)), "noise groups"),
+        (lambda: lognormal_noise(0.0, 1.0).near(0.0), "noise sigma"),
+        (lambda: lognormal_noise(0.0, 1.0).near(np.nan), "noise sigma"),
+        (lambda: lognormal_noise(0.0, 1.0).near(np.ones(3)), "noise sigma"),
+        (lambda: gaussian_noise(half_normal_scale(1.0, [0, 1])).near(np.ones(3)), "noise sigma"),
+        (lambda: gaussian_noise(half_normal_scale(1.0, [0, 1])).check(np.ones(3)), "noise groups"),
+        (lambda: gaussian_noise([0.1, 0.2]).check(np.ones(3)), "noise sigma"),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(build, where):
+    with pytest.raises(InputError) as caught:
+        build()
+    assert caught.value.where == where
+    assert "\n" not in str(caught.value)

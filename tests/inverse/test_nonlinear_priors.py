@@ -1,0 +1,214 @@
+"""Priors of which the values alone are written, and which are not Gaussian."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from inverse_cases import CorrelatedPrior, curved
+from monte_carlo import assert_mean_within, stacked
+
+from invlift.app.sampling import sample
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.priors.base import Prior
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets import lifted as lifted_module
+from invlift.inverse.targets.lifted import LiftedPosterior
+
+
+class Warped(Prior):
+    """Mean + factor w, bent by a strength: neither linear nor elementwise."""
+
+    mean: jax.Array
+    factor: jax.Array
+    strength: jax.Array
+
+    @property
+    def num_white(self):
+        return self.factor.shape[1]
+
+    def transform(self, white):
+        linear = self.factor @ white
+        return self.mean + linear + self.strength * (jnp.sin(linear) * white[0] + 0.3 * linear**2)
+
+
+def parts(num_observations, num_white, strength):
+    """Model, prior and readings; one more coefficient than standard normal variables."""
+    rng = np.random.default_rng(num_observations)
+    size = num_white + 1
+    mean, factor = rng.normal(size=size), rng.normal(size=(size, num_white))
+    prior = Warped(jnp.asarray(mean), jnp.asarray(factor), jnp.asarray(strength))
+    matrix = jnp.asarray(0.4 * rng.normal(size=(num_observations, size)))
+    return JaxFunction(curved, (matrix,)), prior, rng.normal(size=num_observations)
+
+
+class Case:
+    """A target at one position on its manifold, and dense derivatives."""
+
+    def __init__(self, shape, prior_class=Warped):
+        model, prior, observed = parts(*shape, 0.6)
+        prior = prior_class(prior.mean, prior.factor, prior.strength)
+        self.target = LiftedPosterior(
+            inverse_problem(model, prior, lognormal_noise(-1.0, 0.7), observed)
+        )
+        rng = np.random.default_rng(4)
+        self.position = self.target.lift(jnp.asarray(0.5 * rng.normal(size=shape[1] + 1)))
+        self.direction = jnp.asarray(rng.normal(size=self.position.shape))
+        self.multiplier = jnp.asarray(0.1 * rng.normal(size=shape[0]))
+        self.point = jax.jit(self.target.point)(self.position)
+
+    def logdensity(self, position):
+        jacobian = jax.jacfwd(self.target.constraint)(position)
+        return -0.5 * jnp.linalg.slogdet(jacobian @ jacobian.T)[1]
+
+
+@pytest.fixture(scope="module", params=[(2, 4), (6, 2)], ids=["few", "many"])
+def case(request):
+    return Case(request.param)
+
+
+def test_density_and_gradient_equal_dense_automatic_differentiation(case):
+    value, grad = jax.jit(jax.value_and_grad(case.logdensity))(case.position)
+    np.testing.assert_allclose(case.point.logdensity, value, rtol=1e-12)
+    np.testing.assert_allclose(case.point.logdensity_grad, grad, rtol=1e-9, atol=1e-11)
+    jacobian = jax.jacfwd(case.target.constraint)(case.position)
+    product = case.target.apply_jacobian(case.point, case.direction)
+    np.testing.assert_allclose(product, jacobian @ case.direction, rtol=1e-11)
+    product = case.target.apply_jacobian_transpose(case.point, case.multiplier)
+    np.testing.assert_allclose(product, jacobian.T @ case.multiplier, rtol=1e-11, atol=1e-13)
+
+
+class Straightened(NamedTuple):
+    """A tangent that is taken not to change."""
+
+    whole: object
+
+    def push(self, directions):
+        return self.whole.push(directions)
+
+    def pull(self, values):
+        return self.whole.pull(values)
+
+    def curvature(self, direction):
+        return self.whole.curvature(direction)
+
+    def pull_back(self, weights, directions):
+        return jnp.zeros(directions.shape[0])
+
+
+class WarpedWithoutPullBack(Warped):
+    """Negative control: the gradient by the tangent's own change is left out."""
+
+    def linearise(self, white):
+        value, tangent = super().linearise(white)
+        return value, Straightened(tangent)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (6, 2)])
+def test_gradient_is_wrong_without_the_change_of_the_tangent(shape):
+    case = Case(shape, WarpedWithoutPullBack)
+    grad = jax.jit(jax.grad(case.logdensity))(case.position)
+    assert np.abs(case.point.logdensity_grad - grad).max() > 1e-2
+
+
+@pytest.mark.parametrize("max_dense", [64, 0], ids=["dense", "by products"])
+def test_normal_space_equals_dense_automatic_differentiation(case, max_dense, monkeypatch):
+    monkeypatch.setattr(lifted_module, "MAX_DENSE", max_dense)
+    target, multiplier = case.target, case.multiplier
+    origin = case.position + 0.05 * case.direction
+    rhs = jnp.cos(jnp.arange(multiplier.size))
+
+    @jax.jit
+    def found_at(multiplier):
+        space = target.on_normal_space(case.point, origin)
+        local = space.linearise(multiplier)
+        solved = local.solve(rhs, 1e-12)
+        return space.residual(multiplier), local.residual, solved, local.curvature(rhs)
+
+    jacobian = jax.jacfwd(target.constraint)(case.position)
+
+    def along(multiplier):
+        return target.constraint(origin - multiplier @ jacobian)
+
+    residual, again, solved, curvature = found_at(multiplier)
+    expected = along(multiplier)
+    assert jnp.max(jnp.abs(expected)) > 1e-2
+    np.testing.assert_allclose(residual, expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(again, expected, rtol=1e-11, atol=1e-13)
+    matrix = -jax.jacfwd(along)(multiplier)
+    np.testing.assert_allclose(solved, np.linalg.solve(matrix, rhs), rtol=1e-8)
+    # Negative control: the matrix on the manifold is another.
+    assert np.abs(solved - np.linalg.solve(jacobian @ jacobian.T, rhs)).max() > 1e-2
+    hessian = jax.jit(jax.jacfwd(jax.jacfwd(along)))(multiplier)
+    expected = np.einsum("dij,i,j->d", hessian, rhs, rhs)
+    np.testing.assert_allclose(curvature, expected, rtol=1e-9, atol=1e-10)
+
+
+def first_draws(model, prior, observed, num=15):
+    problem = inverse_problem(model, prior, lognormal_noise(-1.0, 0.7), observed)
+    return sample(problem, chains=1, warmup=10, draws=num, seed=6).chains[0].draws["parameters"]
+
+
+def test_a_prior_that_is_hardly_bent_gives_the_draws_of_the_affine_one():
+    model, straight, observed = parts(2, 3, 0.0)
+    expected = first_draws(model, CorrelatedPrior(straight.mean, straight.factor), observed)
+    found = first_draws(model, straight, observed)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    slightly = Warped(straight.mean, straight.factor, jnp.asarray(1e-9))
+    found = first_draws(model, slightly, observed)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    # Negative control: more strongly.
+    bent = Warped(straight.mean, straight.factor, jnp.asarray(0.1))
+    assert np.abs(first_draws(model, bent, observed) - expected).max() > 1e-2
+
+
+# Quadrature ---------------------------------------------------------------------------------------
+
+
+class Mixed(Prior):
+    """Two coefficients of two variables: one lognormal, one bimodal whose scale is the first."""
+
+    scale: jax.Array
+
+    @property
+    def num_white(self):
+        return 2
+
+    def transform(self, white):
+        first = jnp.exp(self.scale * white[0])
+        return jnp.stack([first, first * (white[1] + 0.8 * jnp.tanh(4.0 * white[1]))])
+
+    def parameters(self, white):
+        return {"white": white}
+
+
+def reading(coefficients):
+    return jnp.stack([coefficients[0] + 0.5 * coefficients[1] + 0.2 * coefficients[1] ** 2])
+
+
+def mixed_features(white, coefficients):
+    return np.concatenate([white, white**2, coefficients, coefficients[..., 1:] ** 2], axis=-1)
+
+
+def mixed_moments(scale, sigma, observed):
+    axis = np.linspace(-7, 7, 1401)
+    white = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+    first = np.exp(scale * white[..., 0])
+    second = first * (white[..., 1] + 0.8 * np.tanh(4.0 * white[..., 1]))
+    coefficients = np.stack([first, second], axis=-1)
+    misfit = (first + 0.5 * second + 0.2 * second**2 - observed) / sigma
+    mass = np.exp(-0.5 * np.sum(white**2, axis=-1) - 0.5 * misfit**2)
+    return np.einsum("ij,ijk->k", mass, mixed_features(white, coefficients)) / mass.sum()
+
+
+def test_a_strongly_bent_prior_agrees_with_quadrature():
+    prior, observed = Mixed(jnp.asarray(0.7)), np.array([1.4])
+    problem = inverse_problem(JaxFunction(reading), prior, known_noise(0.3), observed)
+    run = sample(problem, warmup=300, draws=3000, seed=9)
+    found = mixed_features(stacked(run, "white"), stacked(run, "parameters"))
+    assert_mean_within(found, mixed_moments(0.7, 0.3, 1.4), min_ess=500)
+    # Negative control: a slightly narrower prior.
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(found, mixed_moments(0.6, 0.3, 1.4), min_ess=500)

@@ -1,0 +1,450 @@
+"""Kernels on an ordinary density: exact posteriors, adaptation, interruptions, undefined values."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, assert_same_mean, stacked
+from sampler_cases import SPHERE
+
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.problem import jax_problem
+from invlift.pytrees import Module
+from invlift.samplers.chains.adaptation import MetricAdaptation
+from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.kernels import (
+    HMC,
+    KERNELS,
+    MALA,
+    MAMS,
+    NUTS,
+    EllipticalSlice,
+    PositionDependentRandomWalk,
+    PreconditionedCrankNicolson,
+    RandomWalk,
+    SimplifiedManifoldMALA,
+)
+from invlift.tables import table_of_dataclass
+
+METRICS = ("identity", "diagonal", "dense")
+
+
+class Density(Module):
+    """A density relative to the standard normal one; a subclass says which."""
+
+    def loglikelihood(self, theta):
+        raise NotImplementedError
+
+    def logdensity(self, theta):
+        return self.loglikelihood(theta) - 0.5 * theta @ theta
+
+    def describe(self, theta):
+        return {"position": theta}, {}
+
+
+class LinearAndSkewed(Density):
+    """Two variables seen through a linear map with noise, and one of skewed density apart."""
+
+    matrix: jax.Array
+    observed: jax.Array
+
+    def loglikelihood(self, theta):
+        misfit = (self.matrix @ theta[:2] - self.observed) / 0.4
+        return -0.5 * misfit @ misfit + 2.0 * theta[2] - 1.5 * jnp.exp(theta[2])
+
+    def metric(self, theta):
+        """Precision of the linear part, and minus the second derivative of the skewed one."""
+        linear = self.matrix / 0.4
+        data = jnp.zeros((3, 3)).at[:2, :2].set(linear.T @ linear)
+        return jnp.eye(3) + data.at[2, 2].set(1.5 * jnp.exp(theta[2]))
+
+
+TARGET = LinearAndSkewed(
+    jnp.asarray([[1.0, 0.7], [0.2, -0.5], [0.4, 0.3]]), jnp.asarray([1.0, 0.3, -0.2])
+)
+
+
+def features(positions):
+    first, second, skewed = np.moveaxis(positions, -1, 0)
+    return np.stack(
+        [first, second, first**2, second**2, first * second, skewed, skewed**2], axis=-1
+    )
+
+
+def exact_moments(target):
+    """Closed form for the linear part, quadrature for the skewed one."""
+    matrix, observed = np.asarray(target.matrix), np.asarray(target.observed)
+    covariance = np.linalg.inv(np.eye(2) + matrix.T @ matrix / 0.4**2)
+    mean = covariance @ matrix.T @ observed / 0.4**2
+    second = covariance + np.outer(mean, mean)
+    grid = np.linspace(-8, 8, 4001)
+    mass = np.exp(-0.5 * grid**2 + 2.0 * grid - 1.5 * np.exp(grid))
+    mass /= mass.sum()
+    return np.array([*mean, second[0, 0], second[1, 1], second[0, 1], mass @ grid, mass @ grid**2])
+
+
+def draws_of(target, kernel, warmup=300, draws=2000, size=3):
+    starts = np.random.default_rng(4).normal(size=(4, size))
+    return run_chains(target, Plan(kernel, warmup, draws), starts, seed=7)
+
+
+SAMPLERS = [HMC(), NUTS(metric="dense"), EllipticalSlice()]
+SLOW_SAMPLERS = [HMC(metric="identity"), HMC(metric="dense"), NUTS(metric="identity"), NUTS()]
+SAMPLERS += [pytest.param(kernel, marks=pytest.mark.slow) for kernel in SLOW_SAMPLERS]
+#: One proposal or one trajectory a transition: more of them are needed.
+METROPOLIS = [
+    MALA(),
+    MAMS(),
+    PositionDependentRandomWalk(),
+    PreconditionedCrankNicolson(),
+    RandomWalk(),
+    SimplifiedManifoldMALA(),
+]
+
+
+@pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)
+def test_moments_of_an_exact_posterior(kernel):
+    draws = 5000 if kernel in METROPOLIS else 2000
+    run = draws_of(TARGET, kernel, draws=draws)
+    positions = features(stacked(run, "position"))
+    assert_mean_within(positions, exact_moments(TARGET), min_ess=600)
+    # Negative control: the posterior of other data.
+    other = replace(TARGET, observed=TARGET.observed + 0.1)
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(positions, exact_moments(other), min_ess=600)
+    # What a kernel is adapted to is what its standards ask for.
+    rates = np.array([chain.stats["acceptance_rate"].mean() for chain in run.chains])
+    if kernel.standards.min_acceptance is not None:
+        assert rates.min() > kernel.standards.min_acceptance
+    # Windowed adaptation leaves few iterations to a metric's own step size.
+    if kernel in METROPOLIS:
+        assert abs(rates.mean() - kernel.target_acceptance) < 0.1
+
+
+class ByDensity(PreconditionedCrankNicolson, settings=True):
+    """As if the proposal were symmetric: the prior counts twice."""
+
+    def density_of(self, target):
+        return target.logdensity
+
+
+class SymmetricRandomWalk(PositionDependentRandomWalk, settings=True):
+    """As if the metric were the same everywhere."""
+
+    def log_proposal(self, state, position, step_size):
+        return jnp.zeros(())
+
+
+class SymmetricMALA(SimplifiedManifoldMALA, settings=True):
+    """As if there were no drift, and the metric were the same everywhere."""
+
+    def log_proposal(self, state, position, step_size):
+        return jnp.zeros(())
+
+
+class WrongKineticEnergy(MAMS, settings=True):
+    """As if turns changed volumes by a fifth less; by much less, and chains stick to the mode."""
+
+    def integrator(self, logdensity_fn, inverse_mass_matrix):
+        step = super().integrator(logdensity_fn, inverse_mass_matrix)
+
+        def advance(state, step_size):
+            state, change = step(state, step_size)
+            return state, 0.8 * change
+
+        return advance
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ByDensity(),
+        SymmetricRandomWalk(),
+        SymmetricMALA(),
+        WrongKineticEnergy(target_acceptance=0.7),
+    ],
+    ids=str,
+)
+def test_a_wrong_acceptance_probability_is_seen(kernel):
+    """Negative control of the test above."""
+    positions = features(stacked(draws_of(TARGET, kernel, draws=5000), "position"))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(positions, exact_moments(TARGET), min_ess=300)
+
+
+class Isotropic(LinearAndSkewed):
+    """The same density with the identity as its metric."""
+
+    def metric(self, theta):
+        return jnp.eye(3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "general"),
+    [(RandomWalk(), PositionDependentRandomWalk()), (MALA(), SimplifiedManifoldMALA())],
+    ids=str,
+)
+def test_proposals_in_the_identity_are_those_of_blackjax(kernel, general):
+    """The same numbers from the same key: theirs, and ours for any metric."""
+
+    def ends(kernel, target, key):
+        state = kernel.init(target, jnp.asarray([0.5, -0.3, 0.2]))
+        state, statistics = kernel.step(target, key, state, jnp.asarray(0.6))
+        return kernel.position(state), statistics["acceptance_rate"], statistics["is_accepted"]
+
+    run = jax.jit(jax.vmap(ends, (None, None, 0)), static_argnums=0)
+    keys = jax.random.split(jax.random.key(6), 50)
+    isotropic = Isotropic(TARGET.matrix, TARGET.observed)
+    expected, found = run(kernel, isotropic, keys), run(general, isotropic, keys)
+    for first, second in zip(expected, found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-9)
+    assert 10 < expected[2].sum() < 45
+    # Negative control: the metric counts.
+    assert np.abs(run(general, TARGET, keys)[1] - found[1]).max() > 0.1
+
+
+class Counted(LinearAndSkewed):
+    """The same density; it tells of its evaluations."""
+
+    def loglikelihood(self, theta):
+        jax.debug.callback(lambda: EVALUATIONS.append("density"))
+        return super().loglikelihood(theta)
+
+    def metric(self, theta):
+        jax.debug.callback(lambda: EVALUATIONS.append("metric"))
+        return super().metric(theta)
+
+
+EVALUATIONS = []
+
+
+@pytest.mark.parametrize("kernel", METROPOLIS, ids=str)
+def test_evaluations_of_the_model_are_counted(kernel):
+    target = Counted(TARGET.matrix, TARGET.observed)
+    state = jax.jit(kernel.init)(target, jnp.asarray([0.5, -0.3, 0.2]))
+    step = jax.jit(kernel.step)
+    total = 0
+    jax.effects_barrier()
+    EVALUATIONS.clear()
+    for key in jax.random.split(jax.random.key(1), 5):
+        state, statistics = step(target, key, state, jnp.asarray(0.3))
+        total += int(statistics["num_factorisations"])
+        assert statistics["num_steps"] >= 1
+    jax.effects_barrier()
+    assert len(EVALUATIONS) == total
+
+
+def test_one_unknown_is_too_few_for_dynamics_on_a_sphere():
+    problem = jax_problem(lambda theta: theta**3, 1, known_noise(0.3), np.array([0.5]))
+    with pytest.raises(InputError, match="at least 2 unknowns, found 1"):
+        sample(problem, "mams", chains=1, warmup=10, draws=10)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_options_that_cannot_be_are_refused(name):
+    kernel = KERNELS[name]
+    table = table_of_dataclass(kernel)
+    assert kernel(**table().model_dump()) == kernel()
+    wrong = {
+        "target_acceptance": (0.0, 1.0),
+        "num_inner": (0, 2.5),
+        "num_steps": (0, 10**20),
+        "max_doublings": (0, 64),
+        "trajectory_length": (0.0, 1e9),
+    }
+    for option, values in wrong.items():
+        for value in values if option in table.model_fields else ():
+            with pytest.raises(ValueError, match=option):
+                table.model_validate({option: value})
+
+
+# Adaptation ---------------------------------------------------------------------------------------
+
+SCALES = np.array([0.02, 1.0, 5.0])
+CORRELATION = 0.8
+
+
+class BadlyScaled(Density):
+    """Normal, of very different scales, the last two correlated."""
+
+    precision: jax.Array
+
+    def loglikelihood(self, theta):
+        return 0.5 * theta @ theta - 0.5 * theta @ self.precision @ theta
+
+
+def badly_scaled():
+    correlation = np.eye(3)
+    correlation[1, 2] = correlation[2, 1] = CORRELATION
+    return BadlyScaled(jnp.asarray(np.linalg.inv(correlation * np.outer(SCALES, SCALES))))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_warm_up_finds_the_scales(metric):
+    target, plan = badly_scaled(), Plan(NUTS(metric=metric), 1000, 100)
+    state = start_chain(plan, SCALES)
+    chain = run_chain(target, plan, chain_key(3, 0), state)
+    found = state.adaptation.inverse_mass
+    if metric == "identity":
+        # Negative control: nothing is found, and steps are as short as the smallest scale.
+        np.testing.assert_array_equal(found, np.ones(3))
+        assert chain.step_size < 3 * SCALES[0]
+        return
+    assert chain.step_size > 0.3
+    variances = found if metric == "diagonal" else np.diag(found)
+    np.testing.assert_allclose(variances, SCALES**2, rtol=0.4)
+    if metric == "dense":
+        correlation = found[1, 2] / np.sqrt(variances[1] * variances[2])
+        assert abs(correlation - CORRELATION) < 0.1
+        # Negative control: another covariance.
+        assert abs(found[0, 1]) < 0.3 * SCALES[0] * SCALES[1]
+
+
+def test_metric_is_estimated_from_the_positions_of_its_window():
+    """The schedule says which count; the estimate is shrunk as in Stan."""
+    adaptation = MetricAdaptation("diagonal", 0.8)
+    schedule = adaptation.schedule(200)
+    positions = np.random.default_rng(0).normal(size=(200, 3)) * SCALES
+    state = adaptation.init(3)
+    update = jax.jit(adaptation.update)
+    for stage, position in zip(schedule, positions, strict=True):
+        state = update(state, stage, position, {"acceptance_rate": 0.8})
+    last = np.flatnonzero(schedule[:, 1])[-1]
+    earlier = np.flatnonzero(schedule[:last, 1])
+    first = (earlier[-1] + 1) if earlier.size else np.flatnonzero(schedule[:, 0])[0]
+    window = positions[first : last + 1]
+    num = len(window)
+    expected = num / (num + 5) * window.var(axis=0, ddof=1) + 1e-3 * 5 / (num + 5)
+    np.testing.assert_allclose(state.inverse_mass, expected, rtol=1e-10)
+    assert int(state.count) == 0
+
+
+# Interruptions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_stopped_and_saved_chain_goes_on_to_the_same_bits(name, tmp_path):
+    kernel = KERNELS[name]()
+    target = SPHERE if kernel.walks_on == "manifold" else TARGET
+    start = np.array([0.0, 0.6, 0.8])
+    plan = Plan(kernel, 90, 40)
+    key = chain_key(8, 0)
+    whole = run_chain(target, plan, key, start_chain(plan, start))
+    store = CheckpointStore(tmp_path, fingerprint(target, plan, 8))
+    store.claim(is_resuming=False)
+    state, saved = start_chain(plan, start), (0, 0)
+    # In a window of the metric, at the end of the warm-up, and among the draws.
+    for stop in (40, 90, 110):
+        run_chain(
+            target, plan, key, state, on_block=lambda _, news, stop=stop: news.iteration < stop
+        )
+        assert state.iteration == stop
+        store.save(0, state, saved)
+        saved = len(state.warmup_blocks), len(state.blocks)
+        state = store.load(0, plan)
+        saved = len(state.warmup_blocks), len(state.blocks)
+    chain = run_chain(target, plan, key, state)
+    for group in ("draws", "stats", "warmup_stats"):
+        expected = getattr(whole, group)
+        assert expected.keys() == getattr(chain, group).keys()
+        for each, values in expected.items():
+            np.testing.assert_array_equal(getattr(chain, group)[each], values, err_msg=each)
+    # Negative control: the chain walks, and another key leads elsewhere.
+    other = run_chain(target, plan, chain_key(8, 1), start_chain(plan, start))
+    assert not np.any(other.draws["position"] == whole.draws["position"])
+
+
+# Undefined values ---------------------------------------------------------------------------------
+
+
+class UndefinedAbove(Density):
+    """A likelihood of one that is not a number where the first variable is above one half."""
+
+    size: jax.Array
+
+    def loglikelihood(self, theta):
+        return jnp.where(theta[0] > 0.5, jnp.nan, jnp.sum(0.0 * self.size * theta))
+
+    def metric(self, theta):
+        return jnp.where(theta[0] > 0.5, jnp.nan, 2.0) * jnp.eye(theta.size)
+
+
+#: Trajectories that reach the edge are rejected, however short their steps are.
+SHORT = {MAMS(): MAMS(trajectory_length=0.5, target_acceptance=0.6)}
+
+
+@pytest.mark.parametrize("kernel", [EllipticalSlice(), *METROPOLIS], ids=str)
+def test_no_chain_ends_where_the_likelihood_is_not_a_number(kernel):
+    target = UndefinedAbove(jnp.asarray(1.0))
+    starts = np.full((4, 2), -1.0)
+    warmup, draws = (200, 5000) if kernel in METROPOLIS else (10, 2000)
+    plan = Plan(SHORT.get(kernel, kernel), warmup, draws)
+    run = run_chains(target, plan, starts, seed=2)
+    positions = stacked(run, "position")
+    assert positions[..., 0].max() <= 0.5
+    # The standard normal distribution below one half: its mean is -phi(1/2) / Phi(1/2).
+    assert_mean_within(positions[..., 0], np.array(-0.3520653 / 0.6914625), min_ess=1000)
+
+
+def test_blackjax_alone_would_end_there():
+    """Negative control."""
+    from blackjax.mcmc.elliptical_slice import build_kernel, init
+
+    target = UndefinedAbove(jnp.asarray(1.0))
+    state = init(jnp.full(2, -1.0), target.loglikelihood)
+    step = jax.jit(
+        lambda key: build_kernel(jnp.ones(2), jnp.zeros(2))(key, state, target.loglikelihood)
+    )
+    ends = [float(step(key)[0].position[0]) for key in jax.random.split(jax.random.key(0), 40)]
+    assert max(ends) > 0.5
+
+
+# Against constrained HMC --------------------------------------------------------------------------
+
+
+def bent(theta, shift):
+    return jnp.stack([theta[0] + 0.5 * theta[1] ** 2, jnp.exp(0.4 * theta[1]) - theta[0]]) + shift
+
+
+def problem_with(shift=0.0):
+    noise, observed = lognormal_noise(-1.0, 0.4), np.array([0.9, 0.6])
+    return jax_problem(bent, 2, noise, observed, arguments=(jnp.asarray(shift),))
+
+
+OPTIONS = {"warmup": 400, "draws": 4000, "seed": 5}
+#: Draws a chain of those that take small steps.
+MANY = {"constrained-langevin": 12_000, "constrained-rwm": 20_000, "mala": 20_000}
+MANY |= {"pcn": 30_000, "pd-rwm": 30_000, "rwm": 40_000, "smmala": 12_000}
+
+
+def summaries(run):
+    theta = stacked(run, "parameters")
+    return [theta[..., 0], theta[..., 1], theta[..., 1] ** 2, np.log(stacked(run, "sigma"))]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return summaries(sample(problem_with(), **OPTIONS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"chmc"}))
+def test_kernels_agree_on_a_nonlinear_problem(name, expected):
+    draws = MANY.get(name, OPTIONS["draws"])
+    run = sample(problem_with(), name, **OPTIONS | {"draws": draws})
+    for first, second in zip(summaries(run), expected, strict=True):
+        assert_same_mean(first, second)
+
+
+@pytest.mark.slow
+def test_kernels_disagree_on_another_model(expected):
+    """Negative control, by the square of the second parameter, which the shift moves most."""
+    other = summaries(sample(problem_with(0.2), "nuts", **OPTIONS))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_same_mean(other[2], expected[2])

@@ -1,0 +1,227 @@
+"""Every retraction with every splitting, on an explicit manifold and on a lifted posterior."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+from sampler_cases import TORUS_RADII, on_torus, skewed
+
+from invlift.compilation import Program
+from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.problem import jax_problem
+from invlift.inverse.targets.dense import ExplicitManifold
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.chains.chain import Plan
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.constrained.retractions import CONSTRAINT_TOLERANCE, RETRACTIONS
+from invlift.samplers.constrained.splittings import SPLITTINGS
+from invlift.samplers.constrained.step import build_state, constrained_step
+from invlift.samplers.constrained.target import project_momentum
+from invlift.samplers.kernels import ConstrainedHMC
+
+
+def bent(theta):
+    return jnp.stack([theta[0] + 0.4 * theta[1] ** 2, jnp.exp(0.4 * theta[1]) * theta[0]])
+
+
+def on_torus_scaled(position):
+    """Of order one."""
+    return on_torus(position) / TORUS_RADII[1]
+
+
+TORUS = ExplicitManifold(on_torus_scaled, skewed)
+LIFTED = LiftedPosterior(jax_problem(bent, 2, lognormal_noise(-1.0, 0.5), np.array([0.8, 0.5])))
+TARGETS = {"torus": TORUS, "lifted": LIFTED}
+STARTS = {
+    "torus": jnp.asarray([2.6, 0.0, 0.0]),
+    "lifted": LIFTED.lift(jnp.asarray([0.3, 0.4, -0.6])),
+}
+NUM_STEPS = 4
+
+
+@Program
+def start_state(target, position, momentum):
+    point = target.point(position)
+    return build_state(point, project_momentum(target, point, momentum))
+
+
+def _walk(kernel, target, state, size, num_steps):
+    """So many steps, as one program for all numbers and sizes."""
+
+    def advance(_, state):
+        return constrained_step(kernel.integrator, target, state, size)
+
+    return jax.lax.fori_loop(0, num_steps, advance, state)
+
+
+walk = Program(_walk, "none")
+
+
+def start_on(name):
+    rng = np.random.default_rng(1)
+    target, position = TARGETS[name], STARTS[name]
+    momentum = jnp.asarray(rng.normal(size=position.shape))
+    # Not where the problem is symmetric.
+    state = walk(ConstrainedHMC(), target, start_state(target, position, momentum), 0.1, 3)
+    assert state.num_failures == 0
+    return start_state(target, state.position, jnp.asarray(rng.normal(size=position.shape)))
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def target_and_start(request):
+    return TARGETS[request.param], start_on(request.param)
+
+
+def energy(state):
+    return 0.5 * state.momentum @ state.momentum - state.logdensity
+
+
+def distance(first, second):
+    return float(jnp.max(jnp.abs(first - second)))
+
+
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+@pytest.mark.parametrize("retraction", RETRACTIONS)
+def test_steps_return_stay_on_the_manifold_and_do_not_depend_on_the_retraction(
+    target_and_start, retraction, splitting
+):
+    target, start = target_and_start
+    kernel = ConstrainedHMC(retraction=retraction, splitting=splitting)
+    end = walk(kernel, target, start, 0.15, NUM_STEPS)
+    assert end.num_failures == 0
+    assert distance(end.position, start.position) > 0.1
+    # In the manifold and its tangent space.
+    error = jnp.max(jnp.abs(target.constraint(end.position)))
+    assert error < CONSTRAINT_TOLERANCE * target.constraint_scale
+    tangent = jax.jvp(target.constraint, (end.position,), (end.momentum,))[1]
+    np.testing.assert_allclose(tangent, 0.0, atol=1e-12)
+    # Backwards in time, and forwards with the momentum turned around.
+    for momentum, size in ((end.momentum, -0.15), (-end.momentum, 0.15)):
+        back = walk(kernel, target, end._replace(momentum=momentum), size, NUM_STEPS)
+        assert back.num_failures == 0
+        assert distance(back.position, start.position) < 1e-8
+        assert distance(jnp.abs(back.momentum), jnp.abs(start.momentum)) < 1e-7
+    # Negative control: steps of another size do not return.
+    other = walk(kernel, target, end, -0.149, NUM_STEPS)
+    assert distance(other.position, start.position) > 1e-4
+    reference = ConstrainedHMC(splitting=splitting)
+    expected = walk(reference, target, start, 0.15, NUM_STEPS)
+    assert distance(end.position, expected.position) < 1e-8
+    assert distance(end.momentum, expected.momentum) < 1e-7
+    # Negative control: the splittings differ.
+    other = "geodesic" if splitting == "gaussian" else "gaussian"
+    another = walk(ConstrainedHMC(splitting=other), target, start, 0.15, NUM_STEPS)
+    assert distance(end.position, another.position) > 1e-6
+
+
+@pytest.mark.parametrize("splitting", SPLITTINGS)
+def test_energy_error_is_of_second_order(target_and_start, splitting):
+    target, start = target_and_start
+    kernel = ConstrainedHMC(splitting=splitting)
+    nums = np.array([8, 16, 32, 64])
+    ends = [walk(kernel, target, start, 0.5 / num, num) for num in nums]
+    assert all(end.num_failures == 0 for end in ends)
+    errors = np.abs([float(energy(end) - energy(start)) for end in ends])
+    slope = -np.polyfit(np.log(nums), np.log(errors), 1)[0]
+    assert 1.8 < slope < 2.2, f"slope {slope:.2f}"
+
+
+def test_energy_error_of_another_density_does_not_shrink(target_and_start):
+    """Negative control: the energy is judged without the density's gradient."""
+    target, start = target_and_start
+    kernel = ConstrainedHMC(splitting="stormer-verlet")
+    coarse, fine = (
+        abs(
+            float(
+                0.5 * (end.momentum @ end.momentum - start.momentum @ start.momentum)
+                - 0.9 * (end.logdensity - start.logdensity)
+            )
+        )
+        for end in (walk(kernel, target, start, 0.5 / num, num) for num in (8, 64))
+    )
+    assert fine > 0.5 * coarse
+
+
+def test_linear_model_with_known_noise_is_followed_exactly_by_rotations_alone():
+    matrix = jnp.asarray([[1.0, 0.4, -0.3], [0.2, -0.8, 0.5]])
+    problem = jax_problem(
+        lambda theta, matrix: matrix @ theta,
+        3,
+        known_noise(0.2),
+        np.array([0.5, -0.3]),
+        arguments=(matrix,),
+    )
+    target = LiftedPosterior(problem)
+    rng = np.random.default_rng(2)
+    position, momentum = target.lift(jnp.asarray(rng.normal(size=3))), rng.normal(size=5)
+    start = start_state(target, position, jnp.asarray(momentum))
+    for retraction in RETRACTIONS:
+        kernel = ConstrainedHMC(retraction=retraction)
+        end = walk(kernel, target, start, 1.3, 3)
+        assert end.num_failures == 0
+        assert abs(energy(end) - energy(start)) < 1e-11
+        # A whole period leads back.
+        end = walk(kernel, target, start, 2 * np.pi / 5, 5)
+        assert distance(end.position, start.position) < 1e-11
+    # Negative control: straight lines are not exact.
+    end = walk(ConstrainedHMC(splitting="stormer-verlet"), target, start, 1.3, 3)
+    assert abs(energy(end) - energy(start)) > 1e-2
+
+
+# Draws on the torus -------------------------------------------------------------------------------
+
+
+def tilted(position):
+    """Linear and quadratic terms (Bingham-von Mises-Fisher), no symmetry left."""
+    first, second, third = position
+    return 0.4 * first - 0.2 * second + 0.5 * second * third + 0.3 * third
+
+
+def features(positions):
+    first, second, third = np.moveaxis(positions, -1, 0)
+    return np.stack([first, second, third, first**2, third**2, second * third], axis=-1)
+
+
+def torus_moments():
+    """Exact expectations by the trapezoidal rule in both angles."""
+    large, small = TORUS_RADII
+    around = np.linspace(0, 2 * np.pi, 200, endpoint=False)[:, None]
+    tube = np.linspace(0, 2 * np.pi, 100, endpoint=False)
+    ring = large + small * np.cos(tube)
+    height = np.broadcast_to(small * np.sin(tube), (200, 100))
+    positions = np.stack([ring * np.cos(around), ring * np.sin(around), height], axis=-1)
+    mass = ring * np.exp(tilted(np.moveaxis(positions, -1, 0)))
+    return np.einsum("ij,ijk->k", mass, features(positions)) / mass.sum()
+
+
+def torus_draws(logdensity_fn, kernel, draws=1500):
+    rng = np.random.default_rng(3)
+    large, small = TORUS_RADII
+    around, tube = rng.uniform(0, 2 * np.pi, (2, 4))
+    ring = large + small * np.cos(tube)
+    starts = np.stack([ring * np.cos(around), ring * np.sin(around), small * np.sin(tube)], axis=1)
+    target = ExplicitManifold(on_torus_scaled, logdensity_fn)
+    return stacked(run_chains(target, Plan(kernel, 200, draws), starts, seed=5), "position")
+
+
+PAIRS = [
+    pytest.param("chebyshev", "gaussian", marks=pytest.mark.slow),
+    ("newton", "stormer-verlet"),
+    pytest.param("newton-line-search", "gaussian", marks=pytest.mark.slow),
+    ("symmetric-newton", "geodesic"),
+]
+
+
+@pytest.mark.parametrize(("retraction", "splitting"), PAIRS)
+def test_moments_of_a_density_on_the_torus(retraction, splitting):
+    kernel = ConstrainedHMC(retraction=retraction, splitting=splitting)
+    positions = torus_draws(tilted, kernel)
+    assert_mean_within(features(positions), torus_moments(), min_ess=400)
+
+
+def test_moments_on_the_torus_are_wrong_for_another_density():
+    """Negative control: the density is taken to be relative to the standard normal one."""
+    positions = torus_draws(lambda q: tilted(q) - 0.5 * q @ q, ConstrainedHMC())
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(features(positions), torus_moments(), min_ess=400)
