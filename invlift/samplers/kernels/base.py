@@ -35,6 +35,15 @@ class Standards(NamedTuple):
     short_step: float | None = None
 
 
+#: Of trajectories on a density, which fail where their energy is not kept.
+DIVERGENCES = Standards(
+    failures="num_divergences",
+    failures_in_words="trajectories diverged",
+    failures_in_brief="divergences",
+    advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
+)
+
+
 class Kernel(Module, settings=True):
     """A transition that leaves a target invariant; its fields are its options.
 

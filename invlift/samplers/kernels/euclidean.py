@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
 from invlift.tables import integer, number
 
 #: Range around the nominal number of steps, against resonance.
@@ -26,13 +26,7 @@ class _EuclideanKernel(Kernel, settings=True):
         What the step size is adapted to.
     """
 
-    standards: ClassVar[Standards] = Standards(
-        min_acceptance=0.5,
-        failures="num_divergences",
-        failures_in_words="trajectories diverged",
-        failures_in_brief="divergences",
-        advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
-    )
+    standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.5)
 
     metric: Literal["identity", "diagonal", "dense"] = "diagonal"
     target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
 from invlift.tables import number
 
 #: Steps after which a trajectory ends even if its length is not reached.
@@ -37,13 +37,7 @@ class MAMS(Kernel, settings=True):
         What the step size, in the same units, is adapted to.
     """
 
-    standards: ClassVar[Standards] = Standards(
-        min_acceptance=0.6,
-        failures="num_divergences",
-        failures_in_words="trajectories diverged",
-        failures_in_brief="divergences",
-        advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
-    )
+    standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.6)
 
     trajectory_length: number(0.01, 100.0, remedy="1.5 is usual") = 1.5
     target_acceptance: number(0.01, 0.99, remedy="0.9 is usual") = 0.9
