@@ -61,6 +61,33 @@ def progress_display(
 
 
 @contextmanager
+def comparison_display(console: Console):
+    """Yield a function that shows how each method is doing, a line every few seconds.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    """
+    lock, last = threading.Lock(), {}
+
+    def show(method: str, news: News) -> None:
+        with lock:
+            now = time.monotonic()
+            if now - last.get(method, -LINE_INTERVAL) < LINE_INTERVAL:
+                return
+            last[method] = now
+        console.print(
+            f"{method}: chain {news.chain} at iteration {news.iteration}, {_phase(news)}, "
+            f"acceptance {news.acceptance_rate:.2f}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    with says_that_it_compiles(console, lambda: not last):
+        yield show
+
+
+@contextmanager
 def says_that_it_compiles(console: Console, is_silent: Callable[[], bool] = lambda: True):
     """Tell why nothing is to be seen yet, if programs are compiled meanwhile.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.laplace import LaplaceWhitened, laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.precision import require_float64
@@ -28,7 +30,11 @@ from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 
 #: Targets of an inverse problem, by what kernels call them.
-TARGETS = {"manifold": LiftedPosterior, "density": OrdinaryPosterior}
+TARGETS = {
+    "manifold": LiftedPosterior,
+    "density": OrdinaryPosterior,
+    "laplace": laplace_whitened,
+}
 #: Prior draws tried for a chain before giving up.
 MAX_STARTS = 20
 #: Standard deviations of the noise by which a start may miss the readings, and the number of starts
@@ -103,7 +109,7 @@ def sample(
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    target = TARGETS[kernel.walks_on](with_scale_coordinate(problem))
+    target = target_of(problem, kernel)
     plan = Plan(kernel, int(warmup), int(draws))
     store = None
     if checkpoint is not None:
@@ -115,6 +121,11 @@ def sample(
         return run_chains(
             target, plan, starts, seed, executor=executor, store=store, on_progress=on_progress
         )
+
+
+def target_of(problem: InverseProblem, kernel: Kernel) -> Any:
+    """The target of a problem that a kernel walks on, in the coordinates that suit the data."""
+    return TARGETS[kernel.walks_on](with_scale_coordinate(problem))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:
@@ -138,12 +149,12 @@ class Starts(Module):
     Attributes
     ----------
     kernel : Kernel
-    target : LiftedPosterior or OrdinaryPosterior
+    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
     seed, num_chains : int
     """
 
     kernel: Kernel
-    target: LiftedPosterior | OrdinaryPosterior
+    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
     seed: int = static()
     num_chains: int = static()
 
@@ -193,7 +204,7 @@ def find_start(
     best, least, num_found = None, np.inf, 0
     for attempt in range(MAX_STARTS):
         lifted = np.asarray(_start(problem, seed, chain, attempt))
-        position = lifted[: target.dimension]
+        position = np.asarray(target.from_lifted(lifted))
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue

@@ -22,6 +22,8 @@ class Standards(Protocol):
         What to do about many failures.
     short_step : float or None
         Step size below which a posterior bends sharply; None if there is no usual size.
+    caveat : str
+        What holds of its draws however well it did.
     """
 
     min_acceptance: float | None
@@ -29,6 +31,7 @@ class Standards(Protocol):
     failures_in_words: str
     advice: str
     short_step: float | None
+    caveat: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class _Presumed:
     failures_in_words: str = ""
     advice: str = ""
     short_step: float | None = None
+    caveat: str = ""
 
 
 _PRESUMED = (

@@ -310,6 +310,8 @@ def _judge_field(
 def _judge_sampler(
     notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]], standards: Standards
 ) -> None:
+    if standards.caveat:
+        notes.warn(standards.caveat, standards.advice)
     failures = _statistic(stats, standards.failures)
     if failures:
         share = float((np.concatenate(failures) > 0).mean())

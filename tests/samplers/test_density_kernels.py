@@ -25,9 +25,11 @@ from invlift.samplers.kernels import (
     MAMS,
     NUTS,
     EllipticalSlice,
+    PositionDependentMALA,
     PositionDependentRandomWalk,
     PreconditionedCrankNicolson,
     RandomWalk,
+    RiemannianHMC,
     SimplifiedManifoldMALA,
 )
 from invlift.tables import table_of_dataclass
@@ -95,12 +97,14 @@ def draws_of(target, kernel, warmup=300, draws=2000, size=3):
 
 
 SAMPLERS = [HMC(), NUTS(metric="dense"), EllipticalSlice()]
+SAMPLERS += [RiemannianHMC(num_steps=4), RiemannianHMC(metric="softabs", num_steps=4)]
 SLOW_SAMPLERS = [HMC(metric="identity"), HMC(metric="dense"), NUTS(metric="identity"), NUTS()]
 SAMPLERS += [pytest.param(kernel, marks=pytest.mark.slow) for kernel in SLOW_SAMPLERS]
 #: One proposal or one trajectory a transition: more of them are needed.
 METROPOLIS = [
     MALA(),
     MAMS(),
+    PositionDependentMALA(),
     PositionDependentRandomWalk(),
     PreconditionedCrankNicolson(),
     RandomWalk(),
@@ -110,8 +114,8 @@ METROPOLIS = [
 
 @pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)
 def test_moments_of_an_exact_posterior(kernel):
-    draws = 5000 if kernel in METROPOLIS else 2000
-    run = draws_of(TARGET, kernel, draws=draws)
+    warmup, draws = (600, 5000) if kernel in METROPOLIS else (300, 2000)
+    run = draws_of(TARGET, kernel, warmup, draws)
     positions = features(stacked(run, "position"))
     assert_mean_within(positions, exact_moments(TARGET), min_ess=600)
     # Negative control: the posterior of other data.

@@ -117,6 +117,10 @@ class LiftedPosterior(Module):
         theta = position[: self.problem.num_unknowns]
         return *self.problem.split(theta), position[self.problem.num_unknowns :]
 
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position of a point on the lifted manifold, (h + m + d,): that point."""
+        return lifted
+
     def lift(self, theta: jax.Array) -> jax.Array:
         """The one q = (theta, eta) on the manifold above theta (h + m,)."""
         zeta, _ = self.problem.split(theta)

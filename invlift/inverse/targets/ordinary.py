@@ -24,6 +24,10 @@ class OrdinaryPosterior(Module):
         """Number h + m of unknowns."""
         return self.problem.num_unknowns
 
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (h + m,), of a point on the lifted manifold, (h + m + d,)."""
+        return lifted[: self.dimension]
+
     def loglikelihood(self, theta: jax.Array) -> jax.Array:
         """Log density relative to the standard normal one, (), up to a constant; one factorisation.
 

@@ -8,7 +8,7 @@ therefore the same bits whatever runs the chain, and whether or not it was inter
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,11 +41,20 @@ class Plan:
     ----------
     kernel : Kernel
     num_warmup, num_draws : int
+    max_seconds : float or None
+        Time after which it ends before that, to within a block: its warm-up after half of it.
     """
 
     kernel: Kernel
     num_warmup: int
     num_draws: int
+    max_seconds: float | None = None
+
+    def is_over(self, seconds: Sequence[float], is_warmup: bool) -> bool:
+        """Whether warm-up, or all, has had its time: ``seconds`` of warm-up and sampling."""
+        if self.max_seconds is None:
+            return False
+        return seconds[0] > 0.5 * self.max_seconds if is_warmup else sum(seconds) > self.max_seconds
 
 
 class Progress(NamedTuple):
@@ -147,6 +156,11 @@ def run_chain(
     schedule = _padded_schedule(plan)
     while state.iteration < total:
         is_warmup = state.iteration < plan.num_warmup
+        if plan.is_over(state.seconds, is_warmup):
+            if not is_warmup:
+                break
+            state.iteration = plan.num_warmup
+            continue
         end = plan.num_warmup if is_warmup else total
         num = min(BLOCK, end - state.iteration)
         began = time.perf_counter()

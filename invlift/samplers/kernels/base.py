@@ -9,6 +9,9 @@ import jax
 from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
 
+#: Which target of an inverse problem a kernel needs.
+WalksOn = Literal["manifold", "density", "laplace"]
+
 
 class Standards(NamedTuple):
     """By what a kernel's statistics are judged.
@@ -25,6 +28,8 @@ class Standards(NamedTuple):
         What to do about many failures.
     short_step : float or None
         Step size below which a target bends sharply; None if there is no usual size.
+    caveat : str
+        What holds of its draws however well it did.
     """
 
     min_acceptance: float | None = None
@@ -33,6 +38,7 @@ class Standards(NamedTuple):
     failures_in_brief: str = ""
     advice: str = ""
     short_step: float | None = None
+    caveat: str = ""
 
 
 #: Of trajectories on a density, which fail where their energy is not kept.
@@ -51,14 +57,15 @@ class Kernel(Module, settings=True):
 
     Attributes
     ----------
-    walks_on : {"manifold", "density"}
+    walks_on : {"manifold", "density", "laplace"}
         Which target of an inverse problem it needs: the lifted posterior
-        (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`), or the ordinary one, with
-        ``logdensity``, ``loglikelihood`` and ``describe`` of a position.
+        (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`); the ordinary one, with
+        ``logdensity``, ``loglikelihood`` and ``describe`` of a position; or the same in coordinates
+        in which its Laplace approximation is standard normal.
     standards : Standards
     """
 
-    walks_on: ClassVar[Literal["manifold", "density"]] = "density"
+    walks_on: ClassVar[WalksOn] = "density"
     standards: ClassVar[Standards] = Standards()
 
     @property

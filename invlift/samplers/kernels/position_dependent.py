@@ -125,7 +125,8 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
 class SimplifiedManifoldMALA(_PositionDependent, settings=True):
     """Simplified manifold MALA, b = M^-1 grad log pi (Girolami & Calderhead 2011).
 
-    The drift leaves out the derivatives of the metric, which the Metropolis test makes up for.
+    The drift leaves out the derivatives of the metric, which the Metropolis test makes up for; with
+    them it is :class:`PositionDependentMALA`.
 
     Attributes
     ----------
@@ -143,3 +144,33 @@ class SimplifiedManifoldMALA(_PositionDependent, settings=True):
         lower = jnp.linalg.cholesky(target.metric(position))
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         return MetricState(position, logdensity, cho_solve((lower, True), gradient), lower)
+
+
+class PositionDependentMALA(SimplifiedManifoldMALA, settings=True):
+    """MALA with the drift that has the target as its stationary distribution (Xifara et al. 2014).
+
+    b = M^-1 (grad log pi - Xi), Xi_i the sum over j and k of (dM_ij / dtheta_k) (M^-1)_jk (Au,
+    Graham & Thiery 2023, supplement 1): one derivative of the metric for each unknown.
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the step size h is adapted to; 0.574 is that of Langevin dynamics (Roberts & Rosenthal
+        1998).
+    """
+
+    def init(self, target, position: jax.Array) -> MetricState:
+        """Log density, drift and metric at a position, (Q,)."""
+        metric, derivative = jax.linearize(target.metric, position)
+        lower = jnp.linalg.cholesky(metric)
+        identity = jnp.eye(position.shape[0])
+        inverse = cho_solve((lower, True), identity)
+
+        # One after another: all of dM at once would be (Q, Q, Q).
+        def add(index, correction):
+            return correction + derivative(identity[index]) @ inverse[index]
+
+        correction = jax.lax.fori_loop(0, position.shape[0], add, jnp.zeros_like(position))
+        logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
+        drift = cho_solve((lower, True), gradient - correction)
+        return MetricState(position, logdensity, drift, lower)

@@ -1,0 +1,153 @@
+"""``invlift run``: sample the posterior and write the results."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import platform
+import threading
+from pathlib import Path
+
+from rich.console import Console
+
+from invlift.app.build import build_problem
+from invlift.app.commands.common import BAD_VERDICT, headline, say, say_table
+from invlift.app.problem_file import read_problem
+from invlift.app.progress import progress_display
+from invlift.app.sampling import sample
+from invlift.app.terminal import interrupts_raise
+from invlift.atomic import LOCK, only_writer, replace_on_success
+from invlift.errors import InputError
+
+
+def execute(parsed, console: Console, errors: Console) -> int:
+    """Run the command and return the exit status."""
+    spec = read_problem(parsed.problem).with_overrides(
+        out=parsed.out,
+        method=parsed.method,
+        chains=parsed.chains,
+        draws=parsed.draws,
+        warmup=parsed.warmup,
+        seed=parsed.seed,
+    )
+    directory = spec.output.dir
+    _check_is_ready(directory, parsed.resume)
+    field = build_problem(spec)
+    info = _run_info(spec)
+    spec.prepare_output("--out" if parsed.out else None)
+    chains = directory / "chains"
+    settings, kernel = spec.sampler, spec.sampler.kernel()
+    with only_writer(chains):
+        _check_is_ready(directory, parsed.resume)
+        if not parsed.resume:
+            _write_problem(spec)
+        say(console, headline(field))
+        preparing = threading.Thread(target=_prepare_results, args=(field,))
+        preparing.start()
+        with (
+            interrupts_raise(),
+            progress_display(
+                errors,
+                settings.chains,
+                settings.warmup,
+                settings.draws,
+                kernel.standards.failures_in_brief,
+            ) as on_progress,
+        ):
+            run = sample(
+                field.problem,
+                kernel=kernel,
+                chains=settings.chains,
+                warmup=settings.warmup,
+                draws=settings.draws,
+                seed=settings.seed,
+                checkpoint=chains,
+                resume=parsed.resume,
+                on_progress=on_progress,
+            )
+            _write_problem(spec)  # which may have been made longer, or removed
+            preparing.join()
+            return _write_results(spec, field, run, info, console, errors)
+
+
+def _prepare_results(field) -> None:
+    """Import and compile what the results need, a second or two, beside what the chains need."""
+    importlib.import_module("invlift.app.results")
+    field.problem.prior.pointwise_std()
+
+
+def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
+    """Write what a run has found, print it, and return the exit status."""
+    from invlift.app.results import build_posterior
+
+    directory = spec.output.dir
+    if not run.chains:
+        message = "stopped during warm-up: no draws yet; the chains so far are kept"
+        say(errors, f"invlift: {message}, go on with --resume")
+        return BAD_VERDICT
+    posterior = build_posterior(field, run, spec.sampler.draws)
+    written = posterior.write(directory, info)
+    written.append(directory / "posterior.png")
+    posterior.plot_fields(written[-1])
+    verdict = posterior.verdict()
+    columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]
+    rows = [
+        [str(name), *(f"{row[column]:.4g}" for column in columns)]
+        for name, row in posterior.summary()[columns].iterrows()
+    ]
+    say_table(console, ["", *columns], rows)
+    say(console, str(verdict))
+    say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
+    if run.is_interrupted:
+        say(console, "The run was interrupted; finish it with --resume.")
+    return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+
+
+def _check_is_ready(directory: Path, is_resuming: bool) -> None:
+    """Check that a run can begin in a directory, or go on there.
+
+    Raises
+    ------
+    InputError
+        If it is to begin and something is there already, or to go on and no chains are.
+    """
+    entries = {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
+    chains = directory / "chains"
+    saved = {entry.name for entry in chains.iterdir()} if chains.is_dir() else set()
+    num_entries = len(entries - {"chains"}) + len(saved - {LOCK})
+    has_chains = "run.json" in saved
+    if has_chains if is_resuming else not num_entries:
+        return
+    if is_resuming and not num_entries:
+        raise InputError(
+            f"{directory}",
+            "a directory with saved chains",
+            "nothing in it" if directory.is_dir() else "no such directory",
+            "give the directory of the run with --out, or run without --resume to begin one",
+        )
+    raise InputError(
+        f"{directory}",
+        "a directory with saved chains" if is_resuming else "an empty output directory",
+        f"{num_entries} entries" + (", but no chains/run.json" if is_resuming else ""),
+        "choose another with --out"
+        + (", or go on with an interrupted run by --resume" if has_chains else ""),
+    )
+
+
+def _write_problem(spec) -> None:
+    with replace_on_success(spec.output.dir / "problem.toml") as temporary:
+        temporary.write_text(spec.to_toml(), encoding="utf-8")
+
+
+def _run_info(spec) -> dict:
+    packages = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
+    return {
+        "versions": {name: importlib.metadata.version(name) for name in packages}
+        | {"python": platform.python_version()},
+        "seed": spec.sampler.seed,
+        "method": spec.sampler.method,
+        "options": dict(spec.sampler.options),
+        "num_warmup": spec.sampler.warmup,
+        "mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest(),
+    }

@@ -1,0 +1,124 @@
+"""Several samplers on one posterior, with the same chains and the same time for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from invlift.app.sampling import Starts, find_kernel, target_of
+from invlift.errors import InputError
+from invlift.inverse.problem import InverseProblem
+from invlift.posterior.comparison import Efficiency, efficiency
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.precision import require_float64
+from invlift.pytrees import Module
+from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
+from invlift.samplers.kernels.base import Kernel
+
+#: Draws a chain makes at most, whatever its time.
+MAX_DRAWS = 1_000_000
+
+
+class Scalars(Module):
+    """A target that records scalars alone: the same for all methods, and little of it.
+
+    Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
+    (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
+
+    Attributes
+    ----------
+    target
+        Of any kind.
+    """
+
+    target: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "target":  # not set yet
+            raise AttributeError(name)
+        return getattr(self.target, name)
+
+    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """Scalars and short vectors by name, and no moments."""
+        recorded, _ = self.target.describe(where)
+        kept = {
+            name: value
+            for name, value in recorded.items()
+            if name not in (FIELD, PREDICTED, NOISE_SCORE)
+        }
+        if FIELD in recorded:
+            kept["field_mean"] = jnp.mean(recorded[FIELD])
+            kept["field_std"] = jnp.std(recorded[FIELD])
+        return kept, {}
+
+
+def compare(
+    problem: InverseProblem,
+    methods: Iterable[str] | Mapping[str, str | Kernel],
+    *,
+    seconds: float = 60.0,
+    chains: int = 4,
+    warmup: int = 200,
+    seed: int = 0,
+    on_progress: Callable[[str, Progress], None] = lambda method, progress: None,
+) -> Iterator[Efficiency]:
+    """Run samplers on one posterior, one after the other.
+
+    Each has the same problem and forward map, the same number of chains and the same time, in which
+    compilation and the search for starts do not count.  Warm-up ends after as many iterations as
+    asked for, or half of the time.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    methods : names, or mapping of str to name or Kernel
+        A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
+    seconds : float
+        Time of each chain.
+    chains, warmup, seed : int
+        See :func:`~invlift.app.sampling.sample`.
+    on_progress : callable
+        Told of every block of iterations: the method's name and the news.
+
+    Yields
+    ------
+    Efficiency
+        As soon as a method is done.  After Ctrl-C the one that was under way is the last.
+
+    Raises
+    ------
+    InputError
+        If a method is unknown, or an argument out of range.  What keeps a single method from
+        sampling is the ``note`` of its row.
+    """
+    named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
+    kernels = {name: find_kernel(method) for name, method in named.items()}
+    if not seconds > 0:
+        raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
+    require_float64(observed=problem.observed)
+    return _rows(problem, kernels, seconds, chains, warmup, seed, on_progress)
+
+
+def _rows(problem, kernels, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    for name, kernel in kernels.items():
+        plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
+        try:
+            target = target_of(problem, kernel)
+            with single_threaded_blas():
+                run = run_chains(
+                    Scalars(target),
+                    plan,
+                    Starts(kernel, target, seed, chains),
+                    seed,
+                    on_progress=lambda news, name=name: on_progress(name, news),
+                )
+        except InputError as error:
+            yield Efficiency(name, note=str(error))
+            continue
+        yield efficiency(name, run.chains, run.standards)
+        if run.is_interrupted:
+            return

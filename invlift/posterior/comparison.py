@@ -1,0 +1,247 @@
+"""How efficient samplers were that drew from one posterior: a row for each, table and figure."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from invlift.atomic import replace_on_success
+from invlift.posterior.blocks import coefficient_blocks
+from invlift.posterior.chains import Chain, kept
+from invlift.posterior.diagnostics import diagnose, rank_normalise
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
+from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.standards import Standards
+from invlift.posterior.verdict import MAX_R_HAT
+
+#: Ratio of two estimates of an effective sample size from which both are told.
+DISAGREEMENT = 2.0
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """What one method has achieved.
+
+    Attributes
+    ----------
+    method : str
+    num_chains, num_draws : int
+        Chains, and draws of each.
+    warmup_seconds, sampling_seconds : float
+        Of all chains together, each timed by itself.
+    r_hat : float
+        Largest of the scalars; NaN as below.
+    ess_bulk, ess_tail : float
+        Smallest of the scalars (Vehtari et al. 2021); NaN if a scalar never changed.
+    ess_batch : float
+        Smallest of the scalars, bulk, by batch means: see :func:`batch_means_ess`.
+    acceptance_rate, failure_share, step_size : float
+        Mean acceptance rate, share of the draws in which something failed by the kernel's
+        standards, and mean step size; NaN where there is no such thing.
+    num_factorisations : int
+        Evaluations of the forward map while sampling, one sparse factorisation each.
+    note : str
+        Why there is nothing, if there is nothing.
+    """
+
+    method: str
+    num_chains: int = 0
+    num_draws: int = 0
+    warmup_seconds: float = math.nan
+    sampling_seconds: float = math.nan
+    r_hat: float = math.nan
+    ess_bulk: float = math.nan
+    ess_tail: float = math.nan
+    ess_batch: float = math.nan
+    acceptance_rate: float = math.nan
+    failure_share: float = math.nan
+    step_size: float = math.nan
+    num_factorisations: int = 0
+    note: str = ""
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether R-hat is at most 1.01 (Vehtari et al. 2021, section 4)."""
+        return self.r_hat <= MAX_R_HAT
+
+    @property
+    def estimators_agree(self) -> bool:
+        """Whether the two estimates of the bulk effective size are within a factor of two."""
+        return max(self.ess_bulk, self.ess_batch) <= DISAGREEMENT * min(
+            self.ess_bulk, self.ess_batch
+        )
+
+    @property
+    def ess_per_second(self) -> float:
+        """Smallest bulk effective size for each second of a chain's sampling, warm-up excluded."""
+        return self.ess_bulk / self.sampling_seconds
+
+    @property
+    def ess_per_factorisation(self) -> float:
+        """Smallest bulk effective size for each factorisation, warm-up excluded."""
+        return self.ess_bulk / self.num_factorisations if self.num_factorisations else math.nan
+
+
+def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
+    """Sum up the chains of a method.
+
+    Parameters
+    ----------
+    method : str
+        What to call it.
+    chains : sequence of Chain
+        Of equally many draws, with ``warmup_seconds`` and ``sampling_seconds``.
+    standards : Standards
+        Of the kernel.
+
+    Returns
+    -------
+    Efficiency
+    """
+    if not chains:
+        return Efficiency(method, note="no draws within the budget")
+    stats = kept(chains, "stats")
+    draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
+    scalars = list(scalar_draws(draws).values())
+    columns = [np.stack(chain, axis=1) for chain in zip(*scalars, strict=True)]
+    found = diagnose(columns, method)
+    batch = np.concatenate(
+        [batch_means_ess(rank_normalise(values)) for _, values in coefficient_blocks(columns)]
+    )
+
+    def mean(name: str | None) -> float:
+        parts = [part[name] for part in stats if name in part]
+        return float(np.mean(np.concatenate(parts))) if parts else math.nan
+
+    failed = [part[standards.failures] > 0 for part in stats if standards.failures in part]
+    return Efficiency(
+        method,
+        num_chains=len(chains),
+        num_draws=columns[0].shape[0],
+        warmup_seconds=sum(chain.warmup_seconds for chain in chains),
+        sampling_seconds=sum(chain.sampling_seconds for chain in chains),
+        r_hat=float(np.max(found.r_hat)),
+        ess_bulk=float(np.min(found.ess_bulk)),
+        ess_tail=float(np.min(found.ess_tail)),
+        ess_batch=float(np.min(batch)),
+        acceptance_rate=mean("acceptance_rate"),
+        failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
+        step_size=mean("step_size"),
+        num_factorisations=int(sum(part["num_factorisations"].sum() for part in stats)),
+    )
+
+
+def batch_means_ess(values: np.ndarray) -> np.ndarray:
+    """Effective sample sizes from the means of batches of sqrt(num_draws) draws.
+
+    The variance of the batches' means about the mean of all chains, times their length, estimates
+    that of the mean (Flegal & Jones 2010); it knows nothing of autocorrelations.
+
+    Parameters
+    ----------
+    values : (N, chains, num_draws) array
+
+    Returns
+    -------
+    (N,) array
+        NaN where nothing changes, or there is one batch alone.
+    """
+    num_draws = values.shape[-1]
+    length = max(1, math.isqrt(num_draws))
+    count = num_draws // length
+    means = values[..., : count * length].reshape(*values.shape[:-1], count, length).mean(axis=-1)
+    means = means.reshape(len(values), -1)
+    if means.shape[1] < 2:
+        return np.full(len(values), np.nan)
+    flat = values.reshape(len(values), -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return flat.shape[1] * flat.var(axis=1, ddof=1) / (length * means.var(axis=1, ddof=1))
+
+
+def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
+    """Write a table of methods as CSV, one row each, and return its path.
+
+    Parameters
+    ----------
+    path : path
+    rows : sequence of Efficiency
+    """
+    path = Path(path)
+    with (
+        replace_on_success(path) as temporary,
+        temporary.open("w", encoding="utf-8", newline="") as stream,
+    ):
+        records = [_record(row) for row in rows]
+        writer = csv.DictWriter(stream, list(records[0]) if records else ["method"])
+        writer.writeheader()
+        writer.writerows(records)
+    return path
+
+
+def _record(row: Efficiency) -> Mapping[str, object]:
+    record = asdict(row)
+    note = record.pop("note")
+    derived = {
+        "ess_per_second": row.ess_per_second,
+        "ess_per_factorisation": row.ess_per_factorisation,
+        "is_converged": row.is_converged,
+        "estimators_agree": row.estimators_agree,
+        "note": note,
+    }
+    return record | derived
+
+
+def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
+    """Bars of effective draws per second and per factorisation; hollow where not converged.
+
+    Parameters
+    ----------
+    rows : sequence of Efficiency
+    path : path, optional
+        Where to save the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    rows = list(rows)[::-1]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.0, 1.2 + 0.34 * len(rows)), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        each_second = [row.ess_per_second for row in rows]
+        _bars(left, rows, each_second, "effective draws per second of a chain")
+        each_factorisation = [row.ess_per_factorisation for row in rows]
+        _bars(right, rows, each_factorisation, "effective draws per factorisation")
+        left.set_yticks(range(len(rows)), [row.method for row in rows])
+        left.set_title("Smallest effective sample size of all scalars; hollow: R-hat above 1.01")
+        if path is not None:
+            with replace_on_success(Path(path)) as temporary:
+                figure.savefig(temporary, dpi=160, format="png")
+    return figure
+
+
+def _bars(axes, rows, values, label) -> None:
+    colour = CHAIN_COLOURS[0]
+    known = [value for value in values if value > 0]
+    least = 0.5 * min(known, default=0.1)
+    for place, (row, value) in enumerate(zip(rows, values, strict=True)):
+        if not value > 0:
+            axes.text(least, place, f" {row.note or 'no effective draws'}", va="center", color=INK)
+            continue
+        fill = colour if row.is_converged else "none"
+        axes.barh(place, value, height=0.62, color=fill, edgecolor=colour, linewidth=1.0)
+        text = f" {value:.3g}" + ("" if row.is_converged else f"  (R-hat {row.r_hat:.2f})")
+        axes.text(value, place, text, va="center", color=INK, fontsize=8)
+    axes.set_xscale("log")
+    axes.set_xlim(least, 30.0 * max(known, default=1.0))
+    axes.set_xlabel(label)
+    axes.tick_params(left=False)
+    axes.grid(axis="x", color=FAINT, alpha=0.3, linewidth=0.5)
+    axes.set_axisbelow(True)

@@ -1,0 +1,94 @@
+"""Samplers that know the Laplace approximation, and draws from it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.samplers.kernels.base import Kernel, Standards, WalksOn
+from invlift.samplers.kernels.langevin import MALA
+from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
+from invlift.tables import number
+
+
+class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
+    """Generalised preconditioned Crank-Nicolson (Rudolf & Sprungk 2018): gpCN.
+
+    theta' = m + sqrt(1 - b^2) (theta - m) + b C^(1/2) xi, reversible for the normal distribution
+    with mean m and covariance C: here the Laplace approximation of the posterior, in whose
+    coordinates it is the proposal of :class:`PreconditionedCrankNicolson` (Pinski, Simpson, Stuart
+    & Weber 2015, section 4).
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the share b, at most 1, is adapted to.
+    """
+
+    walks_on: ClassVar[WalksOn] = "laplace"
+
+    target_acceptance: number(0.01, 0.99, remedy="0.3 is usual") = 0.3
+
+
+class LaplaceMALA(MALA, settings=True):
+    """MALA preconditioned by the covariance C of the Laplace approximation.
+
+    theta' = theta + (h^2/2) C grad log pi(theta) + h C^(1/2) xi: :class:`MALA` in coordinates in
+    which C is the identity (Roberts & Stramer 2002, section 4, with a constant matrix).
+
+    Attributes
+    ----------
+    target_acceptance : float
+        What the step size h is adapted to.
+    """
+
+    walks_on: ClassVar[WalksOn] = "laplace"
+
+    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+
+
+class LaplaceState(NamedTuple):
+    """A draw and its importance.
+
+    Attributes
+    ----------
+    position : (Q,)
+    log_weight : ()
+        Log density of the posterior relative to the approximation.
+    """
+
+    position: jax.Array
+    log_weight: jax.Array
+
+
+class Laplace(Kernel, settings=True):
+    """Independent draws from the Laplace approximation: a first answer, not the posterior.
+
+    Their ``acceptance_rate`` is what an independence sampler (Tierney 1994, section 2.3.3) would
+    accept them with, if it decided: 1 throughout where the approximation is exact.
+    """
+
+    walks_on: ClassVar[WalksOn] = "laplace"
+    standards: ClassVar[Standards] = Standards(
+        caveat="these are draws from the Laplace approximation, not from the posterior",
+        advice='sample the posterior itself, with method "chmc" say',
+    )
+
+    def init(self, target, position: jax.Array) -> LaplaceState:
+        """Weight of a position, (Q,)."""
+        return LaplaceState(position, target.loglikelihood(position))
+
+    def step(self, target, rng_key: jax.Array, state: LaplaceState, tuning):
+        """One draw; there is no tuning."""
+        del tuning
+        new = self.init(target, jax.random.normal(rng_key, state.position.shape))
+        log_ratio = new.log_weight - state.log_weight
+        acceptance = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        return new, {
+            "acceptance_rate": acceptance,
+            "is_accepted": jnp.asarray(True),
+            "num_steps": jnp.asarray(1),
+            "num_factorisations": jnp.asarray(1),
+        }

@@ -1,0 +1,71 @@
+"""Metrics of a density: a positive definite matrix at each position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+Metric = Callable[[jax.Array], jax.Array]
+
+METRICS = Literal["fisher", "softabs"]
+#: Relative distance of two eigenvalues below which their divided difference is a derivative.
+CLOSE = 1e-6
+
+
+def metric_of(target, name: METRICS) -> Metric:
+    """A metric of a target, (Q,) to (Q, Q).
+
+    Parameters
+    ----------
+    target
+        A density.
+    name : {"fisher", "softabs"}
+        The target's own ``metric``: for an inverse problem with Gaussian noise of known scale the
+        Fisher information and the prior's precision (Girolami & Calderhead 2011, section 6).  Or
+        :func:`softabs` of minus the Hessian of the log density (Betancourt 2013).
+    """
+    if name == "fisher":
+        return target.metric
+    return lambda position: softabs(-jax.hessian(target.logdensity)(position))
+
+
+def _soft(value: jax.Array) -> jax.Array:
+    """x coth x: |x| where it is large, 1 at 0."""
+    small = jnp.abs(value) < 1e-3
+    safe = jnp.where(small, 1.0, value)
+    return jnp.where(small, 1.0 + value**2 / 3.0, safe / jnp.tanh(safe))
+
+
+def _soft_slope(value: jax.Array) -> jax.Array:
+    """Derivative of x coth x; it is odd, and +-1 where |x| is large."""
+    small = jnp.abs(value) < 1e-3
+    safe = jnp.where(small, 1.0, jnp.clip(value, -300.0, 300.0))
+    return jnp.where(small, 2.0 * value / 3.0, 1.0 / jnp.tanh(safe) - safe / jnp.sinh(safe) ** 2)
+
+
+@jax.custom_jvp
+def softabs(matrix: jax.Array) -> jax.Array:
+    """A symmetric matrix, (Q, Q), with its eigenvalues x replaced by x coth x (Betancourt 2013).
+
+    That is |x| with the corner at 0 rounded off at the height of 1, the precision of a standard
+    normal prior.  Its derivatives hold for equal eigenvalues as well.
+    """
+    values, vectors = jnp.linalg.eigh(matrix)
+    return (vectors * _soft(values)) @ vectors.T
+
+
+@softabs.defjvp
+def _softabs_jvp(primals, tangents):
+    """By divided differences of the function of eigenvalues (Betancourt 2013, appendix)."""
+    (matrix,), (change,) = primals, tangents
+    values, vectors = jnp.linalg.eigh(matrix)
+    first, second = values[:, None], values[None, :]
+    gap = first - second
+    is_close = jnp.abs(gap) <= CLOSE * (1.0 + jnp.abs(first) + jnp.abs(second))
+    quotient = (_soft(first) - _soft(second)) / jnp.where(is_close, 1.0, gap)
+    slopes = jnp.where(is_close, _soft_slope(0.5 * (first + second)), quotient)
+    moved = vectors.T @ (0.5 * (change + change.T)) @ vectors
+    return (vectors * _soft(values)) @ vectors.T, vectors @ (slopes * moved) @ vectors.T

@@ -1,0 +1,236 @@
+"""Riemannian HMC: trajectories in a metric that depends on the position.
+
+With a metric M(theta) the Hamiltonian is
+
+    H(theta, p) = -log pi(theta) + (1/2) log det M(theta) + (1/2) p^T M(theta)^-1 p
+
+(Girolami & Calderhead 2011, eq. 13).  The generalised leapfrog method keeps volume and is
+reversible, where its implicit equations are solved (Leimkuhler & Reich 2004, section 6.3; Girolami
+& Calderhead 2011, eqs 14 to 16):
+
+    p* = p - (h/2) dH/dtheta(theta, p*)
+    theta' = theta + (h/2) (M(theta)^-1 + M(theta')^-1) p*
+    p' = p* - (h/2) dH/dtheta(theta', p*)
+
+They are solved by fixed-point iteration.  Where it does not settle, or where the way back from
+(theta', p'), found in the same way, does not lead to p* and theta, the trajectory ends and is
+rejected: without this check the transition would not be reversible (Brofos & Lederman 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve
+
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
+from invlift.samplers.kernels.metrics import METRICS, metric_of
+from invlift.tables import integer, number
+
+#: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
+#: way back may miss.
+SETTLED, RETURNED = 1e-10, 2e-8
+#: Iterations before it is given up.
+MAX_ITERATIONS = 100
+
+
+class RiemannianState(NamedTuple):
+    """A position with what the Hamiltonian has there without a momentum.
+
+    Attributes
+    ----------
+    position : (Q,)
+    logdensity : ()
+    gradient : (Q,)
+        Of the log density.
+    lower : (Q, Q)
+        Cholesky factor of the metric.
+    """
+
+    position: jax.Array
+    logdensity: jax.Array
+    gradient: jax.Array
+    lower: jax.Array
+
+
+class Trajectory(NamedTuple):
+    """A trajectory under way.
+
+    Attributes
+    ----------
+    state : RiemannianState
+    momentum : (Q,)
+    count, num_evaluations : () int
+        Steps taken, and evaluations of the model.
+    has_failed : () bool
+    """
+
+    state: RiemannianState
+    momentum: jax.Array
+    count: jax.Array
+    num_evaluations: jax.Array
+    has_failed: jax.Array
+
+
+class RiemannianHMC(Kernel, settings=True):
+    """Riemannian HMC with a fixed number of steps (Girolami & Calderhead 2011).
+
+    Attributes
+    ----------
+    metric : {"fisher", "softabs"}
+        Fisher information and prior precision (Girolami & Calderhead 2011), or the absolute values
+        of the Hessian's eigenvalues, rounded off at 1 (Betancourt 2013), for which the forward map
+        is differentiated three times: for few unknowns.
+    num_steps : int
+        Steps of each trajectory.
+    target_acceptance : float
+        What the step size is adapted to.
+    """
+
+    standards: ClassVar[Standards] = DIVERGENCES._replace(
+        min_acceptance=0.5,
+        failures_in_words="trajectories ended at an implicit step without a solution, or diverged",
+        failures_in_brief="steps failed",
+    )
+
+    metric: METRICS = "fisher"
+    num_steps: integer(1, 10_000, remedy="10 is usual") = 10
+    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Dual averaging of the acceptance rate."""
+        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=3.0)
+
+    def init(self, target, position: jax.Array) -> RiemannianState:
+        """Log density, its gradient and the metric at a position, (Q,)."""
+        return self._state(target, position, metric_of(target, self.metric)(position))
+
+    def _state(self, target, position, metric) -> RiemannianState:
+        logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
+        return RiemannianState(position, logdensity, gradient, jnp.linalg.cholesky(metric))
+
+    def step(self, target, rng_key: jax.Array, state: RiemannianState, tuning):
+        """One transition; ``tuning`` is the step size h, ()."""
+        key_momentum, key_accept = jax.random.split(rng_key)
+        noise = jax.random.normal(key_momentum, state.position.shape)
+        zero = jnp.asarray(0)
+        start = Trajectory(state, state.lower @ noise, zero, zero, jnp.asarray(False))
+
+        def is_running(trajectory):
+            return (trajectory.count < self.num_steps) & ~trajectory.has_failed
+
+        end = jax.lax.while_loop(
+            is_running, lambda trajectory: self.advance(target, trajectory, tuning), start
+        )
+        log_ratio = energy(start) - energy(end)
+        log_ratio = jnp.where(jnp.isnan(log_ratio) | end.has_failed, -jnp.inf, log_ratio)
+        acceptance = jnp.exp(jnp.minimum(log_ratio, 0.0))
+        is_accepted = jax.random.uniform(key_accept) < acceptance
+        new = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end.state, state)
+        return new, {
+            "acceptance_rate": acceptance,
+            "is_accepted": is_accepted,
+            "num_steps": end.count,
+            "num_divergences": end.has_failed.astype(int),
+            "num_factorisations": end.num_evaluations,
+        }
+
+    def advance(self, target, trajectory: Trajectory, step_size) -> Trajectory:
+        """One step of the generalised leapfrog method, and the check of its way back."""
+        state, half = trajectory.state, 0.5 * step_size
+        metric = metric_of(target, self.metric)
+        force = _force(metric, state)
+        kicked, is_kicked, _ = _solve(
+            lambda middle: trajectory.momentum + half * force(middle), trajectory.momentum
+        )
+        velocity = cho_solve((state.lower, True), kicked)
+
+        def drift(position):
+            """Where the position is after a step that ends at another position."""
+            lower = jnp.linalg.cholesky(metric(position))
+            return state.position + half * (velocity + cho_solve((lower, True), kicked))
+
+        position, has_arrived, num_drifts = _solve(drift, state.position + step_size * velocity)
+        there = self._state(target, position, metric(position))
+        force = _force(metric, there)
+        momentum = kicked + half * force(kicked)
+
+        # Backwards: the momentum is reversed, here the time.
+        back, is_back_kicked, _ = _solve(lambda middle: momentum - half * force(middle), momentum)
+        velocity_back = cho_solve((there.lower, True), back)
+
+        def drift_back(start):
+            lower = jnp.linalg.cholesky(metric(start))
+            return there.position - half * (velocity_back + cho_solve((lower, True), back))
+
+        returned, has_returned, num_returns = _solve(
+            drift_back, there.position - step_size * velocity_back
+        )
+        is_reversible = _is_same(back, kicked) & _is_same(returned, state.position)
+        is_settled = is_kicked & has_arrived & is_back_kicked & has_returned
+        # Metric and its derivatives at both ends; log density, gradient and metric on arrival.
+        num_evaluations = num_drifts + num_returns + 4
+        return Trajectory(
+            there,
+            momentum,
+            trajectory.count + 1,
+            trajectory.num_evaluations + num_evaluations,
+            ~(is_settled & is_reversible),
+        )
+
+
+def energy(trajectory: Trajectory) -> jax.Array:
+    """The Hamiltonian, ()."""
+    state, momentum = trajectory.state, trajectory.momentum
+    log_root = jnp.sum(jnp.log(jnp.diagonal(state.lower)))
+    return -state.logdensity + log_root + 0.5 * momentum @ cho_solve((state.lower, True), momentum)
+
+
+def _force(metric, state: RiemannianState) -> Callable[[jax.Array], jax.Array]:
+    """-dH/dtheta at a position for any momentum.
+
+    With v = M^-1 p the derivative of (1/2) p^T M^-1 p is that of -(1/2) v^T M v at constant v, and
+    that of (1/2) log det M is <M^-1, dM> / 2.
+    """
+    _, pull_back = jax.vjp(metric, state.position)
+    identity = jnp.eye(state.position.shape[0])
+    (by_volume,) = pull_back(0.5 * cho_solve((state.lower, True), identity))
+
+    def force(momentum):
+        velocity = cho_solve((state.lower, True), momentum)
+        (by_kinetic,) = pull_back(0.5 * jnp.outer(velocity, velocity))
+        return state.gradient - by_volume + by_kinetic
+
+    return force
+
+
+def _solve(function: Callable, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A fixed point, (Q,), of a function by iteration; whether it settled; its evaluations."""
+
+    def is_running(loop):
+        _, move, count = loop
+        # Also false for what is not a number.
+        return (move > SETTLED) & (move < jnp.inf) & (count < MAX_ITERATIONS)
+
+    def iterate(loop):
+        value, _, count = loop
+        new = function(value)
+        return new, _distance(new, value), count + 1
+
+    first = (start, jnp.asarray(1.0), jnp.asarray(0))
+    value, move, count = jax.lax.while_loop(is_running, iterate, first)
+    return value, move <= SETTLED, count
+
+
+def _distance(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Largest difference, relative to the size of the second, at least 1."""
+    return jnp.max(jnp.abs(first - second)) / jnp.maximum(1.0, jnp.max(jnp.abs(second)))
+
+
+def _is_same(first: jax.Array, second: jax.Array) -> jax.Array:
+    return _distance(first, second) <= RETURNED

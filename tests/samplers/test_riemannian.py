@@ -1,0 +1,144 @@
+"""Riemannian HMC: its integrator keeps volume and can be reversed; metrics and drifts are right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_density_kernels import TARGET, LinearAndSkewed
+
+from invlift.samplers.kernels import PositionDependentMALA, RiemannianHMC
+from invlift.samplers.kernels.metrics import metric_of, softabs
+from invlift.samplers.kernels.riemannian import Trajectory, energy
+
+METRICS = ("fisher", "softabs")
+POSITION, MOMENTUM = jnp.asarray([0.3, -0.4, 0.2]), jnp.asarray([0.8, -0.5, 0.9])
+
+
+class Curved(LinearAndSkewed):
+    """The same with a curved valley, so that the metric turns with the position."""
+
+    def loglikelihood(self, theta):
+        bent = theta.at[1].add(0.5 * theta[0] ** 2)
+        return super().loglikelihood(bent) - 0.5 * jnp.sin(theta[0] * theta[2])
+
+    def metric(self, theta):
+        bend = jnp.eye(3).at[1, 0].set(theta[0])
+        return jnp.eye(3) + bend.T @ (super().metric(theta) - 0.9 * jnp.eye(3)) @ bend
+
+
+CURVED = Curved(TARGET.matrix, TARGET.observed)
+
+
+def step(kernel, position, momentum, step_size):
+    zero = jnp.asarray(0)
+    state = kernel.init(CURVED, position)
+    start = Trajectory(state, momentum, zero, zero, jnp.asarray(False))
+    return start, kernel.advance(CURVED, start, step_size)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_step_backwards_returns_and_volume_is_kept(metric):
+    kernel = RiemannianHMC(metric=metric)
+
+    @jax.jit
+    def flow(both, step_size):
+        _, end = step(kernel, both[:3], both[3:], step_size)
+        return jnp.concatenate([end.state.position, end.momentum])
+
+    start = jnp.concatenate([POSITION, MOMENTUM])
+    end = flow(start, 0.15)
+    assert np.abs(end - start).max() > 0.1
+    np.testing.assert_allclose(flow(end, -0.15), start, atol=1e-8)
+    reversed_end = jnp.concatenate([end[:3], -end[3:]])
+    np.testing.assert_allclose(flow(reversed_end, 0.15)[:3], start[:3], atol=1e-8)
+
+    def difference(index):
+        move = 1e-5 * jnp.eye(6)[index]
+        return (flow(start + move, 0.15) - flow(start - move, 0.15)) / 2e-5
+
+    jacobian = np.stack([difference(index) for index in range(6)], axis=1)
+    np.testing.assert_allclose(np.linalg.det(jacobian), 1.0, atol=1e-6)
+    # Negative control: the explicit leapfrog method in the metric of the start does not keep it.
+    assert abs(np.linalg.det(explicit_jacobian(kernel)) - 1.0) > 1e-3
+
+
+def explicit_jacobian(kernel):
+    def flow(both):
+        metric = metric_of(CURVED, kernel.metric)
+        position, momentum = both[:3], both[3:]
+        moved = position + 0.15 * jnp.linalg.solve(metric(position), momentum)
+        return jnp.concatenate([moved, momentum + 0.15 * jax.grad(CURVED.logdensity)(moved)])
+
+    return jax.jacfwd(flow)(jnp.concatenate([POSITION, MOMENTUM]))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_energy_is_kept_to_second_order(metric):
+    """The error of a trajectory of the same time shrinks by four where steps are halved."""
+    kernel = RiemannianHMC(metric=metric)
+
+    @jax.jit
+    def change(step_size, num_steps):
+        zero = jnp.asarray(0)
+        state = kernel.init(CURVED, POSITION)
+        start = Trajectory(state, MOMENTUM, zero, zero, jnp.asarray(False))
+        end = jax.lax.fori_loop(
+            0, num_steps, lambda _, now: kernel.advance(CURVED, now, step_size), start
+        )
+        return energy(end) - energy(start), end.has_failed
+
+    errors = []
+    for halvings in range(3):
+        error, has_failed = change(0.08 / 2**halvings, 4 * 2**halvings)
+        assert not has_failed
+        errors.append(abs(float(error)))
+    slopes = np.log2(np.array(errors[:-1]) / errors[1:])
+    np.testing.assert_allclose(slopes, 2.0, atol=0.25)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_step_without_a_solution_is_reported(metric):
+    kernel = RiemannianHMC(metric=metric)
+    _, end = jax.jit(step, static_argnums=0)(kernel, POSITION, 3.0 * MOMENTUM, 3.0)
+    assert end.has_failed
+    # Negative control.
+    _, end = jax.jit(step, static_argnums=0)(kernel, POSITION, MOMENTUM, 0.1)
+    assert not end.has_failed
+
+
+def test_softabs_of_a_matrix():
+    rotation, _ = np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))
+    values = np.array([-3.0, 0.0, 1e-5, 40.0])
+    found = softabs(jnp.asarray(rotation * values @ rotation.T))
+    scaled = [3.0 / np.tanh(3.0), 1.0, 1.0, 40.0]
+    np.testing.assert_allclose(found, rotation * scaled @ rotation.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("values", [(-2.0, 0.3, 1.0), (1.0, 1.0, 1.0), (0.0, 0.0, 5.0)])
+def test_softabs_is_differentiated_at_any_eigenvalues(values):
+    rng = np.random.default_rng(3)
+    rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    matrix = jnp.asarray(rotation * np.array(values) @ rotation.T)
+    change = rng.normal(size=(3, 3))
+    change = jnp.asarray(change + change.T)
+    _, found = jax.jvp(softabs, (matrix,), (change,))
+    differences = (softabs(matrix + 1e-5 * change) - softabs(matrix - 1e-5 * change)) / 2e-5
+    np.testing.assert_allclose(found, differences, atol=1e-7)
+    weights = jnp.asarray(rng.normal(size=(3, 3)))
+    gradient = jax.grad(lambda matrix: jnp.sum(weights * softabs(matrix)))(matrix)
+    np.testing.assert_allclose(jnp.sum(gradient * change), jnp.sum(weights * found), rtol=1e-10)
+
+
+def test_corrected_drift_is_that_of_its_formula():
+    state = PositionDependentMALA().init(CURVED, POSITION)
+    metric, by_position = CURVED.metric(POSITION), jax.jacfwd(CURVED.metric)(POSITION)
+    inverse = jnp.linalg.inv(metric)
+    correction = jnp.einsum("ijk,jk->i", by_position, inverse)
+    expected = inverse @ (jax.grad(CURVED.logdensity)(POSITION) - correction)
+    np.testing.assert_allclose(state.drift, expected, rtol=1e-9)
+    # The diffusion's divergence of the inverse metric, as Xifara et al. (2014) write it.
+    by_inverse = jax.jacfwd(lambda theta: jnp.linalg.inv(CURVED.metric(theta)))(POSITION)
+    divergence = jnp.einsum("ijj->i", by_inverse)
+    np.testing.assert_allclose(-inverse @ correction, divergence, rtol=1e-9)
+    # Negative control: it matters here.
+    assert np.abs(inverse @ correction).max() > 0.05
