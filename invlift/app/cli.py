@@ -7,10 +7,10 @@ verdict on it is bad, or when it was stopped before it was done.
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.metadata
 import logging
 import sys
+from collections.abc import Callable
 
 import jax
 from rich.console import Console
@@ -41,8 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(format="invlift: note: %(message)s", stream=err, force=True)
     keep_compiled_programs()
     try:
-        command = importlib.import_module(f"invlift.app.commands.{parsed.command}")
-        status = command.execute(parsed, Console(file=out), Console(file=err))
+        execute = _command(parsed.command)
+        status = execute(parsed, Console(file=out), Console(file=err))
         out.flush()
     except InputError as error:
         status = _refused(err, error)
@@ -57,6 +57,20 @@ def main(arguments: list[str] | None = None) -> None:
         status = BAD_VERDICT
     out.close_if_broken()
     sys.exit(status)
+
+
+def _command(name: str) -> Callable[..., int]:
+    """The function of a command; each imports only what it needs itself."""
+    match name:
+        case "run":
+            from invlift.app.commands.run import execute
+        case "check":
+            from invlift.app.commands.check import execute
+        case "compare":
+            from invlift.app.commands.compare import execute
+        case "simulate":
+            from invlift.app.commands.simulate import execute
+    return execute
 
 
 def _refused(err: Output, error: InputError) -> int:

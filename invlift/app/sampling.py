@@ -17,7 +17,7 @@ from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.laplace import LaplaceWhitened, laplace_whitened
+from invlift.inverse.targets.laplace_whitened import LaplaceWhitened, laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.precision import require_float64

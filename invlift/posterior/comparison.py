@@ -48,7 +48,9 @@ class Efficiency:
     num_factorisations : int
         Evaluations of the forward map while sampling, one sparse factorisation each.
     note : str
-        Why there is nothing, if there is nothing.
+        Why there is nothing, if there is nothing; or what holds of the draws however many they are.
+    is_approximate : bool
+        Whether they are of another distribution than the posterior.
     """
 
     method: str
@@ -65,11 +67,19 @@ class Efficiency:
     step_size: float = math.nan
     num_factorisations: int = 0
     note: str = ""
+    is_approximate: bool = False
 
     @property
     def is_converged(self) -> bool:
         """Whether R-hat is at most 1.01 (Vehtari et al. 2021, section 4)."""
         return self.r_hat <= MAX_R_HAT
+
+    @property
+    def doubt(self) -> str:
+        """What speaks against the effective sizes, in brief; nothing if nothing does."""
+        if self.is_approximate:
+            return "approximate"
+        return "" if self.is_converged else "not converged"
 
     @property
     def estimators_agree(self) -> bool:
@@ -135,6 +145,8 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
         step_size=mean("step_size"),
         num_factorisations=int(sum(part["num_factorisations"].sum() for part in stats)),
+        note=standards.caveat,
+        is_approximate=bool(standards.caveat),
     )
 
 
@@ -199,7 +211,7 @@ def _record(row: Efficiency) -> Mapping[str, object]:
 
 
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
-    """Bars of effective draws per second and per factorisation; hollow where not converged.
+    """Bars of effective draws per second and per factorisation, hollow where they are in doubt.
 
     Parameters
     ----------
@@ -220,7 +232,8 @@ def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) 
         each_factorisation = [row.ess_per_factorisation for row in rows]
         _bars(right, rows, each_factorisation, "effective draws per factorisation")
         left.set_yticks(range(len(rows)), [row.method for row in rows])
-        left.set_title("Smallest effective sample size of all scalars; hollow: R-hat above 1.01")
+        left.set_title("Smallest effective sample size of all scalars")
+        right.set_title("hollow: R-hat above 1.01, or not the posterior")
         if path is not None:
             with replace_on_success(Path(path)) as temporary:
                 figure.savefig(temporary, dpi=160, format="png")
@@ -235,9 +248,11 @@ def _bars(axes, rows, values, label) -> None:
         if not value > 0:
             axes.text(least, place, f" {row.note or 'no effective draws'}", va="center", color=INK)
             continue
-        fill = colour if row.is_converged else "none"
+        fill = "none" if row.doubt else colour
         axes.barh(place, value, height=0.62, color=fill, edgecolor=colour, linewidth=1.0)
-        text = f" {value:.3g}" + ("" if row.is_converged else f"  (R-hat {row.r_hat:.2f})")
+        text = f" {value:.3g}"
+        if row.doubt:
+            text += f"  ({row.doubt})" if row.is_approximate else f"  (R-hat {row.r_hat:.2f})"
         axes.text(value, place, text, va="center", color=INK, fontsize=8)
     axes.set_xscale("log")
     axes.set_xlim(least, 30.0 * max(known, default=1.0))

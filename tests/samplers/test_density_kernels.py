@@ -425,6 +425,7 @@ OPTIONS = {"warmup": 400, "draws": 4000, "seed": 5}
 #: Draws a chain of those that take small steps.
 MANY = {"constrained-langevin": 12_000, "constrained-rwm": 20_000, "mala": 20_000}
 MANY |= {"pcn": 30_000, "pd-rwm": 30_000, "rwm": 40_000, "smmala": 12_000}
+MANY |= {"gpcn": 30_000, "laplace-mala": 20_000, "pd-mala": 12_000}
 
 
 def summaries(run):
@@ -438,12 +439,27 @@ def expected():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"chmc"}))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"chmc", "laplace"}))
 def test_kernels_agree_on_a_nonlinear_problem(name, expected):
     draws = MANY.get(name, OPTIONS["draws"])
     run = sample(problem_with(), name, **OPTIONS | {"draws": draws})
     for first, second in zip(summaries(run), expected, strict=True):
         assert_same_mean(first, second)
+
+
+@pytest.mark.slow
+def test_softabs_agrees_on_a_nonlinear_problem(expected):
+    run = sample(problem_with(), RiemannianHMC(metric="softabs"), **OPTIONS)
+    for first, second in zip(summaries(run), expected, strict=True):
+        assert_same_mean(first, second)
+
+
+@pytest.mark.slow
+def test_the_laplace_approximation_is_not_the_posterior(expected):
+    """Negative control: of a posterior that is not normal."""
+    other = summaries(sample(problem_with(), "laplace", **OPTIONS))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_same_mean(other[2], expected[2])
 
 
 @pytest.mark.slow

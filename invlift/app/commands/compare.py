@@ -91,7 +91,7 @@ def _cells(row) -> list[str]:
         bulk,
         _in_digits(row.ess_tail),
         "-" if math.isnan(row.r_hat) else f"{row.r_hat:.3f}",
-        "" if row.is_converged else "not converged",
+        row.doubt,
         _in_digits(row.acceptance_rate),
         "-" if math.isnan(row.failure_share) else f"{row.failure_share:.1%}",
         _in_digits(row.step_size),

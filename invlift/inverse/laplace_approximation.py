@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jax.scipy.optimize import minimize
 
 from invlift.compilation import Program
 from invlift.errors import InputError
@@ -22,6 +21,9 @@ from invlift.pytrees import Module
 
 #: Rounds of fitting the field at the noise's parameters, and these to the linearised model.
 NUM_ROUNDS = 4
+#: Newton's steps to a minimum over the noise's parameters, their largest length in standard normal
+#: coordinates, and the shares of a step that are tried.
+NUM_STEPS, LONGEST, SHARES = 12, 3.0, 0.5 ** np.arange(10)
 #: Least precision of a parameter of the noise: its evidence may be flat, or have no maximum.
 LEAST_PRECISION = 0.1
 
@@ -116,7 +118,8 @@ def _laplace(problem: InverseProblem) -> LaplaceApproximation:
         return 0.5 * misfit @ misfit + log_root - jnp.sum(jnp.log(jnp.abs(slope))) - reference
 
     def improve(zeta, _):
-        return minimize(loss, zeta, linearise(zeta), method="BFGS").x, None
+        linear = linearise(zeta)
+        return _minimise(lambda zeta: loss(zeta, *linear), zeta), None
 
     zeta = jnp.zeros(num_parameters)
     if num_parameters:
@@ -124,7 +127,9 @@ def _laplace(problem: InverseProblem) -> LaplaceApproximation:
     linear = white, predicted, by_white = linearise(zeta)
     _, slope = explain(predicted, zeta)
     _, values, along = jnp.linalg.svd(slope[:, None] * by_white, full_matrices=False)
-    by_noise, of_noise = jnp.linalg.eigh(jax.hessian(loss)(zeta, *linear))
+    by_noise, of_noise = jnp.zeros(0), jnp.zeros((0, 0))
+    if num_parameters:
+        by_noise, of_noise = jnp.linalg.eigh(jax.hessian(loss)(zeta, *linear))
     rank = values.shape[0]
     directions = jnp.block(
         [
@@ -134,6 +139,25 @@ def _laplace(problem: InverseProblem) -> LaplaceApproximation:
     )
     precisions = jnp.concatenate([jnp.maximum(by_noise, LEAST_PRECISION), 1.0 + values**2])
     return LaplaceApproximation(jnp.concatenate([zeta, white]), directions, precisions)
+
+
+def _minimise(loss, start: jax.Array) -> jax.Array:
+    """A minimum of a function of few variables, (h,), by Newton's method.
+
+    Where the function is not convex its curvatures count by their size; of several shares of a step
+    the best is taken, if it helps.
+    """
+
+    def improve(value, _):
+        curvatures, vectors = jnp.linalg.eigh(jax.hessian(loss)(value))
+        along = jax.grad(loss)(value) @ vectors
+        step = -vectors @ (along / jnp.maximum(jnp.abs(curvatures), LEAST_PRECISION))
+        step = step * jnp.minimum(1.0, LONGEST / jnp.maximum(jnp.linalg.norm(step), 1e-300))
+        candidates = jnp.concatenate([value[None], value + SHARES[:, None] * step])
+        losses = jax.lax.map(loss, candidates)
+        return candidates[jnp.nanargmin(losses)], None
+
+    return jax.lax.scan(improve, start, length=NUM_STEPS)[0]
 
 
 _approximate = Program(_laplace, "none")

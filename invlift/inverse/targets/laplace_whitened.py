@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import jax
 
-from invlift.inverse.laplace import LaplaceApproximation, laplace_approximation
+from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module
@@ -63,6 +63,6 @@ def laplace_whitened(problem: InverseProblem) -> LaplaceWhitened:
     Raises
     ------
     InputError
-        As :func:`~invlift.inverse.laplace.laplace_approximation`.
+        As :func:`~invlift.inverse.laplace_approximation.laplace_approximation`.
     """
     return LaplaceWhitened(OrdinaryPosterior(problem), laplace_approximation(problem))

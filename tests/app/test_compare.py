@@ -1,0 +1,154 @@
+"""invlift compare: what it measures, and what it says and writes."""
+
+import csv
+import math
+
+import matplotlib.image
+import numpy as np
+import pytest
+from problem_files import write_problem
+from test_cli import call
+
+from invlift.app.compare import compare
+from invlift.errors import InputError
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import jax_problem
+from invlift.posterior.comparison import Efficiency, batch_means_ess, plot_comparison
+from invlift.posterior.diagnostics import diagnose_block
+from invlift.samplers.kernels import HMC
+
+
+def autoregressive(correlation, chains=4, draws=4000, num=20):
+    """Normal draws whose effective size is (1 - r) / (1 + r) of their number."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(num, chains, draws))
+    for index in range(1, draws):
+        values[..., index] *= np.sqrt(1 - correlation**2)
+        values[..., index] += correlation * values[..., index - 1]
+    return values
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+def test_effective_sizes_of_two_estimators(correlation):
+    values = autoregressive(correlation)
+    exact = values[0].size * (1 - correlation) / (1 + correlation)
+    np.testing.assert_allclose(batch_means_ess(values).mean(), exact, rtol=0.15)
+    np.testing.assert_allclose(diagnose_block(values)["ess_bulk"].mean(), exact, rtol=0.15)
+    # Negative control: the number of draws alone.
+    if correlation:
+        assert exact < 0.5 * values[0].size
+
+
+def test_batches_see_nothing_where_nothing_changes():
+    assert np.isnan(batch_means_ess(np.ones((2, 4, 100)))).all()
+    assert np.isnan(batch_means_ess(np.ones((2, 1, 1)))).all()
+
+
+@pytest.mark.parametrize(("batch", "agrees"), [(100.5, True), (201.0, True), (402.0, False)])
+def test_estimators_are_told_apart_beyond_a_factor_of_two(batch, agrees):
+    assert Efficiency("x", ess_bulk=200.5, ess_batch=batch).estimators_agree is agrees
+
+
+def linear(theta):
+    return theta[:2] + 0.5 * theta[1:]
+
+
+def problem():
+    return jax_problem(linear, 3, known_noise(0.5), np.array([0.4, 0.1]))
+
+
+def test_methods_get_the_same_chains_and_time():
+    methods = {"chmc": "chmc", "dense": HMC(metric="dense"), "pcn": "pcn", "laplace": "laplace"}
+    news = []
+    rows = list(
+        compare(
+            problem(),
+            methods,
+            seconds=1.0,
+            chains=2,
+            warmup=100,
+            seed=3,
+            on_progress=lambda method, progress: news.append((method, progress.chain)),
+        )
+    )
+    assert [row.method for row in rows] == list(methods)
+    for row in rows:
+        assert row.num_chains == 2
+        # To within a block, and what machines are busy with.
+        assert 1.6 < row.warmup_seconds + row.sampling_seconds < 4.0
+        assert row.warmup_seconds < 1.6
+        assert row.r_hat < 1.02
+        assert row.ess_bulk > 100
+        assert row.estimators_agree
+        assert row.num_factorisations >= 2 * row.num_draws
+        np.testing.assert_allclose(row.ess_per_second, row.ess_bulk / row.sampling_seconds)
+    assert {(row.method, chain) for row in rows for chain in range(2)} == set(news)
+    assert [row.doubt for row in rows] == ["", "", "", "approximate"]
+
+
+def test_what_keeps_one_method_from_sampling_is_a_note():
+    single = jax_problem(lambda theta: theta**3, 1, known_noise(0.3), np.array([0.5]))
+    rows = list(compare(single, ["mams", "rwm"], seconds=0.3, chains=2, warmup=50))
+    assert "at least 2 unknowns" in rows[0].note
+    assert math.isnan(rows[0].ess_per_second)
+    assert not rows[1].note
+
+
+def test_arguments_are_checked_before_anything_runs():
+    with pytest.raises(InputError, match="expected one of chmc"):
+        compare(problem(), ["pcn", "gibbs"])
+    with pytest.raises(InputError, match="seconds: expected a positive number"):
+        compare(problem(), ["pcn"], seconds=0.0)
+
+
+def test_hollow_bars_are_those_in_doubt(tmp_path):
+    good = Efficiency(
+        "good", 4, 100, 1.0, 2.0, 1.001, 300.0, 250.0, 310.0, 0.8, 0.0, 0.3, 900
+    )  # fmt: skip
+    bad = Efficiency("bad", 4, 100, 1.0, 2.0, 1.3, 3.0, 2.0, 9.0, 0.8, 0.0, 0.3, 900)
+    figure = plot_comparison([good, bad, Efficiency("none", note="no draws")], tmp_path / "a.png")
+    bars = {bar.get_y(): bar for bar in figure.axes[0].patches}
+    assert [bool(bars[y].get_facecolor()[3]) for y in sorted(bars)] == [False, True]
+    assert matplotlib.image.imread(tmp_path / "a.png").shape[1] > 1000
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+def test_command(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    out = tmp_path / "out-comparison"
+    assert call("compare", path, "--methods", "chmc, pcn", "--budget", "0.5") == 0
+    printed = capsys.readouterr().out
+    assert f"Written to {out}: comparison.csv, comparison.png" in printed
+    with (out / "comparison.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["method"] for row in rows] == ["chmc", "pcn"]
+    for row in rows:
+        assert row["method"] in printed
+        assert int(row["num_chains"]) == 2
+        assert float(row["ess_bulk"]) > 0
+    assert not (tmp_path / "out").exists()
+    # A second one does not overwrite it.
+    assert call("compare", path, "--methods", "chmc", "--budget", "0.5") == 2
+    assert "which is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--methods", "chmc,gibbs"], "--methods: expected names among chmc,"),
+        (["--methods", "pcn,pcn"], "--methods: expected different names"),
+        (["--methods", ","], "--methods: expected different names"),
+        (["--methods", "pcn", "--budget", "soon"], "--budget: expected a number"),
+        (["--methods", "pcn", "--budget", "-1"], "--budget: expected a positive number"),
+        (["--methods", "pcn", "--budget", "nan"], "--budget: expected a positive number"),
+        (["--methods", "pcn", "--chains", "0"], "--chains: expected"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, capsys, options, words):
+    assert call("compare", write_problem(tmp_path), *options) == 2
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "out-comparison").exists()
