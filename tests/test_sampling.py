@@ -89,9 +89,11 @@ def test_all_kernels_run_and_differ(run):
         "chmc", "chmc-fixed", "chmc-nuts", "constrained-langevin", "constrained-rwm",
     }  # fmt: skip
     ordinary = {
-        "elliptical-slice", "hmc", "mala", "mams", "nuts", "pcn", "pd-rwm", "rwm", "smmala",
+        "elliptical-slice", "hmc", "mala", "mams", "nuts", "pcn", "pd-mala", "pd-rwm", "rmhmc",
+        "rwm", "smmala",
     }  # fmt: skip
-    assert set(KERNELS) == constrained | ordinary
+    preconditioned = {"gpcn", "laplace", "laplace-mala"}
+    assert set(KERNELS) == constrained | ordinary | preconditioned
     found = {"chmc": run}
     for name in set(KERNELS) - {"chmc"}:
         found[name] = sample(problem_with(), kernel=name, **SHORT, seed=3)

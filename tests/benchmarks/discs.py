@@ -17,7 +17,7 @@ sys.path.append(str(ROOT / "meshes"))
 from make_disc import disc
 
 #: Standard normal draws behind the example's readings, whose noise is 0.01 times these.
-NOISE = np.loadtxt(Path(__file__).with_name("disc_noise.csv"))
+NOISE = np.loadtxt(ROOT / "examples/manifold_lifting/data/disc_noise.csv")
 
 
 def parts(num_rings: int, points: np.ndarray):
