@@ -37,31 +37,49 @@ def digest(*things: Any) -> str:
         Numbers, text, arrays, containers, dataclasses, functions, ``functools.partial``, objects
         with attributes, and whatever these hold.
     """
-    collected = hashlib.sha256()
-    _Walk(collected).add(things)
-    return collected.hexdigest()
+    walk = _Walk({}, {})
+    walk.add(things)
+    return walk.hexdigest()
 
 
 class _Walk:
-    """One pass over a structure, each object once: structures may refer to themselves."""
+    """A pass over one thing; others, over what it holds, are begun from it.
 
-    def __init__(self, collected) -> None:
-        self._collected = collected
-        self._seen: dict[int, int] = {}
-        self._kept: list = []  # or their numbers could be given out again
+    Equal things have equal digests whether or not they share what they hold: a structure that was
+    saved and loaded shares other parts than one just made.
+
+    Parameters
+    ----------
+    known : dict
+        Of things that were passed over: the thing, which must live on or its number could be given
+        out again, and its digest, by number.
+    under_way : dict
+        Depth of those that this one is within, by number: structures may refer to themselves.
+    """
+
+    def __init__(self, known: dict[int, tuple[Any, str]], under_way: dict[int, int]) -> None:
+        self._collected = hashlib.sha256()
+        self._known, self._under_way = known, under_way
+
+    def hexdigest(self) -> str:
+        """Digest of what was taken in."""
+        return self._collected.hexdigest()
 
     def add(self, thing: Any) -> None:
         """Take a thing and all it holds into the digest."""
+        number = id(thing)
         if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
             self._put(type(thing).__name__, repr(thing))
         elif isinstance(thing, np.ndarray | np.generic | jax.Array):
             self._array(thing)
-        elif id(thing) in self._seen:
-            self._put("again", str(self._seen[id(thing)]))
+        elif number in self._under_way:
+            self._put("within", str(len(self._under_way) - self._under_way[number]))
         else:
-            self._seen[id(thing)] = len(self._seen)
-            self._kept.append(thing)
-            self._compound(thing)
+            if number not in self._known:
+                inner = _Walk(self._known, self._under_way | {number: len(self._under_way)})
+                inner._compound(thing)
+                self._known[number] = thing, inner.hexdigest()
+            self._put("compound", self._known[number][1])
 
     def _put(self, *words: str) -> None:
         for word in words:
@@ -178,7 +196,9 @@ def _is_of_library(thing: Any) -> bool:
 
 @functools.cache
 def _is_library(name: str) -> bool:
-    """Whether a module is Python's or an installed library's."""
+    """Whether a module is Python's, an installed library's or this library's, installed or not."""
+    if name.split(".")[0] == __name__.split(".")[0]:
+        return True
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if file is None:

@@ -1,5 +1,6 @@
 """Things have one digest if they compute the same, whatever their names and where they stand."""
 
+import copy
 import functools
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -142,3 +143,39 @@ def test_a_function_that_refers_to_itself_has_a_digest():
         return n * factorial(n - 1) if n else 1
 
     assert len(digest(factorial)) == 64
+
+
+def test_what_is_shared_does_not_matter():
+    """A structure that was saved and loaded shares other parts than one just made."""
+    part = {"size": 3, "values": (1, 2)}
+    shared = [part, part, {"again": part}]
+    assert digest(shared) == digest(copy.deepcopy(shared))
+    copies = [copy.deepcopy(part), copy.deepcopy(part), {"again": copy.deepcopy(part)}]
+    assert digest(copies) == digest(shared)
+    # Negative control.
+    copies[1]["size"] = 4
+    assert digest(copies) != digest(shared)
+
+
+def test_structures_that_refer_to_themselves():
+    def loop(size):
+        inner = [size]
+        inner.append(inner)
+        return {"inner": inner, "same": inner}
+
+    assert digest(loop(1)) == digest(loop(1))
+    assert digest(loop(1)) != digest(loop(2))
+
+
+def test_state_of_the_library_does_not_matter(monkeypatch):
+    """Also where it is not installed: what it has compiled so far is no part of a problem."""
+    from invlift.compilation import Program
+    from invlift.fem.mesh.mesh import mesh_from_arrays
+    from invlift.fem.priors.matern import matern_prior
+
+    points, cells = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1, 2]])
+    mesh = mesh_from_arrays(points, cells)
+    prior = matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0)
+    before = digest(prior)
+    monkeypatch.setattr(Program, "num_begun", Program.num_begun + 7)
+    assert digest(prior) == before

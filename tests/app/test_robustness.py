@@ -270,3 +270,34 @@ def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
     path = write_problem(tmp_path, sensors="x,y,value,sigma\n" + "\n".join(rows) + "\n")
     assert call("check", path) == 2
     assert_one_line(capsys, ["rows 2 and 12", "19990 rows repeat the place of another"])
+
+
+def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
+    """The first process compiles them, the second finds them: the problem is the same."""
+    places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
+    path = write_problem(tmp_path, {"sampler.draws": 2_000_000})
+    process = subprocess.Popen(
+        start_command("run", path), stderr=subprocess.PIPE, text=True, env=environment() | places
+    )
+    assert any("sampling" in line for line in process.stderr)
+    process.kill()
+    process.communicate()
+    draws = ["--draws", "60"]
+    found = subprocess.run(
+        start_command("run", path, "--resume", *draws),
+        capture_output=True,
+        text=True,
+        env=environment() | places,
+    )
+    assert "compiling" not in found.stderr
+    assert "Written to" in found.stdout
+    # Negative control: another problem is refused.
+    other = write_problem(tmp_path, {"noise.sigma": 0.2})
+    found = subprocess.run(
+        start_command("run", other, "--resume", *draws),
+        capture_output=True,
+        text=True,
+        env=environment() | places,
+    )
+    assert found.returncode == 2
+    assert "this very problem" in found.stderr
