@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.app.sampling import sample
+from invlift.app.sampling import sample, target_of
+from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
 from invlift.inverse.problem import jax_problem
@@ -219,3 +220,40 @@ def test_single_precision_is_refused():
     problem = problem_with()
     with jax.enable_x64(False), pytest.raises(InputError, match="double precision"):
         sample(problem, **SHORT)
+
+
+# Starts -------------------------------------------------------------------------------------------
+
+
+def linear(theta):
+    return jnp.stack([theta[0] - theta[1], 0.5 * theta[2]])
+
+
+@pytest.mark.parametrize("starts", STARTS)
+def test_starts_of_a_linear_problem_are_draws_of_its_posterior(starts):
+    """Both are: randomised maximum likelihood, and the Laplace approximation, are exact there."""
+    observed = np.array([0.8, 0.5])
+    problem = jax_problem(linear, 3, known_noise(0.3), observed)
+    kernel = ConstrainedHMC()
+    found = STARTS[starts](kernel, target_of(problem, kernel), 5, 400)
+    positions = np.stack([found[chain] for chain in range(400)])
+    theta, eta = positions[:, :3], positions[:, 3:]
+    np.testing.assert_allclose(jax.vmap(linear)(theta) + 0.3 * eta - observed, 0.0, atol=1e-12)
+    matrix = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.5]])
+    covariance = np.linalg.inv(np.eye(3) + matrix.T @ matrix / 0.3**2)
+    mean = covariance @ matrix.T @ observed / 0.3**2
+    errors = (theta.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / 400)
+    assert np.abs(errors).max() < 4.0
+    ratios = theta.var(axis=0) / np.diag(covariance)
+    assert np.abs(ratios - 1.0).max() < 4.0 * np.sqrt(2.0 / 400)
+    # Negative control: they are not those of the prior.
+    assert np.diag(covariance).max() < 0.8
+
+
+def test_chains_from_the_laplace_approximation(run):
+    close = sample(problem_with(), **SHORT, seed=3, starts="laplace")
+    assert not np.array_equal(
+        close.chains[0].draws["parameters"], run.chains[0].draws["parameters"]
+    )
+    with pytest.raises(InputError, match="starts: expected one of prior, laplace, found 'map'"):
+        sample(problem_with(), **SHORT, starts="map")

@@ -13,7 +13,7 @@ import numpy as np
 
 from invlift.app.build import FieldProblem, build_problem
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.sampling import MAX_MISFIT, find_start
+from invlift.app.starts import MAX_MISFIT, find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.matern_table import MaternTable

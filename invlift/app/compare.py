@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from invlift.app.sampling import Starts, find_kernel, target_of
+from invlift.app.sampling import find_kernel, target_of
+from invlift.app.starts import Starts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior.comparison import Efficiency, efficiency

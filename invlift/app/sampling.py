@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import jax
 import numpy as np
 
-from invlift.compilation import Program
+from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import with_scale_coordinate
-from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.laplace_whitened import LaplaceWhitened, laplace_whitened
+from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.precision import require_float64
-from invlift.pytrees import Module, static
-from invlift.samplers.chains.chain import Plan, Progress, evaluate_state
+from invlift.samplers.chains.chain import Plan, Progress
 from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
 from invlift.samplers.chains.results import Run
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
@@ -35,13 +31,6 @@ TARGETS = {
     "density": OrdinaryPosterior,
     "laplace": laplace_whitened,
 }
-#: Prior draws tried for a chain before giving up.
-MAX_STARTS = 20
-#: Standard deviations of the noise by which a start may miss the readings, and the number of starts
-#: that do before giving up.
-MAX_MISFIT, MAX_MISFITS = 10.0, 4
-
-logger = logging.getLogger(__name__)
 
 
 def sample(
@@ -52,6 +41,7 @@ def sample(
     warmup: int = 200,
     draws: int = 1000,
     seed: int = 0,
+    starts: Literal["prior", "laplace"] = "prior",
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -72,6 +62,9 @@ def sample(
         Number of chains; iterations per chain that tune the kernel; draws per chain.
     seed : int
         Same seed, same machine: the same bits, whatever the executor.
+    starts : {"prior", "laplace"}
+        Draws from the prior moved onto the data, or draws from the Laplace approximation of the
+        posterior, which are closer to each other: R-hat then sees less.
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.
     checkpoint : path, optional
@@ -107,6 +100,8 @@ def sample(
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not is_integer or not least <= value < 2**63:
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
+    if starts not in STARTS:
+        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     target = target_of(problem, kernel)
@@ -117,9 +112,14 @@ def sample(
     with single_threaded_blas(), store.lock() if store else nullcontext():
         if store:
             store.claim(is_resuming=resume)
-        starts = Starts(kernel, target, seed, chains)
         return run_chains(
-            target, plan, starts, seed, executor=executor, store=store, on_progress=on_progress
+            target,
+            plan,
+            STARTS[starts](kernel, target, seed, chains),
+            seed,
+            executor=executor,
+            store=store,
+            on_progress=on_progress,
         )
 
 
@@ -141,94 +141,3 @@ def find_kernel(kernel: str | Kernel) -> Kernel:
     if kernel not in KERNELS:
         raise InputError("kernel", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")
     return KERNELS[kernel]()
-
-
-class Starts(Module):
-    """Where chains start: ``starts[chain]`` is :func:`find_start`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
-    seed, num_chains : int
-    """
-
-    kernel: Kernel
-    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
-    seed: int = static()
-    num_chains: int = static()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of chains and dimension of the target."""
-        return self.num_chains, self.target.dimension
-
-    def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; a warning is logged if it does not reproduce the readings."""
-        position, misfit = find_start(self.kernel, self.target, self.seed, chain)
-        far = np.flatnonzero(misfit > MAX_MISFIT)
-        if far.size:
-            # Said before hours are spent on it.
-            logger.warning(
-                "chain %d starts from values that miss the readings of sensors %s by up to %.3g "
-                "standard deviations of the noise: they may contradict each other or the model (a "
-                "boundary value, a unit, too small a noise)",
-                chain,
-                ", ".join(map(str, far[:8])) + (" and others" if far.size > 8 else ""),
-                misfit.max(),
-            )
-        return position
-
-
-def find_start(
-    kernel: Kernel, target, seed: int, chain: int, evaluate_fn: Callable = evaluate_state
-) -> tuple[np.ndarray, np.ndarray]:
-    """A start for a chain: :func:`~invlift.inverse.starts.initial_position` of a prior draw.
-
-    Another draw is tried where one has no finite density, as ``evaluate_fn`` finds it, or leads to
-    values that do not reproduce the readings; if none does, the best is taken.
-
-    Returns
-    -------
-    position : (target.dimension,)
-    misfit : (d,)
-        How far the readings are from the predictions there, in standard deviations of the noise;
-        zero if the noise has unknown parameters: its scale grows with what does not fit.
-
-    Raises
-    ------
-    InputError
-        If none of 20 draws has a finite density.
-    """
-    problem = target.problem
-    best, least, num_found = None, np.inf, 0
-    for attempt in range(MAX_STARTS):
-        lifted = np.asarray(_start(problem, seed, chain, attempt))
-        position = np.asarray(target.from_lifted(lifted))
-        state = evaluate_fn(kernel, target, position)
-        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
-            continue
-        num_found += 1
-        misfit = np.abs(lifted[problem.num_unknowns :])
-        misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
-        if best is None or misfit.max() < least:
-            best, least = (position, misfit), misfit.max()
-        if least <= MAX_MISFIT or num_found == MAX_MISFITS:
-            break
-    if best is None:
-        raise InputError(
-            f"chain {chain}, start",
-            "a prior draw at which the forward map is finite",
-            f"none in {MAX_STARTS} draws",
-            "check the prior (a smaller std), the noise scale and the forward map (its source, "
-            "say)",
-        )
-    return best
-
-
-def _attempted_start(problem: InverseProblem, seed, chain, attempt):
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
-    return initial_position(problem, jax.random.fold_in(key, attempt))
-
-
-_start = Program(_attempted_start, "none")

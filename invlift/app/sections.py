@@ -167,6 +167,11 @@ class SamplerTable(Table):
     seed: integer(0, 2**63 - 1, remedy="use any such number; the same one repeats the run") = (
         20260101
     )
+    starts: choice(
+        "prior",
+        "laplace",
+        remedy='"prior" is the default: chains that start far apart show whether they agree',
+    ) = "prior"
     options: Annotated[
         dict[str, Any], Key("a table [sampler.options]", "give the options of the method in it")
     ] = Field(default_factory=dict)

@@ -26,7 +26,7 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
-from invlift.app.sampling import find_start
+from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior

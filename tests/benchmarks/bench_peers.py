@@ -27,7 +27,7 @@ import numpy as np
 from cvxopt import cholmod, matrix, spmatrix
 from discs import example, scalars, smallest
 
-from invlift.app.sampling import find_start
+from invlift.app.starts import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.chains.parallel import single_threaded_blas

@@ -62,6 +62,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 warmup=settings.warmup,
                 draws=settings.draws,
                 seed=settings.seed,
+                starts=settings.starts,
                 checkpoint=chains,
                 resume=parsed.resume,
                 on_progress=on_progress,

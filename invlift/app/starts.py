@@ -1,0 +1,161 @@
+"""Where chains start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.pytrees import Module, static
+from invlift.samplers.chains.chain import evaluate_state
+from invlift.samplers.kernels.base import Kernel
+
+#: Prior draws tried for a chain before giving up.
+MAX_STARTS = 20
+#: Standard deviations of the noise by which a start may miss the readings, and the number of starts
+#: that do before giving up.
+MAX_MISFIT, MAX_MISFITS = 10.0, 4
+
+logger = logging.getLogger(__name__)
+
+
+class Starts(Module):
+    """Where chains start: ``starts[chain]`` is :func:`find_start`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
+    seed, num_chains : int
+    approximation : LaplaceApproximation or None
+        Whose draws are taken instead of the prior's.
+    """
+
+    kernel: Kernel
+    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
+    seed: int = static()
+    num_chains: int = static()
+    approximation: LaplaceApproximation | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return self.num_chains, self.target.dimension
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain; a warning is logged if it does not reproduce the readings."""
+        position, misfit = find_start(
+            self.kernel, self.target, self.seed, chain, approximation=self.approximation
+        )
+        far = np.flatnonzero(misfit > MAX_MISFIT)
+        if far.size:
+            # Said before hours are spent on it.
+            logger.warning(
+                "chain %d starts from values that miss the readings of sensors %s by up to %.3g "
+                "standard deviations of the noise: they may contradict each other or the model (a "
+                "boundary value, a unit, too small a noise)",
+                chain,
+                ", ".join(map(str, far[:8])) + (" and others" if far.size > 8 else ""),
+                misfit.max(),
+            )
+        return position
+
+
+def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
+    """Starts that are draws of the posterior's Laplace approximation.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.inverse.laplace_approximation.laplace_approximation`.
+    """
+    return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem))
+
+
+#: What chains can start from, by name.
+STARTS = {"prior": Starts, "laplace": laplace_starts}
+
+
+def find_start(
+    kernel: Kernel,
+    target,
+    seed: int,
+    chain: int,
+    evaluate_fn: Callable = evaluate_state,
+    *,
+    approximation: LaplaceApproximation | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """A start for a chain: :func:`~invlift.inverse.starts.initial_position` of a prior draw.
+
+    With an approximation of the posterior, a draw of that.
+
+    Another draw is tried where one has no finite density, as ``evaluate_fn`` finds it, or leads to
+    values that do not reproduce the readings; if none does, the best is taken.
+
+    Returns
+    -------
+    position : (target.dimension,)
+    misfit : (d,)
+        How far the readings are from the predictions there, in standard deviations of the noise;
+        zero if the noise has unknown parameters: its scale grows with what does not fit.
+
+    Raises
+    ------
+    InputError
+        If none of 20 draws has a finite density.
+    """
+    problem = target.problem
+    best, least, num_found = None, np.inf, 0
+    for attempt in range(MAX_STARTS):
+        if approximation is None:
+            lifted = np.asarray(_start(problem, seed, chain, attempt))
+        else:
+            lifted = np.asarray(_approximate_start(problem, approximation, seed, chain, attempt))
+        position = np.asarray(target.from_lifted(lifted))
+        state = evaluate_fn(kernel, target, position)
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
+            continue
+        num_found += 1
+        misfit = np.abs(lifted[problem.num_unknowns :])
+        misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
+        if best is None or misfit.max() < least:
+            best, least = (position, misfit), misfit.max()
+        if least <= MAX_MISFIT or num_found == MAX_MISFITS:
+            break
+    if best is None:
+        raise InputError(
+            f"chain {chain}, start",
+            "a prior draw at which the forward map is finite",
+            f"none in {MAX_STARTS} draws",
+            "check the prior (a smaller std), the noise scale and the forward map (its source, "
+            "say)",
+        )
+    return best
+
+
+def _key(seed, chain, attempt):
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
+    return jax.random.fold_in(key, attempt)
+
+
+def _attempted_start(problem: InverseProblem, seed, chain, attempt):
+    return initial_position(problem, _key(seed, chain, attempt))
+
+
+def _draw_of(problem: InverseProblem, approximation: LaplaceApproximation, seed, chain, attempt):
+    white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
+    return LiftedPosterior(problem).lift(approximation.colour(white))
+
+
+_start = Program(_attempted_start, "none")
+_approximate_start = Program(_draw_of, "none")
