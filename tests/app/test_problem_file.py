@@ -92,6 +92,7 @@ def test_defaults():
         "warmup": 200,
         "draws": 1000,
         "seed": 20260101,
+        "starts": "prior",
         "options": {},
     }
     assert spec.output.dir == Path("/somewhere/results/disc").resolve()
@@ -262,6 +263,7 @@ def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
         "warmup": 1,
         "draws": 7,
         "seed": 3,
+        "starts": "prior",
         "options": {},
     }
     assert spec.sampler.draws == 1000
