@@ -6,7 +6,8 @@
 Figure 8 of the paper (section 6.5): smallest effective sample size per second, and largest R-hat,
 over the mean and standard deviation of the log-conductivity and the unknown noise scale, against
 the scale s of the noise in the data.  The paper's range of s, 0.01 to 1, is extended to 1e-5, and
-its methods by the others that this library has for a density in hundreds of unknowns.
+its methods by others that this library has for a density in hundreds of unknowns.  What takes hours
+there takes some twenty minutes on two cores; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ ROOT = HERE.parents[1]
 DATA = HERE / "data" / "poisson.csv"
 PICTURE = ROOT / "docs" / "images" / "poisson.png"
 
-#: The paper's scales, and those below.
+#: The paper's scales and those below, for methods on the manifold; some of them for the others.
 PAPER = (1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0)
 SCALES = (1e-5, 1e-4, 1e-3, *PAPER)
+SOME = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)
 #: Methods on the manifold: the paper's two solvers, in its splitting, and this library's default.
 #: Methods on the density: dynamic HMC with both metrics, as in the paper.
 METHODS = {
@@ -51,11 +53,9 @@ METHODS = {
     "elliptical slice": "elliptical-slice",
     "gpCN": "gpcn",
     "MALA, Laplace": "laplace-mala",
-    "RWM": "rwm",
-    "MAMS": "mams",
 }
 #: Time of each chain, s.
-SECONDS, CHAINS, WARMUP, SEED = 10.0, 4, 500, 20260101
+SECONDS, CHAINS, WARMUP, SEED = 8.0, 4, 500, 20260101
 #: Standard normal draws behind the readings of examples/disc: 0.01 times these are in its table.
 NOISE = np.loadtxt(HERE / "data" / "disc_noise.csv")
 
@@ -94,7 +94,7 @@ def run(methods, seconds: float) -> None:
     """
     done = {(row["method"], row["scale"]) for row in read()}
     for method in methods:
-        for scale in SCALES:
+        for scale in SCALES if method.startswith("C-HMC") else SOME:
             if (method, scale) in done:
                 continue
             named = {method: METHODS[method]}
@@ -157,6 +157,11 @@ def conclude(rows: list[dict]) -> None:
             )
 
 
+def excess(row: dict) -> float:
+    """R-hat less 1, at least 1e-4, as it is plotted."""
+    return max(row["r_hat"] - 1.0, 1e-4)
+
+
 def plot(rows: list[dict]) -> None:
     """Draw the saved data."""
     with matplotlib.rc_context(STYLE):
@@ -177,13 +182,13 @@ def plot(rows: list[dict]) -> None:
             }
             scales = [row["scale"] for row in own]
             (line,) = left.plot(scales, [row["ess_per_second"] for row in own], **style)
-            right.plot(scales, [row["r_hat"] for row in own], **style)
+            right.plot(scales, [excess(row) for row in own], **style)
             for row in own:
                 has_converged = row["r_hat"] <= 1.01
                 fill = colour if has_converged else "white"
                 mark = {"marker": "o", "markersize": 4, "color": colour, "markerfacecolor": fill}
                 left.plot(row["scale"], row["ess_per_second"], **mark)
-                right.plot(row["scale"], row["r_hat"], **mark)
+                right.plot(row["scale"], excess(row), **mark)
             handles.append((line, method))
         for axes in (left, right):
             axes.set_xscale("log")
@@ -191,8 +196,8 @@ def plot(rows: list[dict]) -> None:
             axes.set_xlabel("scale s of the noise in the data")
             axes.grid(color=FAINT, alpha=0.3, linewidth=0.5)
         left.set_title("Smallest effective draws per second of a chain")
-        right.set_title("Largest R-hat (full marks: below 1.01)")
-        right.axhline(1.01, color=FAINT, linewidth=0.8)
+        right.set_title("Largest R-hat, less 1 (full marks: at most 0.01)")
+        right.axhline(0.01, color=FAINT, linewidth=0.8)
         figure.legend(*zip(*handles, strict=True), loc="outside right center")
         figure.savefig(PICTURE, dpi=160)
 
