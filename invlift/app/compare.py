@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,6 +21,8 @@ from invlift.samplers.chains.chain import Plan, Progress
 from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
+#: The note of a method that was stopped.
+INTERRUPTED = "stopped before its time was over"
 #: Draws a chain makes at most, whatever its time.
 MAX_DRAWS = 1_000_000
 
@@ -120,6 +123,8 @@ def _rows(problem, kernels, seconds, chains, warmup, seed, on_progress) -> Itera
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue
-        yield efficiency(name, run.chains, run.standards)
+        found = efficiency(name, run.chains, run.standards)
         if run.is_interrupted:
+            yield replace(found, note=INTERRUPTED)
             return
+        yield found

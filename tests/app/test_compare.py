@@ -2,12 +2,13 @@
 
 import csv
 import math
+import signal
 
 import matplotlib.image
 import numpy as np
 import pytest
 from problem_files import write_problem
-from test_cli import call
+from test_cli import call, start
 
 from invlift.app.compare import compare
 from invlift.errors import InputError
@@ -132,6 +133,18 @@ def test_command(tmp_path, capsys):
     # A second one does not overwrite it.
     assert call("compare", path, "--methods", "chmc", "--budget", "0.5") == 2
     assert "which is there already" in capsys.readouterr().err
+
+
+def test_interrupted_command_keeps_what_was_found(tmp_path):
+    path = write_problem(tmp_path, {"sampler.chains": 1})
+    process = start("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "6")
+    assert any(line.startswith("rwm:") for line in process.stderr)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "rwm: stopped before its time was over" in out
+    with (tmp_path / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
+        assert [row["method"] for row in csv.DictReader(stream)] == ["pcn", "rwm"]
 
 
 @pytest.mark.parametrize(

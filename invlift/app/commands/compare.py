@@ -15,9 +15,10 @@ from invlift.app.commands.common import (
     say,
     say_table,
 )
-from invlift.app.compare import compare
+from invlift.app.compare import INTERRUPTED, compare
 from invlift.app.problem_file import read_problem
 from invlift.app.progress import comparison_display
+from invlift.app.terminal import interrupts_raise
 from invlift.errors import InputError, printable
 from invlift.posterior.comparison import plot_comparison, write_comparison
 from invlift.samplers.kernels import KERNELS
@@ -58,7 +59,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
     settings, rows = spec.sampler, []
-    with comparison_display(errors) as on_progress:
+    with interrupts_raise(), comparison_display(errors) as on_progress:
         for row in compare(
             field.problem,
             methods,
@@ -77,7 +78,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
         if row.note:
             say(console, f"{row.method}: {row.note}")
     say(console, f"\nWritten to {directory}: {', '.join(file.name for file in files)}")
-    return 0 if len(rows) == len(methods) else BAD_VERDICT
+    is_done = len(rows) == len(methods) and rows[-1].note != INTERRUPTED
+    return 0 if is_done else BAD_VERDICT
 
 
 def _cells(row) -> list[str]:
