@@ -179,7 +179,7 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", "secret.toml")
 
-    monkeypatch.setattr("invlift.app.problem_file.read_problem", refuse)
+    monkeypatch.setattr("invlift.app.commands.check.read_problem", refuse)
     assert call("check", tmp_path / "secret.toml") == 2
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
@@ -209,7 +209,7 @@ def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, leve
         seen.append(spec)
         return Report([Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")])
 
-    monkeypatch.setattr("invlift.app.checks.check_problem", look)
+    monkeypatch.setattr("invlift.app.commands.check.check_problem", look)
     assert call("check", path) == status
     assert seen == [read_problem(path)]
     *lines, blank, verdict = capsys.readouterr().out.rstrip("\n").split("\n")
@@ -286,7 +286,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     spec = read_problem(tmp_path / "other" / "problem.toml")
     assert spec.sampler.model_dump() == {
         "method": "chmc-nuts", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
-        "options": {},
+        "starts": "prior", "options": {},
     }  # fmt: skip
     original = read_problem(path)
     assert spec.mesh == original.mesh
