@@ -28,7 +28,7 @@ class Stalls:
     """Standards of a kernel that nobody has heard of."""
 
     min_acceptance = short_step = None
-    caveat: str = ""
+    caveat = ""
     failures = "num_stalls"
     failures_in_words = "the sampler stalled"
     advice = "give it a push"
