@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from invlift.app.sampling import find_kernel, target_of
+from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.starts import Starts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
@@ -101,6 +101,7 @@ def compare(
     """
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     kernels = {name: find_kernel(method) for name, method in named.items()}
+    check_counts(chains=chains, warmup=warmup, seed=seed)
     if not seconds > 0:
         raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
     require_float64(observed=problem.observed)

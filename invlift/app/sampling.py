@@ -91,15 +91,7 @@ def sample(
     """
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
-    for name, value, least in (
-        ("chains", chains, 1),
-        ("warmup", warmup, 1),
-        ("draws", draws, 1),
-        ("seed", seed, 0),
-    ):
-        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_integer or not least <= value < 2**63:
-            raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
+    check_counts(chains=chains, warmup=warmup, draws=draws, seed=seed)
     if starts not in STARTS:
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and checkpoint is None:
@@ -121,6 +113,21 @@ def sample(
             store=store,
             on_progress=on_progress,
         )
+
+
+def check_counts(**counts: int) -> None:
+    """Check numbers of chains, iterations and draws, at least 1, and a seed, at least 0.
+
+    Raises
+    ------
+    InputError
+        If one is no such integer.
+    """
+    for name, value in counts.items():
+        least = 0 if name == "seed" else 1
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_integer or not least <= value < 2**63:
+            raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
 
 
 def target_of(problem: InverseProblem, kernel: Kernel) -> Any:

@@ -93,22 +93,12 @@ def _laplace(problem: InverseProblem) -> LaplaceApproximation:
 
     def linearise(zeta):
         """The most probable field at given parameters, readings there and their derivatives."""
-        white, predicted = fit(problem, zeta, zero_white, zero_eta)
-        coefficients, tangent = problem.prior.linearise(white)
-        _, by_coefficients = problem.model.value_and_jacobian(coefficients)
-        return white, predicted, tangent.pull(by_coefficients.T).T
-
-    def explain(predicted, zeta):
-        """Noise variables that predictions leave over, and their derivatives, (d,) each."""
-
-        def invert(values):
-            return problem.noise.invert(values, zeta, problem.observed)
-
-        return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
+        white, _ = fit(problem, zeta, zero_white, zero_eta)
+        return white, *problem.value_and_jacobian(white)
 
     def loss(zeta, white, predicted, by_white):
         """Minus the log posterior density of zeta, the field integrated out."""
-        eta, slope = explain(predicted, zeta)
+        eta, slope = problem.explain(predicted, zeta)
         by_white = slope[:, None] * by_white
         gram = jnp.eye(eta.size) + by_white @ by_white.T
         lower = jnp.linalg.cholesky(gram)
@@ -125,7 +115,7 @@ def _laplace(problem: InverseProblem) -> LaplaceApproximation:
     if num_parameters:
         zeta, _ = jax.lax.scan(improve, zeta, length=NUM_ROUNDS)
     linear = white, predicted, by_white = linearise(zeta)
-    _, slope = explain(predicted, zeta)
+    _, slope = problem.explain(predicted, zeta)
     _, values, along = jnp.linalg.svd(slope[:, None] * by_white, full_matrices=False)
     by_noise, of_noise = jnp.zeros(0), jnp.zeros((0, 0))
     if num_parameters:

@@ -61,6 +61,23 @@ class InverseProblem(Module):
         """Noise-free observations F(X(w)), (d,), at theta (h + m,)."""
         return self.model(self.prior.transform(self.split(theta)[1]))
 
+    def value_and_jacobian(self, white: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Noise-free observations F(X(w)), (d,), and their derivatives by w, (d, m)."""
+        coefficients, tangent = self.prior.linearise(white)
+        predicted, by_coefficients = self.model.value_and_jacobian(coefficients)
+        return predicted, tangent.pull(by_coefficients.T).T
+
+    def explain(self, predicted: jax.Array, zeta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Noise variables eta that predictions (d,) leave over, and d eta / d predicted, (d,) each.
+
+        Each eta depends on its own prediction alone.
+        """
+
+        def invert(predicted):
+            return self.noise.invert(predicted, zeta, self.observed)
+
+        return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
+
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """What is kept of a draw, by name.
 

@@ -58,16 +58,10 @@ def _posterior_mean_scale(problem: InverseProblem):
     def weigh(score, _):
         zeta = jnp.full(num_parameters, score)
         zero = jnp.zeros(problem.num_observations)
-        white, predicted = fit(problem, zeta, jnp.zeros(num_white), zero)
-        coefficients, tangent = problem.prior.linearise(white)
-        _, by_coefficients = problem.model.value_and_jacobian(coefficients)
-        by_white = tangent.pull(by_coefficients.T).T
+        white, _ = fit(problem, zeta, jnp.zeros(num_white), zero)
+        predicted, by_white = problem.value_and_jacobian(white)
         # Readings in units in which the noise has its scale: of order one where it is relative.
-        _, slope = jax.jvp(
-            lambda value: problem.noise.invert(value, zeta, problem.observed),
-            (predicted,),
-            (jnp.ones_like(predicted),),
-        )
+        _, slope = problem.explain(predicted, zeta)
         unit = slope * jnp.mean(problem.noise.sigma(zeta))
         residual = unit * (problem.observed - predicted + by_white @ white)
         by_white = unit[:, None] * by_white

@@ -92,22 +92,15 @@ def fit(
     """
     is_underdetermined = problem.num_observations <= problem.num_unknowns
 
-    def explain(predicted):
-        """The noise variables that predictions leave over, (d,)."""
-        return problem.noise.invert(predicted, zeta, problem.observed)
-
     def objective(white, predicted):
-        misfit = explain(predicted) - eta
+        misfit = problem.noise.invert(predicted, zeta, problem.observed) - eta
         return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
     def evaluate(white):
         """The readings, and where a full step leads to."""
-        coefficients, tangent = problem.prior.linearise(white)
-        value, by_coefficients = problem.model.value_and_jacobian(coefficients)
-        by_white = tangent.pull(by_coefficients.T).T
-        # eta depends on each prediction by itself; in units of the observations:
-        found, slope = jax.jvp(explain, (value,), (jnp.ones_like(value),))
-        misfit = (eta - found) / slope
+        value, by_white = problem.value_and_jacobian(white)
+        found, slope = problem.explain(value, zeta)
+        misfit = (eta - found) / slope  # in units of the observations
         gram = (
             dense_gram(by_white @ by_white.T, 1.0 / slope)
             if is_underdetermined

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -45,6 +49,19 @@ def number_option(option: str, text: str, kind: type) -> float:
     except ValueError:
         what = "an integer" if kind is int else "a number"
         raise InputError(option, what, repr(text), "correct the option") from None
+
+
+def check_is_new(files: Iterable[Path], expected: str, remedy: str) -> None:
+    """Check that nothing is in the way of files that ``--out`` names.
+
+    Raises
+    ------
+    InputError
+        If there is anything by the name of one, be it a link that leads nowhere.
+    """
+    for file in files:
+        if os.path.lexists(file):
+            raise InputError("--out", expected, f"{file}, which is there already", remedy)
 
 
 def headline(field) -> str:

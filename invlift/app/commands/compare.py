@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 
 from rich.console import Console
 
 from invlift.app.build import build_problem
 from invlift.app.commands.common import (
     BAD_VERDICT,
+    check_is_new,
     headline,
     number_option,
     say,
@@ -51,10 +51,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         spec = spec.with_overrides(out=parsed.out)
         directory = spec.output.dir
     files = directory / "comparison.csv", directory / "comparison.png"
-    for file in files:
-        if os.path.lexists(file):
-            found = f"{file}, which is there already"
-            raise InputError("--out", "a directory without a comparison", found, "choose another")
+    check_is_new(files, "a directory without a comparison", "choose another")
     field = build_problem(spec)
     spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
     say(console, headline(field))

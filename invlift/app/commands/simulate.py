@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from rich.console import Console
 
 from invlift.app.build import build_noise, build_problem
-from invlift.app.commands.common import number_option, say
+from invlift.app.commands.common import check_is_new, number_option, say
 from invlift.app.problem_file import read_problem
 from invlift.app.simulate import simulate_readings
 from invlift.atomic import replace_on_success
@@ -32,10 +31,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         found = f"the directory {out}"
         raise InputError("--out", "a new file to write", found, "choose another name")
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
-    for file in (out, truth_file):
-        if os.path.lexists(file):  # a link that leads nowhere as well
-            found = f"{file}, which is there already"
-            raise InputError("--out", "a new file to write", found, "choose another name")
+    check_is_new((out, truth_file), "a new file to write", "choose another name")
     spec = read_problem(parsed.problem)
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else sigma

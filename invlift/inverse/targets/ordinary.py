@@ -53,18 +53,10 @@ class OrdinaryPosterior(Module):
         """
         problem = self.problem
         zeta, white = problem.split(theta)
-        coefficients, tangent = problem.prior.linearise(white)
-        predicted, by_coefficients = problem.model.value_and_jacobian(coefficients)
-
-        def explain(predicted, zeta):
-            return problem.noise.invert(predicted, zeta, problem.observed)
-
-        slope = jax.jvp(
-            lambda predicted: explain(predicted, zeta), (predicted,), (jnp.ones_like(predicted),)
-        )[1]
-        by_zeta = jax.jacfwd(explain, 1)(predicted, zeta)
-        by_white = slope[:, None] * tangent.pull(by_coefficients.T).T
-        jacobian = jnp.concatenate([by_zeta, by_white], axis=1)
+        predicted, by_white = problem.value_and_jacobian(white)
+        _, slope = problem.explain(predicted, zeta)
+        by_zeta = jax.jacfwd(problem.noise.invert, 1)(predicted, zeta, problem.observed)
+        jacobian = jnp.concatenate([by_zeta, slope[:, None] * by_white], axis=1)
         return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
 
     def describe(self, theta: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:

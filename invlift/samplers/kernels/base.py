@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
@@ -48,6 +49,11 @@ DIVERGENCES = Standards(
     failures_in_brief="divergences",
     advice="raise target_acceptance or warmup, or sample on the lifted manifold (chmc)",
 )
+
+
+def acceptance_probability(log_ratio: jax.Array) -> jax.Array:
+    """min(1, exp(log_ratio)), (); 0 where it is not a number (Metropolis et al. 1953)."""
+    return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
 
 class Kernel(Module, settings=True):

@@ -11,7 +11,7 @@ from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.tables import integer, number
 
 
@@ -111,8 +111,7 @@ class ConstrainedKernel(Kernel, settings=True):
             return constrained_step(self.integrator, target, state, step_size), count + 1
 
         end, count = jax.lax.while_loop(is_running, advance, (start, 0))
-        log_ratio = energy(start) - energy(end)
-        acceptance = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
+        acceptance = acceptance_probability(energy(start) - energy(end))
         is_accepted = jax.random.uniform(rng_key) < acceptance
         chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
         return chosen.point, statistics(

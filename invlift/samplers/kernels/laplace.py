@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.kernels.base import Kernel, Standards, WalksOn
+from invlift.samplers.kernels.base import Kernel, Standards, WalksOn, acceptance_probability
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
 from invlift.tables import number
@@ -84,10 +84,8 @@ class Laplace(Kernel, settings=True):
         """One draw; there is no tuning."""
         del tuning
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))
-        log_ratio = new.log_weight - state.log_weight
-        acceptance = jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
         return new, {
-            "acceptance_rate": acceptance,
+            "acceptance_rate": acceptance_probability(new.log_weight - state.log_weight),
             "is_accepted": jnp.asarray(True),
             "num_steps": jnp.asarray(1),
             "num_factorisations": jnp.asarray(1),

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, acceptance_probability
 from invlift.samplers.kernels.metrics import METRICS, metric_of
 from invlift.tables import integer, number
 
@@ -127,9 +127,8 @@ class RiemannianHMC(Kernel, settings=True):
         end = jax.lax.while_loop(
             is_running, lambda trajectory: self.advance(target, trajectory, tuning), start
         )
-        log_ratio = energy(start) - energy(end)
-        log_ratio = jnp.where(jnp.isnan(log_ratio) | end.has_failed, -jnp.inf, log_ratio)
-        acceptance = jnp.exp(jnp.minimum(log_ratio, 0.0))
+        log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
+        acceptance = acceptance_probability(log_ratio)
         is_accepted = jax.random.uniform(key_accept) < acceptance
         new = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end.state, state)
         return new, {
@@ -144,33 +143,14 @@ class RiemannianHMC(Kernel, settings=True):
         """One step of the generalised leapfrog method, and the check of its way back."""
         state, half = trajectory.state, 0.5 * step_size
         metric = metric_of(target, self.metric)
-        force = _force(metric, state)
-        kicked, is_kicked, _ = _solve(
-            lambda middle: trajectory.momentum + half * force(middle), trajectory.momentum
-        )
-        velocity = cho_solve((state.lower, True), kicked)
-
-        def drift(position):
-            """Where the position is after a step that ends at another position."""
-            lower = jnp.linalg.cholesky(metric(position))
-            return state.position + half * (velocity + cho_solve((lower, True), kicked))
-
-        position, has_arrived, num_drifts = _solve(drift, state.position + step_size * velocity)
+        kicked, is_kicked = _kick(_force(metric, state), trajectory.momentum, half)
+        position, has_arrived, num_drifts = _drift(metric, state, kicked, step_size)
         there = self._state(target, position, metric(position))
         force = _force(metric, there)
         momentum = kicked + half * force(kicked)
-
         # Backwards: the momentum is reversed, here the time.
-        back, is_back_kicked, _ = _solve(lambda middle: momentum - half * force(middle), momentum)
-        velocity_back = cho_solve((there.lower, True), back)
-
-        def drift_back(start):
-            lower = jnp.linalg.cholesky(metric(start))
-            return there.position - half * (velocity_back + cho_solve((lower, True), back))
-
-        returned, has_returned, num_returns = _solve(
-            drift_back, there.position - step_size * velocity_back
-        )
+        back, is_back_kicked = _kick(force, momentum, -half)
+        returned, has_returned, num_returns = _drift(metric, there, back, -step_size)
         is_reversible = _is_same(back, kicked) & _is_same(returned, state.position)
         is_settled = is_kicked & has_arrived & is_back_kicked & has_returned
         # Metric and its derivatives at both ends; log density, gradient and metric on arrival.
@@ -207,6 +187,23 @@ def _force(metric, state: RiemannianState) -> Callable[[jax.Array], jax.Array]:
         return state.gradient - by_volume + by_kinetic
 
     return force
+
+
+def _kick(force: Callable, momentum: jax.Array, time) -> tuple[jax.Array, jax.Array]:
+    """The momentum after an implicit kick, (Q,), and whether it was found."""
+    kicked, is_found, _ = _solve(lambda middle: momentum + time * force(middle), momentum)
+    return kicked, is_found
+
+
+def _drift(metric, state: RiemannianState, momentum: jax.Array, time):
+    """The position after an implicit drift, (Q,), whether it was found, and metrics evaluated."""
+    velocity = cho_solve((state.lower, True), momentum)
+
+    def arrive(position):
+        lower = jnp.linalg.cholesky(metric(position))
+        return state.position + 0.5 * time * (velocity + cho_solve((lower, True), momentum))
+
+    return _solve(arrive, state.position + time * velocity)
 
 
 def _solve(function: Callable, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
