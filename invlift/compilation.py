@@ -179,6 +179,11 @@ def keep_compiled_programs() -> None:
         _Folder.path = folder
 
 
+def keeps_compiled_programs() -> bool:
+    """Whether this process keeps them."""
+    return _Folder.path is not None
+
+
 def _is_usable(folder: Path) -> bool:
     """Whether a folder can be written to, after it has been made if need be."""
     with suppress(OSError):

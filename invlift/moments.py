@@ -1,10 +1,11 @@
-"""Running mean and variance, which merge."""
+"""Running mean and variance, which merge; means of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,3 +52,17 @@ class Moments:
 def merged(parts: Iterable[Moments]) -> Moments:
     """Moments of several samples together; at least one."""
     return reduce(Moments.merge, parts)
+
+
+class BatchMeans(NamedTuple):
+    """Means over consecutive draws of a chain.
+
+    Attributes
+    ----------
+    size : int
+        Draws in a batch.
+    means : (num_batches, N)
+    """
+
+    size: int
+    means: np.ndarray

@@ -17,7 +17,7 @@ jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift.compilation import Program  # noqa: E402
-from invlift.samplers.chains.parallel import single_threaded_blas  # noqa: E402
+from invlift.samplers.chains.workers import single_threaded_blas  # noqa: E402
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
 signal.signal(signal.SIGINT, signal.default_int_handler)

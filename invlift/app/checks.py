@@ -19,7 +19,7 @@ from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior, Point
-from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 

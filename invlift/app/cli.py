@@ -118,9 +118,21 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="DIR", help="results directory (default: [output] dir)")
     run.add_argument("--method", metavar="NAME", help=" or ".join(KERNELS))
     run.add_argument("--chains", metavar="C", help="number of chains")
-    run.add_argument("--draws", metavar="N", help="draws per chain")
+    run.add_argument("--draws", metavar="N", help='draws per chain, or "converged"')
+    run.add_argument(
+        "--until-converged",
+        action="store_const",
+        const="converged",
+        dest="draws",
+        help="draw until the verdict is good",
+    )
+    run.add_argument("--budget", metavar="SECONDS", help="time after which the chains end")
     run.add_argument("--warmup", metavar="W", help="warm-up iterations per chain")
     run.add_argument("--seed", metavar="S", help="seed of the random numbers")
+    run.add_argument("--workers", metavar="N", help="run the chains in N processes")
+    run.add_argument(
+        "--scheduler", metavar="ADDRESS", help="run the chains on a Dask cluster, tcp://host:8786"
+    )
     run.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     run.set_defaults(command="run")
 

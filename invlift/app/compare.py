@@ -18,7 +18,8 @@ from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.precision import require_float64
 from invlift.pytrees import Module
 from invlift.samplers.chains.chain import Plan, Progress
-from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
 #: The note of a method that was stopped.

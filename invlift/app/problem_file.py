@@ -47,6 +47,7 @@ class ProblemSpec(Sections):
         draws: int | str | None = None,
         warmup: int | str | None = None,
         seed: int | str | None = None,
+        budget: float | str | None = None,
     ) -> ProblemSpec:
         """Return the problem with command-line options in place of the file's values.
 
@@ -56,7 +57,9 @@ class ProblemSpec(Sections):
             Output directory, relative to the working directory.
         method : str, optional
         chains, draws, warmup, seed : int or str, optional
-            Integers, also as the text that was typed.
+            Integers, also as the text that was typed; of ``draws`` "converged" as well.
+        budget : float or str, optional
+            Seconds.
 
         Raises
         ------
@@ -64,14 +67,16 @@ class ProblemSpec(Sections):
             Naming the option, for example ``--draws``.
         """
         numbers = {"chains": chains, "draws": draws, "warmup": warmup, "seed": seed}
+        numbers |= {"budget": budget}
         options = {"method": method, **{key: _as_typed(value) for key, value in numbers.items()}}
         given = {key: value for key, value in options.items() if value is not None}
         update: dict[str, Any] = {}
         if given:
-            data = {**self.sampler.model_dump(), **given}
+            data = {**self.sampler.model_dump(exclude_none=True), **given}
             update["sampler"] = self._validated(SamplerTable, "sampler", data)
         if out is not None:
-            update["output"] = self._validated(OutputTable, "output", {"dir": os.fspath(out)})
+            data = {**self.output.model_dump(), "dir": os.fspath(out)}
+            update["output"] = self._validated(OutputTable, "output", data)
         return self.model_copy(update=update)
 
     def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
@@ -195,9 +200,11 @@ def _syntax_error(file: str, text: str, message: str) -> InputError:
 
 
 def _as_typed(value: Any) -> Any:
-    """Return the integer that a text holds; anything else is left for the check of types."""
+    """Return the number that a text holds; anything else is left for the check of types."""
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
         return int(value)
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\.\d{0,30}\s*", value):
+        return float(value)
     return value
 
 

@@ -21,7 +21,11 @@ SILENCE = 1.5
 
 @contextmanager
 def progress_display(
-    console: Console, num_chains: int, num_warmup: int, num_draws: int, failures_in_words: str
+    console: Console,
+    num_chains: int,
+    num_warmup: int,
+    num_draws: int | None,
+    failures_in_words: str,
 ):
     """Yield a function that shows the news of the chains, callable from their threads.
 
@@ -29,11 +33,13 @@ def progress_display(
     ----------
     console : rich.console.Console
         Where to show it; bars if it is a terminal.
-    num_chains, num_warmup, num_draws : int
+    num_chains, num_warmup : int
+    num_draws : int or None
+        None if it is not known beforehand.
     failures_in_words : str
         What the kernel counts as failures: "projections failed", say.
     """
-    total = num_warmup + num_draws
+    total = None if num_draws is None else num_warmup + num_draws
     rates = _Rates(num_chains, failures_in_words)
     if not console.is_terminal:
         lines = _Lines(console, rates, total)
@@ -147,7 +153,7 @@ class _Rates:
 class _Lines:
     """A line per chain every few seconds, and at the end of each phase."""
 
-    def __init__(self, console: Console, rates: _Rates, total: int) -> None:
+    def __init__(self, console: Console, rates: _Rates, total: int | None) -> None:
         self._console, self._rates, self._total = console, rates, total
         self._last: dict[int, tuple[float, bool]] = {}
 
@@ -164,8 +170,9 @@ class _Lines:
         if now - last < LINE_INTERVAL and was_warmup == news.is_warmup and not is_over:
             return
         self._last[news.chain] = (now, news.is_warmup)
+        of_total = "" if self._total is None else f"/{self._total}"
         self._console.print(
-            f"chain {news.chain}: {news.iteration}/{self._total} {_phase(news)}, {text}",
+            f"chain {news.chain}: {news.iteration}{of_total} {_phase(news)}, {text}",
             highlight=False,
             soft_wrap=True,
         )

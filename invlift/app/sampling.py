@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +18,13 @@ from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.posterior.names import FIELD
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Plan, Progress
-from invlift.samplers.chains.parallel import run_chains, single_threaded_blas
-from invlift.samplers.chains.results import Run
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 
@@ -32,6 +35,9 @@ TARGETS = {
     "laplace": laplace_whitened,
 }
 
+#: What asks for as many draws as it takes, and how many each chain makes first.
+UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
+
 
 def sample(
     problem: InverseProblem,
@@ -39,9 +45,11 @@ def sample(
     *,
     chains: int = 4,
     warmup: int = 200,
-    draws: int = 1000,
+    draws: int | Literal["converged"] = 1000,
     seed: int = 0,
     starts: Literal["prior", "laplace"] = "prior",
+    max_seconds: float | None = None,
+    max_field_megabytes: float = 200.0,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -58,15 +66,26 @@ def sample(
         ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
         manifold over about a quarter period (Au, Graham & Thiery 2023, Algorithm 3, with the
         integrator of Graham, Thiery & Beskos 2022, Algorithm 1).
-    chains, warmup, draws : int
-        Number of chains; iterations per chain that tune the kernel; draws per chain.
+    chains, warmup : int
+        Number of chains; iterations per chain that tune the kernel.
+    draws : int or "converged"
+        Draws per chain.  Or as many as it takes for a good verdict
+        (:meth:`invlift.posterior.Posterior.verdict`), which is asked for after 200 draws and then
+        each time that there are half as many again.
     seed : int
         Same seed, same machine: the same bits, whatever the executor.
     starts : {"prior", "laplace"}
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.
+    max_seconds : float, optional
+        Time after which all chains end, whatever they have.
+    max_field_megabytes : float
+        Memory for the stored draws of the field of a mesh, of all chains together, MB.  Where they
+        would take more, every second, fourth, ... is stored; all count in its mean, standard
+        deviation and effective sample size.
     executor : concurrent.futures.Executor, optional
-        Threads on the machine's cores if left out.
+        Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
+        few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.
     checkpoint : path, optional
         Folder in which the chains are saved while they run; it must not hold any, unless they are
         to be resumed.
@@ -78,10 +97,10 @@ def sample(
     Returns
     -------
     Run
-        Draws of the coefficients, (num_draws, N), called ``log_conductivity`` on a mesh and
-        ``parameters`` for a user's own function; of ``predicted``, the noise-free observations,
-        (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.  Moments of what
-        else the model computes, of ``solution`` on a mesh.
+        Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity``
+        there and ``parameters`` for a user's own function; of ``predicted``, the noise-free
+        observations, (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.
+        Moments of what else the model computes, of ``solution`` on a mesh.
 
     Raises
     ------
@@ -91,13 +110,17 @@ def sample(
     """
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
-    check_counts(chains=chains, warmup=warmup, draws=draws, seed=seed)
+    is_open = draws == UNTIL_CONVERGED
+    first = FIRST_GOAL if is_open else draws
+    check_counts(chains=chains, warmup=warmup, draws=first, seed=seed)
+    check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
     if starts not in STARTS:
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     target = target_of(problem, kernel)
-    plan = Plan(kernel, int(warmup), int(draws))
+    room = 1e6 * max_field_megabytes / chains
+    plan = Plan(kernel, int(warmup), int(first), fields=(FIELD,), max_field_bytes=room)
     store = None
     if checkpoint is not None:
         store = CheckpointStore(Path(checkpoint), fingerprint(target, plan, seed))
@@ -111,8 +134,41 @@ def sample(
             seed,
             executor=executor,
             store=store,
+            max_seconds=max_seconds,
+            next_goal=partial(_next_goal, kernel) if is_open else lambda chains: None,
             on_progress=on_progress,
         )
+
+
+def _next_goal(kernel: Kernel, chains: Sequence[ChainResult]) -> int | None:
+    """How many draws chains are to have next; None if the verdict on them is good.
+
+    It is asked for at the same numbers of draws whether or not the run was interrupted.
+    """
+    from invlift.posterior import Posterior  # which brings pandas and Matplotlib with it
+
+    least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
+    goal = FIRST_GOAL
+    while goal < least:
+        goal += goal // 2
+    if least < most or least < goal:  # taken up from disk
+        return goal if least < goal else goal + goal // 2
+    verdict = Posterior(cut_to_one_length(list(chains)), standards=kernel.standards).verdict()
+    return None if verdict.is_converged else goal + goal // 2
+
+
+def check_positive(**numbers: float | None) -> None:
+    """Check numbers that are to be positive, where they are given.
+
+    Raises
+    ------
+    InputError
+        If one is not.
+    """
+    for name, value in numbers.items():
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if value is not None and not (is_number and value > 0):
+            raise InputError(name, "a positive number", f"{value!r}", "correct it")
 
 
 def check_counts(**counts: int) -> None:

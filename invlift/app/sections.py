@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from invlift.app.sampling import UNTIL_CONVERGED
 from invlift.errors import printable
 from invlift.fem.priors import PRIORS
 from invlift.inverse.noise import NOISES
@@ -163,7 +164,12 @@ class SamplerTable(Table):
     method: name_in(KERNELS, remedy='"chmc" is the default') = "chmc"
     chains: integer(1, remedy="run several, 4 for example, to see whether they agree") = 4
     warmup: integer(1, remedy="use at least 200, so that the step size can settle") = 200
-    draws: integer(1, remedy="use 1000 per chain, for example") = 1000
+    draws: by_form(
+        number=integer(1, remedy="use 1000 per chain, for example"),
+        name=choice(UNTIL_CONVERGED, remedy="or give a number of draws, 1000 for example"),
+        remedy='for example draws = 1000, or draws = "converged"',
+    ) = 1000
+    budget: number(above=0.0, remedy="give the time after which the chains end, in seconds") = None
     seed: integer(0, 2**63 - 1, remedy="use any such number; the same one repeats the run") = (
         20260101
     )
@@ -195,6 +201,9 @@ class OutputTable(Table):
     dir: Annotated[
         _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
     ]
+    max_field_megabytes: number(
+        above=0.0, remedy="200 is the default: memory and disk space for the draws of the field"
+    ) = 200.0
 
 
 def _section(table: Any, name: str, example: str):

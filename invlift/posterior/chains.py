@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.moments import Moments
 from invlift.posterior.blocks import check_draws
 
 
@@ -16,7 +15,9 @@ class Chain(Protocol):
     """One chain of a run.
 
     It may have more: `stats` and `warmup_stats` (name -> (num_draws,) array), `moments` (name ->
-    `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`.
+    `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`. Of
+    a quantity named in `every` (name -> number) it stores draws 0, every, 2 every, ... alone, and
+    has the moments and the `batches` (name -> `invlift.moments.BatchMeans`) of all of them.
 
     Attributes
     ----------
@@ -26,9 +27,14 @@ class Chain(Protocol):
     draws: Mapping[str, np.ndarray]
 
 
-def kept(chains: Sequence[Chain], name: str) -> list[Mapping[str, np.ndarray | Moments]]:
-    """What each chain keeps as `stats`, `warmup_stats` or `moments`; empty where it has none."""
+def kept(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
+    """What each chain keeps under a name of its own, `stats` for example; empty without it."""
     return [getattr(chain, name, None) or {} for chain in chains]
+
+
+def every_of(chains: Sequence[Chain], name: str) -> int:
+    """Every how many-th draw of a quantity is stored."""
+    return max(every.get(name, 1) for every in kept(chains, "every"))
 
 
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
@@ -66,7 +72,8 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
     for name in chains[0].draws:
         draws = [chain.draws[name] for chain in chains]
         _, num_draws[name], shapes[name] = check_draws(draws, name)
-    if len(set(num_draws.values())) > 1:
+    whole = {num for name, num in num_draws.items() if every_of(chains, name) == 1}
+    if len(whole) > 1:
         raise InputError(
             "posterior",
             "equally many draws of every quantity",

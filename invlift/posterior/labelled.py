@@ -37,6 +37,7 @@ def build_groups(
     replicated: Sequence[np.ndarray] | None = None,
     constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     coords: Mapping[str, Sequence] | None = None,
+    every: Mapping[str, int] | None = None,
 ) -> dict[str, xr.Dataset]:
     """Label everything a run has produced.
 
@@ -56,6 +57,9 @@ def build_groups(
         What does not change: mesh, positions of sensors, prior standard deviation.
     coords : mapping of str to sequence or None
         Labels along axes.
+    every : mapping of str to int or None
+        Quantities of which only every so-many-th draw is there: their axis is `stored_draw`, whose
+        labels are the numbers of these draws.
 
     Returns
     -------
@@ -65,7 +69,7 @@ def build_groups(
         `observed_data` and `constant_data`. Axes are chain, draw and then
         those in `dims`. Each array of draws is copied once.
     """
-    groups = {"posterior": _label_chains(draws, dims, coords)}
+    groups = {"posterior": _label_chains(draws, dims, coords, every)}
     if stats:
         groups["sample_stats"] = _label_chains(stats, {}, coords)
     if warmup_stats:
@@ -92,6 +96,7 @@ def _label_chains(
     arrays: Mapping[str, Sequence[np.ndarray]],
     dims: Mapping[str, Sequence[str]],
     coords: Mapping[str, Sequence] | None,
+    every: Mapping[str, int] | None = None,
 ) -> xr.Dataset:
     variables, sizes = {}, {}
     for name, chains in arrays.items():
@@ -104,8 +109,10 @@ def _label_chains(
                 f"shape {shape}",
                 "store each draw in that layout",
             )
-        variables[name] = (("chain", "draw", *axes), np.stack([np.asarray(c) for c in chains]))
-        sizes = {"chain": np.arange(num_chains), "draw": np.arange(num_draws)}
+        step = (every or {}).get(name, 1)
+        draw = "draw" if step == 1 else "stored_draw"
+        variables[name] = (("chain", draw, *axes), np.stack([np.asarray(c) for c in chains]))
+        sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
     used = {axis for axes, _ in variables.values() for axis in axes}
     return xr.Dataset(variables, coords=sizes | _used_coords(used, coords))
 

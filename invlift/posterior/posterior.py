@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
 from invlift.posterior.agreement import check_mesh, check_names, check_readings
-from invlift.posterior.chains import Chain, check_chains, kept
+from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
 from invlift.posterior.overview import overview_panels
@@ -112,10 +112,13 @@ class Posterior:
     @property
     def num_draws(self) -> int:
         """Number of draws per chain."""
-        return len(next(iter(self.chains[0].draws.values())))
+        return max(map(len, self.chains[0].draws.values()))
 
     def draws(self, name: str) -> list[np.ndarray]:
-        """Draws of one quantity: a list of (num_draws, ...) arrays, one per chain, not copied."""
+        """Draws of one quantity: a list of (num_draws, ...) arrays, one per chain, not copied.
+
+        Of a field for which there was no room fewer: draws 0, k, 2 k, ... with `every[name]` = k.
+        """
         if not self._has(name):
             raise InputError(
                 "posterior",
@@ -189,6 +192,17 @@ class Posterior:
         """
         return scalar_draws(self._quantities, self.names)
 
+    @property
+    def _movement(self) -> list[np.ndarray]:
+        """A scalar of each chain, (num_draws,), that changes whenever the chain moves."""
+        name = self._field
+        if name is None:
+            return []
+        means = f"{name}_field_mean"
+        if self._has(means):
+            return self.draws(means)
+        return [np.mean(values, axis=1) for values in self.draws(name)]
+
     @cached_property
     def scalar_diagnostics(self) -> dict[str, Diagnostics]:
         """Diagnostics of each of the `scalars`, with arrays of size 1."""
@@ -201,7 +215,12 @@ class Posterior:
     def _fields(self) -> dict[str, np.ndarray]:
         name, result = self._field, {}
         if name is not None:
-            result |= coefficient_fields(self.draws(name), name, self.prior_sd)
+            every = every_of(self.chains, name)
+            sums = None
+            if every > 1:
+                sums = [kept(self.chains, kind) for kind in ("moments", "batches")]
+                sums = [[part[name] for part in parts] for parts in sums]
+            result |= coefficient_fields(self.draws(name), name, self.prior_sd, sums)
         return result | solution_fields(kept(self.chains, "moments"))
 
     # -- what a person asks for -------------------------------------------------------------------
@@ -244,7 +263,6 @@ class Posterior:
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
-        name = self._field
         fields = self._fields
         return judge(
             self.scalar_diagnostics,
@@ -255,7 +273,7 @@ class Posterior:
             field_place=self.location or "coefficients",
             stats=kept(self.chains, "stats"),
             standards=self.standards,
-            movement=[] if name is None else [np.mean(x, axis=1) for x in self.draws(name)],
+            movement=self._movement,
             residuals=self.sensor_fit().standardised_residual if self._has_fit else None,
             num_draws_requested=self.num_draws_requested,
         )
@@ -295,6 +313,7 @@ class Posterior:
             replicated=self._replicated(),
             constants=constants,
             coords=coords,
+            every={name: every_of(self.chains, name) for name in self._quantities},
         )
 
     def to_arviz(self) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.moments import Moments, merged
+from invlift.moments import BatchMeans, Moments, merged
+from invlift.posterior.batches import ess_of_batches
 from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
 from invlift.posterior.statistics import (
@@ -43,7 +44,7 @@ def scalar_draws(
         for name, chains in draws.items()
         if np.ndim(chains[0]) == 1
     }
-    if FIELD in draws:
+    if FIELD in draws and f"{FIELD}_field_mean" not in draws:
         fields = draws[FIELD]
         result[f"{FIELD}_field_mean"] = [np.mean(field, axis=1) for field in fields]
         with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
@@ -67,7 +68,10 @@ def _entries(chains, names):
 
 
 def coefficient_fields(
-    draws: Sequence[np.ndarray], name: str, prior_sd: np.ndarray | float | None = None
+    draws: Sequence[np.ndarray],
+    name: str,
+    prior_sd: np.ndarray | float | None = None,
+    sums: tuple[Sequence[Moments], Sequence[BatchMeans]] | None = None,
 ) -> dict[str, np.ndarray]:
     """Statistics and diagnostics of each coefficient.
 
@@ -79,6 +83,9 @@ def coefficient_fields(
         What they are of; "log_conductivity" brings the conductivity with it.
     prior_sd : (N,) array, number or None
         Prior standard deviation of the coefficients.
+    sums : moments and batch means of each chain, or None
+        Of all draws, where those above are only some of them: mean, standard deviation and
+        effective sample size are then taken from these.
 
     Returns
     -------
@@ -94,6 +101,10 @@ def coefficient_fields(
     if name == FIELD:
         result |= conductivity_statistics(draws, result)
     r_hat, ess_bulk = diagnose_field(draws, name)
+    if sums is not None:
+        both = merged(sums[0])
+        ess_bulk = ess_of_batches(both, sums[1])
+        result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
     result |= {f"{name}_r_hat": r_hat, f"{name}_ess_bulk": ess_bulk}
     if prior_sd is not None:
         result["variance_reduction"] = variance_reduction(result[f"{name}_sd"], prior_sd)

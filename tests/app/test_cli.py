@@ -286,7 +286,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     spec = read_problem(tmp_path / "other" / "problem.toml")
     assert spec.sampler.model_dump() == {
         "method": "chmc-nuts", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
-        "starts": "prior", "options": {},
+        "starts": "prior", "options": {}, "budget": None,
     }  # fmt: skip
     original = read_problem(path)
     assert spec.mesh == original.mesh

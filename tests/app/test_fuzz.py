@@ -18,7 +18,7 @@ from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
-from invlift.samplers.chains.chain import Plan, start_chain
+from invlift.samplers.chains.chain import Block, Plan, start_chain
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
@@ -197,9 +197,9 @@ def test_saved_pieces(tmp_path, count):
     store = CheckpointStore(tmp_path, Fingerprint("chmc", 20, 5, "0" * 64))
     plan = Plan(ConstrainedHMC(), 20, 5)
     state = start_chain(plan, np.arange(5.0))
-    state.warmup_blocks.append({"step_size": np.arange(10.0)})
-    state.iteration = 10
-    store.save(0, state, (0, 0))
+    stats = {"step_size": np.arange(10.0)}
+    block = Block(state.position._replace(iteration=10), 10, True, {}, stats, {})
+    store.save(0, state, [state.add(plan, block)])
     (path,) = tmp_path.glob("*.piece")
     content = path.read_bytes()
     rng = np.random.default_rng(3)

@@ -93,6 +93,7 @@ def test_defaults():
         "draws": 1000,
         "seed": 20260101,
         "starts": "prior",
+        "budget": None,
         "options": {},
     }
     assert spec.output.dir == Path("/somewhere/results/disc").resolve()
@@ -264,6 +265,7 @@ def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
         "draws": 7,
         "seed": 3,
         "starts": "prior",
+        "budget": None,
         "options": {},
     }
     assert spec.sampler.draws == 1000

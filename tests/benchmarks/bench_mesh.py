@@ -30,7 +30,7 @@ from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 
 sys.path.append(str(Path(__file__).parents[1]))

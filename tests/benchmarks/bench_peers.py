@@ -30,7 +30,7 @@ from discs import example, scalars, smallest
 from invlift.app.starts import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 
 

@@ -23,7 +23,7 @@ from discs import example
 from invlift.compilation import num_cores
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 
 STEP_SIZE = 0.65

@@ -101,7 +101,7 @@ def test_progress_is_told_after_every_block(whole):
 def test_chain_that_was_stopped_goes_on_to_the_same_end(whole, stop_at):
     state = start_chain(PLAN, START)
     part = chain_of(state, on_block=lambda state, progress: progress.iteration < stop_at)
-    assert state.iteration == stop_at
+    assert state.position.iteration == stop_at
     assert part.num_draws == max(stop_at - 25, 0)
     assert np.isnan(part.step_size) == (stop_at < 25)
     if part.num_draws:

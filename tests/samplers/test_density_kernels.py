@@ -15,7 +15,13 @@ from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
 from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
-from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
+from invlift.samplers.chains.chain import (
+    Plan,
+    chain_key,
+    run_blocks,
+    run_chain,
+    start_chain,
+)
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.kernels import (
@@ -294,7 +300,7 @@ def test_warm_up_finds_the_scales(metric):
     target, plan = badly_scaled(), Plan(NUTS(metric=metric), 1000, 100)
     state = start_chain(plan, SCALES)
     chain = run_chain(target, plan, chain_key(3, 0), state)
-    found = state.adaptation.inverse_mass
+    found = state.position.adaptation.inverse_mass
     if metric == "identity":
         # Negative control: nothing is found, and steps are as short as the smallest scale.
         np.testing.assert_array_equal(found, np.ones(3))
@@ -342,17 +348,16 @@ def test_stopped_and_saved_chain_goes_on_to_the_same_bits(name, tmp_path):
     whole = run_chain(target, plan, key, start_chain(plan, start))
     store = CheckpointStore(tmp_path, fingerprint(target, plan, 8))
     store.claim(is_resuming=False)
-    state, saved = start_chain(plan, start), (0, 0)
+    state = start_chain(plan, start)
     # In a window of the metric, at the end of the warm-up, and among the draws.
     for stop in (40, 90, 110):
-        run_chain(
-            target, plan, key, state, on_block=lambda _, news, stop=stop: news.iteration < stop
-        )
-        assert state.iteration == stop
-        store.save(0, state, saved)
-        saved = len(state.warmup_blocks), len(state.blocks)
+        increments = []
+        for block in run_blocks(target, plan, key, state.position):
+            increments.append(state.add(plan, block))
+            if block.end.iteration == stop:
+                break
+        store.save(0, state, increments)
         state = store.load(0, plan)
-        saved = len(state.warmup_blocks), len(state.blocks)
     chain = run_chain(target, plan, key, state)
     for group in ("draws", "stats", "warmup_stats"):
         expected = getattr(whole, group)

@@ -16,7 +16,17 @@ import pytest
 from sampler_cases import SPHERE, RelativeDensity
 
 from invlift.errors import InputError
-from invlift.samplers.chains.chain import Plan, check_reproduced, start_chain
+from invlift.samplers.chains import parallel, workers
+from invlift.samplers.chains.chain import (
+    Block,
+    Plan,
+    chain_key,
+    check_reproduced,
+    gather,
+    run_blocks,
+    start_chain,
+)
+from invlift.samplers.chains.fields import FieldRecord
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.results import ChainResult, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
@@ -72,15 +82,18 @@ def test_spawned_processes_give_the_same_bits(whole):
         assert_same_run(run(executor=executor), whole)
 
 
-def test_chains_run_side_by_side():
+def test_chains_run_side_by_side(monkeypatch):
     meeting = threading.Barrier(2)
+    run_segment = workers.run_segment
 
-    def meet_once(progress):
-        if progress.iteration == 10 and progress.chain < 2:
+    def meet(work, segment, *rest):
+        if segment.chain < 2 and segment.position is None:
             meeting.wait(timeout=60)
+        return run_segment(work, segment, *rest)
 
+    monkeypatch.setattr(workers, "run_segment", meet)
     with ThreadPoolExecutor(2) as executor:
-        run(executor=executor, on_progress=meet_once)
+        run(executor=executor)
     assert not meeting.broken
 
 
@@ -105,7 +118,8 @@ def interrupting(at_iteration):
     return on_progress
 
 
-def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path):
+def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     part = run(store=store, on_progress=interrupting(100))
@@ -147,7 +161,8 @@ def test_chains_of_unequal_length_are_cut_so_that_most_draws_are_left(lengths, k
     assert all(each.num_draws == len(each.draws["x"]) == length for each in found)
 
 
-def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path):
+def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
     store = store_in(tmp_path)
     with ThreadPoolExecutor(1) as executor:
         part = run(store=store, executor=executor, on_progress=interrupting(10))
@@ -175,13 +190,19 @@ def test_error_in_a_chain_is_raised(tmp_path):
 # Checkpoints ------------------------------------------------------------------------------------
 
 
+def warmup_block(state, iteration):
+    """A block of ten iterations that ends with the given one."""
+    values = np.full(3, float(iteration))
+    end = state.position._replace(values=values, iteration=iteration)
+    stats = {"step_size": np.arange(10.0) + iteration}
+    return Block(end, 10, True, {"position": np.tile(values, (10, 1))}, stats, {})
+
+
 def save_pieces(store, chain=0):
     """Chain states after 10, 20 and 30 iterations, each saved as a piece of its own."""
     state = start_chain(PLAN, STARTS[0])
     for iteration in (10, 20, 30):
-        state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
-        state.position, state.iteration = np.full(3, float(iteration)), iteration
-        store.save(chain, state, (len(state.warmup_blocks) - 1, 0))
+        store.save(chain, state, [state.add(PLAN, warmup_block(state, iteration))])
 
 
 def refused(call, *arguments, **keywords):
@@ -199,8 +220,8 @@ def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
     save_pieces(store)
     assert len(list(tmp_path.glob("*.piece"))) == 3
     loaded = store.load(0, PLAN)
-    assert loaded.iteration == 30
-    np.testing.assert_array_equal(loaded.position, np.full(3, 30.0))
+    assert loaded.position.iteration == 30
+    np.testing.assert_array_equal(loaded.position.values, np.full(3, 30.0))
     saved = np.concatenate([block["step_size"] for block in loaded.warmup_blocks])
     np.testing.assert_array_equal(saved, np.arange(10.0, 40.0))
 
@@ -228,10 +249,11 @@ def test_missing_piece_is_named_and_the_remedy_works(tmp_path, missing, found):
     assert f"a saved piece that begins with iteration {missing - 10}" in message
     assert f"chain-0-000000{missing + 10}.piece, which begins with {missing}" in message
     path.write_bytes(content)
-    assert store.load(0, PLAN).iteration == 30
+    assert store.load(0, PLAN).position.iteration == 30
     for number in range(missing, 40, 10):
         (tmp_path / f"chain-0-000000{number}.piece").unlink()
-    assert (store.load(0, PLAN) or start_chain(PLAN, STARTS[0])).iteration == missing - 10
+    state = store.load(0, PLAN) or start_chain(PLAN, STARTS[0])
+    assert state.position.iteration == missing - 10
 
 
 def test_pieces_of_another_run_are_refused(tmp_path):
@@ -264,14 +286,12 @@ def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
     store.claim(is_resuming=False)
     state = start_chain(PLAN, STARTS[0])
     for iteration in (10, 20, 30):
-        state.warmup_blocks.append({"step_size": np.arange(10.0) + iteration})
-        state.position, state.iteration = np.full(3, float(iteration)), iteration
-        store.save(0, state, (len(state.warmup_blocks) - 1, 0))
+        store.save(0, state, [state.add(PLAN, warmup_block(state, iteration))])
         if iteration == 20:
             shutil.rmtree(folder)
     store.claim(is_resuming=True)
     loaded = store.load(0, PLAN)
-    assert loaded.iteration == 30
+    assert loaded.position.iteration == 30
     assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
 
 
@@ -363,11 +383,12 @@ def test_a_chain_that_the_system_does_not_reproduce_is_refused(tmp_path):
     store.claim(is_resuming=False)
     run(store=store)
     state = store.load(0, PLAN)
-    check_reproduced(SPHERE, PLAN, state, 0)
-    state.recorded["position"] = state.recorded["position"] * (1.0 + 1e-5)
-    assert "chain 0, saved position" in refused(check_reproduced, SPHERE, PLAN, state, 0)
-    state.recorded["position"] = np.full(3, np.nan)
-    refused(check_reproduced, SPHERE, PLAN, state, 0)
+    position, found = state.position, state.recorded["position"]
+    check_reproduced(SPHERE, PLAN, position, {"position": found}, 0)
+    altered = {"position": found * (1.0 + 1e-5)}
+    words = refused(check_reproduced, SPHERE, PLAN, position, altered, 0)
+    assert "chain 0, saved position" in words
+    refused(check_reproduced, SPHERE, PLAN, position, {"position": np.full(3, np.nan)}, 0)
 
 
 def test_place_that_cannot_be_a_directory_is_named(tmp_path):
@@ -393,3 +414,159 @@ def test_fingerprint_changes_with_all_that_decides_the_draws():
     ]
     assert len({original, *others}) == 5
     assert len({str(each) for each in (original, *others)}) == 5
+
+
+# Fields -----------------------------------------------------------------------------------------
+
+#: Room for 20 draws of three numbers.
+THIN = Plan(ConstrainedHMC(), 40, 200, fields=("position",), max_field_bytes=20 * 24)
+
+
+@pytest.fixture(scope="module")
+def thinned():
+    return run_chains(SPHERE, THIN, STARTS, SEED)
+
+
+def test_of_a_field_every_so_many_th_draw_is_stored_and_all_count(whole, thinned):
+    for chain, expected in zip(thinned.chains, whole.chains, strict=True):
+        draws = expected.draws["position"]
+        assert chain.num_draws == 200
+        assert chain.every == {"position": 16}
+        np.testing.assert_array_equal(chain.draws["position"], draws[::16])
+        np.testing.assert_array_equal(chain.draws["position_field_mean"], draws.mean(axis=1))
+        np.testing.assert_array_equal(chain.draws["position_field_std"], draws.std(axis=1))
+        moments = chain.moments["position"]
+        assert moments.count == 200
+        np.testing.assert_allclose(moments.mean, draws.mean(axis=0), atol=1e-14)
+        np.testing.assert_allclose(moments.sd, draws.std(axis=0, ddof=1), rtol=1e-12)
+        batches = chain.batches["position"]
+        assert batches.size == 25
+        means = draws.reshape(8, 25, 3).mean(axis=1)
+        np.testing.assert_allclose(batches.means, means, atol=1e-14)
+
+
+@pytest.mark.parametrize("num", [24, 25, 1599, 1600, 4000])
+def test_batches_are_joined_and_miss_less_than_one(num):
+    values = np.random.default_rng(0).normal(size=(num, 2))
+    record = FieldRecord(10 * 16)
+    for first in range(0, num, 7):
+        record.add(values[first : first + 7])
+    assert len(record.rows) <= 10
+    np.testing.assert_array_equal(np.stack(record.rows), values[:: record.every])
+    batches = record.batch_means
+    if num < 25:
+        assert batches is None
+        return
+    used = len(batches.means) * batches.size
+    assert len(batches.means) < 64
+    assert num - used < batches.size
+    means = values[:used].reshape(-1, batches.size, 2).mean(axis=1)
+    np.testing.assert_allclose(batches.means, means, atol=1e-14)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_thinned_run_goes_on_to_the_same_end(thinned, tmp_path, is_removed):
+    """In increments of any size, also after the folder was removed in between."""
+    store = store_in(tmp_path / "chains")
+    store.claim(is_resuming=False)
+    key, ends = chain_key(SEED, 0), [40, 70, 130, 140, 230, 240]
+    state, increments = start_chain(THIN, STARTS[0]), []
+    for block in run_blocks(SPHERE, THIN, key, state.position):
+        increments.append(state.add(THIN, block))
+        if block.end.iteration in ends:
+            store.save(0, state, increments)
+            increments = []
+            if is_removed and block.end.iteration == 130:
+                shutil.rmtree(tmp_path / "chains")
+            elif block.end.iteration in (70, 230):
+                state = store.load(0, THIN)
+    loaded = gather(THIN, store.load(0, THIN))
+    expected = thinned.chains[0]
+    assert loaded.every == expected.every
+    for name, values in expected.draws.items():
+        np.testing.assert_array_equal(loaded.draws[name], values, err_msg=name)
+    for name, moments in expected.moments.items():
+        np.testing.assert_array_equal(loaded.moments[name].mean, moments.mean)
+        np.testing.assert_array_equal(loaded.moments[name].m2, moments.m2)
+    assert loaded.batches["position"].size == expected.batches["position"].size
+    np.testing.assert_array_equal(
+        loaded.batches["position"].means, expected.batches["position"].means
+    )
+
+
+def test_chains_of_unequal_length_are_thinned_alike():
+    def chain(num, every):
+        values = np.arange(num, dtype=float)
+        draws = {"x": values, "field": values[::every, None]}
+        return ChainResult(draws, {"rate": values}, {}, {}, 1.0, 0.0, 0.0, every={"field": every})
+
+    found = cut_to_one_length([chain(100, 4), chain(90, 2), chain(5, 1)])
+    assert [each.num_draws for each in found] == [90, 90]
+    for each in found:
+        assert each.every == {"field": 4}
+        np.testing.assert_array_equal(each.draws["field"][:, 0], np.arange(0, 90, 4))
+
+
+# Goals ------------------------------------------------------------------------------------------
+
+
+def test_chains_go_on_for_as_long_as_they_are_told_to(whole, tmp_path):
+    asked = []
+
+    def next_goal(chains):
+        asked.append([chain.num_draws for chain in chains])
+        return {50: 120, 120: 200}.get(chains[0].num_draws)
+
+    plan = Plan(ConstrainedHMC(), 40, 50)
+    longer = run_chains(SPHERE, plan, STARTS, SEED, next_goal=next_goal)
+    assert asked == [[50] * 4, [120] * 4, [200] * 4]
+    assert_same_run(longer, whole)
+
+
+def test_chains_end_when_their_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    endless = Plan(ConstrainedHMC(), 40, 10**9)
+    part = run_chains(SPHERE, endless, STARTS, SEED, store=store, max_seconds=1.0)
+    assert not part.is_interrupted
+    assert part.chains[0].num_draws > 0
+    assert store.load(0, endless).num_draws >= part.chains[0].num_draws
+
+
+# Workers that are lost --------------------------------------------------------------------------
+
+
+class Unreliable(ThreadPoolExecutor):
+    """Loses what other processes know, as one does that takes the place of another."""
+
+    def submit(self, *arguments):
+        workers._sent.clear()
+        return super().submit(*arguments)
+
+
+def test_work_is_sent_to_each_process_that_does_not_have_it(whole, monkeypatch):
+    monkeypatch.setattr(workers, "REMOTE_SECONDS", 0.0)
+    with Unreliable(2) as executor:
+        elsewhere = type("Elsewhere", (ThreadPoolExecutor,), {})
+        monkeypatch.setattr(parallel, "ThreadPoolExecutor", elsewhere)
+        heard = []
+        assert_same_run(run(executor=executor, on_progress=heard.append), whole)
+    assert len(heard) == 4 * 24
+
+
+def test_what_was_computed_is_saved_when_a_worker_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    run_segment = workers.run_segment
+
+    def fails_later(work, segment, *rest):
+        if segment.position is not None and segment.position.iteration >= 100:
+            raise RuntimeError("lost")
+        return run_segment(work, segment, *rest)
+
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    monkeypatch.setattr(workers, "run_segment", fails_later)
+    with pytest.raises(RuntimeError, match="lost"):
+        run(store=store)
+    assert store.load(0, PLAN).position.iteration >= 100

@@ -7,15 +7,17 @@ import importlib
 import importlib.metadata
 import platform
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
 from invlift.app.build import build_problem
-from invlift.app.commands.common import BAD_VERDICT, headline, say, say_table
+from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
+from invlift.app.dask import dask_executor
 from invlift.app.problem_file import read_problem
 from invlift.app.progress import progress_display
-from invlift.app.sampling import sample
+from invlift.app.sampling import UNTIL_CONVERGED, sample
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success
 from invlift.errors import InputError
@@ -30,7 +32,15 @@ def execute(parsed, console: Console, errors: Console) -> int:
         draws=parsed.draws,
         warmup=parsed.warmup,
         seed=parsed.seed,
+        budget=parsed.budget,
     )
+    workers = None
+    if parsed.workers is not None:
+        workers = number_option("--workers", parsed.workers, int)
+        if parsed.scheduler is not None or workers < 1:
+            found = parsed.workers if workers < 1 else "--scheduler as well"
+            remedy = "choose one of the two" if workers > 0 else "correct the option"
+            raise InputError("--workers", "a number of processes", found, remedy)
     directory = spec.output.dir
     _check_is_ready(directory, parsed.resume)
     field = build_problem(spec)
@@ -38,6 +48,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
+    is_open = settings.draws == UNTIL_CONVERGED
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
         if not parsed.resume:
@@ -51,9 +62,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 errors,
                 settings.chains,
                 settings.warmup,
-                settings.draws,
+                None if is_open else settings.draws,
                 kernel.standards.failures_in_brief,
             ) as on_progress,
+            _executor(parsed.scheduler, workers) as executor,
         ):
             run = sample(
                 field.problem,
@@ -63,6 +75,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 draws=settings.draws,
                 seed=settings.seed,
                 starts=settings.starts,
+                max_seconds=settings.budget,
+                max_field_megabytes=spec.output.max_field_megabytes,
+                executor=executor,
                 checkpoint=chains,
                 resume=parsed.resume,
                 on_progress=on_progress,
@@ -70,6 +85,13 @@ def execute(parsed, console: Console, errors: Console) -> int:
             _write_problem(spec)  # which may have been made longer, or removed
             preparing.join()
             return _write_results(spec, field, run, info, console, errors)
+
+
+def _executor(scheduler: str | None, workers: int | None):
+    """Context of what runs the chains; None stands for threads."""
+    if scheduler is None and workers is None:
+        return nullcontext()
+    return dask_executor(scheduler, workers)
 
 
 def _prepare_results(field) -> None:
@@ -87,7 +109,8 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         message = "stopped during warm-up: no draws yet; the chains so far are kept"
         say(errors, f"invlift: {message}, go on with --resume")
         return BAD_VERDICT
-    posterior = build_posterior(field, run, spec.sampler.draws)
+    draws = spec.sampler.draws
+    posterior = build_posterior(field, run, None if draws == UNTIL_CONVERGED else draws)
     written = posterior.write(directory, info)
     written.append(directory / "posterior.png")
     posterior.plot_fields(written[-1])
@@ -102,6 +125,8 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")
+    elif not verdict.is_converged and spec.sampler.budget is not None:
+        say(console, "Its time may have been too short; go on with --resume.")
     return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
 
 

@@ -7,8 +7,9 @@ therefore the same bits whatever runs the chain, and whether or not it was inter
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.moments import Moments
+from invlift.samplers.chains.fields import FieldIncrement, FieldRecord
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.kernels.base import Kernel
 
@@ -43,12 +45,18 @@ class Plan:
     num_warmup, num_draws : int
     max_seconds : float or None
         Time after which it ends before that, to within a block: its warm-up after half of it.
+    fields : tuple of str
+        Recorded quantities that are fields, of which not all draws need to be stored.
+    max_field_bytes : float
+        Memory for the stored draws of each of these.
     """
 
     kernel: Kernel
     num_warmup: int
     num_draws: int
     max_seconds: float | None = None
+    fields: tuple[str, ...] = ()
+    max_field_bytes: float = math.inf
 
     def is_over(self, seconds: Sequence[float], is_warmup: bool) -> bool:
         """Whether warm-up, or all, has had its time: ``seconds`` of warm-up and sampling."""
@@ -85,41 +93,188 @@ class Progress(NamedTuple):
     num_factorisations: int
 
 
-@dataclass
-class ChainState:
-    """All of a chain that its future depends on, and what it has gathered; saved between blocks.
+class Position(NamedTuple):
+    """All of a chain that its future depends on.
 
     Attributes
     ----------
-    position : (Q,)
+    values : (Q,)
     adaptation
         State of the adaptation.
     iteration : int
         Iterations done, warm-up included.
+    seconds : tuple of two floats
+        Warm-up and sampling time so far.
+    """
+
+    values: np.ndarray
+    adaptation: Any
+    iteration: int = 0
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+
+class Block(NamedTuple):
+    """What up to 10 iterations, all of warm-up or all of sampling, bring.
+
+    Attributes
+    ----------
+    end : Position
+        Where the chain is now.
+    num : int
+    is_warmup : bool
+    draws : dict of arrays (num, ...)
+        What is recorded of each draw; of warm-up as well.
+    stats : dict of arrays (num,)
+    moments : dict of Moments
+        Of quantities too large to record.
+    """
+
+    end: Position
+    num: int
+    is_warmup: bool
+    draws: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+    moments: dict[str, Moments]
+
+
+@dataclass
+class ChainState:
+    """Where a chain is and what it has gathered; saved between blocks.
+
+    Attributes
+    ----------
+    position : Position
     blocks : list of dict
-        ``draws``, ``stats`` (each a dict of arrays) per sampling block.
+        ``draws``, ``stats`` (each a dict of arrays) per sampling block, fields left out.
+    fields : dict of FieldRecord
     moments : dict of Moments
     warmup_blocks : list of dict of arrays
-    seconds : list of two floats
-        Warm-up and sampling time.
     recorded : dict of arrays
         What is recorded of a draw, taken at the position.
     """
 
-    position: np.ndarray
-    adaptation: Any
-    iteration: int = 0
+    position: Position
     blocks: list = field(default_factory=list)
-    moments: dict = field(default_factory=dict)
+    fields: dict[str, FieldRecord] = field(default_factory=dict)
+    moments: dict[str, Moments] = field(default_factory=dict)
     warmup_blocks: list = field(default_factory=list)
-    seconds: list = field(default_factory=lambda: [0.0, 0.0])
     recorded: dict = field(default_factory=dict)
 
+    @property
+    def num_draws(self) -> int:
+        """Draws so far."""
+        return sum(len(next(iter(block["stats"].values()))) for block in self.blocks)
 
-def start_chain(plan: Plan, position) -> ChainState:
-    """A chain that has not moved yet, at a position (Q,)."""
-    position = np.asarray(position)
-    return ChainState(position, plan.kernel.adaptation.init(position.size))
+    def add(self, plan: Plan, block: Block) -> Increment:
+        """Add what a block has brought; returns it as it is saved."""
+        self.position = block.end
+        self.recorded = {name: values[-1] for name, values in block.draws.items()}
+        if block.is_warmup:
+            self.warmup_blocks.append(block.stats)
+            return Increment(block.num, block.stats, {}, {})
+        short, fields = {}, {}
+        for name, values in block.draws.items():
+            if name not in plan.fields:
+                short[name] = values
+                continue
+            record = self.fields.setdefault(name, FieldRecord(plan.max_field_bytes))
+            fields[name] = record.add(values)
+            with np.errstate(invalid="ignore", over="ignore"):  # the verdict tells of such draws
+                short[f"{name}_field_mean"] = np.mean(values, axis=1)
+                short[f"{name}_field_std"] = np.std(values, axis=1)
+        self.blocks.append({"draws": short, "stats": block.stats})
+        for name, moments in block.moments.items():
+            before = self.moments.get(name)
+            self.moments[name] = moments if before is None else before.merge(moments)
+        return Increment(block.num, {}, self.blocks[-1], fields)
+
+
+class Increment(NamedTuple):
+    """What a block adds to what is saved of a chain.
+
+    Attributes
+    ----------
+    num : int
+        Iterations.
+    warmup : dict of arrays (num,)
+    block : dict
+        As in ``ChainState.blocks``.
+    fields : dict of FieldIncrement
+    """
+
+    num: int
+    warmup: dict[str, np.ndarray]
+    block: dict[str, dict[str, np.ndarray]]
+    fields: dict[str, FieldIncrement]
+
+
+def start_position(plan: Plan, values) -> Position:
+    """The position of a chain that has not moved yet, at values (Q,)."""
+    values = np.asarray(values)
+    return Position(values, plan.kernel.adaptation.init(values.size))
+
+
+def start_chain(plan: Plan, values) -> ChainState:
+    """A chain that has not moved yet, at values (Q,)."""
+    return ChainState(start_position(plan, values))
+
+
+def run_blocks(
+    target, plan: Plan, rng_key: jax.Array, position: Position, num_draws: int | None = None
+) -> Iterator[Block]:
+    """Run a chain on from a position, block by block.
+
+    Parameters
+    ----------
+    target
+        Of the kind that the kernel walks on.
+    plan : Plan
+    rng_key : jax.Array
+        The chain's own key.
+    position : Position
+    num_draws : int, optional
+        Draws after which to end, if not those of the plan.
+
+    Yields
+    ------
+    Block
+    """
+    total = plan.num_warmup + (plan.num_draws if num_draws is None else num_draws)
+    run_block = _block_program(position.values.size)
+    schedule = _padded_schedule(plan)
+    while position.iteration < total:
+        iteration, seconds = position.iteration, position.seconds
+        is_warmup = iteration < plan.num_warmup
+        if plan.is_over(seconds, is_warmup):
+            if not is_warmup:
+                return
+            position = position._replace(iteration=plan.num_warmup)
+            continue
+        num = min(BLOCK, (plan.num_warmup if is_warmup else total) - iteration)
+        began = time.perf_counter()
+        first = iteration if is_warmup else plan.num_warmup
+        values, adaptation, kept, accumulated, stats = run_block(
+            plan.kernel,
+            target,
+            evaluate_state(plan.kernel, target, position.values),
+            position.adaptation,
+            rng_key,
+            iteration,
+            num,
+            is_warmup,
+            schedule[first : first + BLOCK],
+        )
+        stats, kept, accumulated = (
+            {name: np.asarray(value)[:num] for name, value in part.items()}
+            for part in (stats, kept, accumulated)
+        )
+        values, adaptation = np.asarray(values), jax.tree.map(np.asarray, adaptation)
+        moments = {} if is_warmup else {name: Moments.of(x) for name, x in accumulated.items()}
+        spent = time.perf_counter() - began
+        warmup, sampling = seconds
+        seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
+        position = Position(values, adaptation, iteration + num, seconds)
+        yield Block(position, num, is_warmup, kept, stats, moments)
 
 
 def run_chain(
@@ -151,58 +306,20 @@ def run_chain(
     -------
     ChainResult
     """
-    total = plan.num_warmup + plan.num_draws
-    run_block = _block_program(state.position.size)
-    schedule = _padded_schedule(plan)
-    while state.iteration < total:
-        is_warmup = state.iteration < plan.num_warmup
-        if plan.is_over(state.seconds, is_warmup):
-            if not is_warmup:
-                break
-            state.iteration = plan.num_warmup
-            continue
-        end = plan.num_warmup if is_warmup else total
-        num = min(BLOCK, end - state.iteration)
-        began = time.perf_counter()
-        first = state.iteration if is_warmup else plan.num_warmup
-        position, adaptation, kept, accumulated, stats = run_block(
-            plan.kernel,
-            target,
-            evaluate_state(plan.kernel, target, state.position),
-            state.adaptation,
-            rng_key,
-            state.iteration,
-            num,
-            is_warmup,
-            schedule[first : first + BLOCK],
-        )
-        stats = {name: np.asarray(value)[:num] for name, value in stats.items()}
-        draws = {name: np.asarray(value)[:num] for name, value in kept.items()}
-        state.position = np.asarray(position)
-        state.recorded = {name: values[-1] for name, values in draws.items()}
-        state.adaptation = jax.tree.map(np.asarray, adaptation)
-        if is_warmup:
-            state.warmup_blocks.append(stats)
-        else:
-            state.blocks.append({"draws": draws, "stats": stats})
-            for name, value in accumulated.items():
-                moments = Moments.of(np.asarray(value)[:num])
-                before = state.moments.get(name)
-                state.moments[name] = moments if before is None else before.merge(moments)
-        state.seconds[0 if is_warmup else 1] += time.perf_counter() - began
-        state.iteration += num
-        progress = _progress(plan.kernel, chain, state.iteration, is_warmup, stats)
-        if not on_block(state, progress):
+    for block in run_blocks(target, plan, rng_key, state.position):
+        state.add(plan, block)
+        if not on_block(state, progress_of(plan, chain, block)):
             break
-    return _gather(plan, state)
+    return gather(plan, state)
 
 
-def _progress(kernel: Kernel, chain: int, iteration: int, is_warmup: bool, stats) -> Progress:
-    failures = kernel.standards.failures
+def progress_of(plan: Plan, chain: int, block: Block) -> Progress:
+    """The news of a chain after a block."""
+    stats, failures = block.stats, plan.kernel.standards.failures
     return Progress(
         chain,
-        iteration,
-        is_warmup,
+        block.end.iteration,
+        block.is_warmup,
         float(stats["step_size"][-1]) if "step_size" in stats else None,
         float(stats["acceptance_rate"].mean()),
         int(stats[failures].sum()) if failures else None,
@@ -216,14 +333,18 @@ def _padded_schedule(plan: Plan) -> np.ndarray:
     return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
 
 
-def check_reproduced(target, plan: Plan, state: ChainState, chain: int) -> None:
+def check_reproduced(
+    target, plan: Plan, position: Position, recorded: Mapping[str, np.ndarray], chain: int
+) -> None:
     """Check that a chain taken up from disk is one of this target.
 
     Parameters
     ----------
     target
     plan : Plan
-    state : ChainState
+    position : Position
+    recorded : mapping of str to array
+        What was recorded there.
     chain : int
         Its number, for the message.
 
@@ -233,9 +354,9 @@ def check_reproduced(target, plan: Plan, state: ChainState, chain: int) -> None:
         If what was recorded at its position is not what the target makes of the position: no digest
         of a user's function sees all that the function may depend on.
     """
-    recorded = _recorded(plan.kernel, target, state.position)
-    for name, saved in state.recorded.items():
-        found = np.asarray(recorded[name])
+    reproduced = _recorded(plan.kernel, target, position.values)
+    for name, saved in recorded.items():
+        found = np.asarray(reproduced[name])
         size = max(np.max(np.abs(saved), initial=0.0), 1e-300)
         if not np.max(np.abs(found - saved), initial=0.0) <= REPRODUCED * size:
             raise InputError(
@@ -326,21 +447,28 @@ def _scan(step, carry, rng_key, first, num, stages):
     return jax.lax.fori_loop(0, num, body, (carry, stacked))
 
 
-def _gather(plan: Plan, state: ChainState) -> ChainResult:
+def gather(plan: Plan, state: ChainState) -> ChainResult:
+    """What a chain has gathered, as a result."""
+
     def join(parts):
         if not parts:
             return {}
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     stats = join([block["stats"] for block in state.blocks])
+    fields = {name: np.stack(record.rows) for name, record in state.fields.items()}
+    moments = {name: record.moments for name, record in state.fields.items()}
+    batches = {name: record.batch_means for name, record in state.fields.items()}
     return ChainResult(
-        draws=join([block["draws"] for block in state.blocks]),
+        draws=fields | join([block["draws"] for block in state.blocks]),
         stats=stats,
-        moments=dict(state.moments),
+        moments=state.moments | moments,
         warmup_stats=join(state.warmup_blocks),
         step_size=_step_size(plan, state, stats),
-        warmup_seconds=state.seconds[0],
-        sampling_seconds=state.seconds[1],
+        warmup_seconds=state.position.seconds[0],
+        sampling_seconds=state.position.seconds[1],
+        every={name: record.every for name, record in state.fields.items()},
+        batches={name: means for name, means in batches.items() if means is not None},
     )
 
 
@@ -348,7 +476,7 @@ def _step_size(plan: Plan, state: ChainState, stats: dict) -> float:
     if "step_size" in stats:
         return float(stats["step_size"][-1])
     adaptation = plan.kernel.adaptation
-    if state.iteration < plan.num_warmup:
+    if state.position.iteration < plan.num_warmup:
         return float("nan")
-    tuning = adaptation.tuning(state.adaptation, np.asarray(False))
+    tuning = adaptation.tuning(state.position.adaptation, np.asarray(False))
     return float(adaptation.report(tuning).get("step_size", np.nan))

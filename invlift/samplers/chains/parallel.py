@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Executor, ThreadPoolExecutor, wait
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-import jax
-import numpy as np
-import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
-from threadpoolctl import threadpool_limits
-
 from invlift.compilation import num_cores
-from invlift.precision import enable_x64
 from invlift.samplers.chains.chain import (
     ChainState,
+    Increment,
     Plan,
     Progress,
-    chain_key,
-    check_reproduced,
-    compile_chain,
-    run_chain,
-    start_chain,
+    gather,
+    progress_of,
 )
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
+from invlift.samplers.chains.workers import Processes, Segment, Threads, Work, Workers
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0
-
-
-def single_threaded_blas():
-    """Context in which LAPACK keeps to the thread that calls it.
-
-    Its own threads wait for each other at every one of a chain's many small factorisations: on a
-    busy machine they then take a hundred times as long.
-    """
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 def run_chains(
@@ -50,6 +33,8 @@ def run_chains(
     *,
     executor: Executor | None = None,
     store: CheckpointStore | None = None,
+    max_seconds: float | None = None,
+    next_goal: Callable[[Sequence[ChainResult]], int | None] = lambda chains: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Run:
     """Run one chain from each start.
@@ -65,121 +50,167 @@ def run_chains(
     seed : int
         Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
     executor : concurrent.futures.Executor, optional
-        Threads, one per core, if left out.  With any other kind the chains are sent out as
-        picklable tasks that set up their own worker; ``on_progress`` is then silent.
+        Threads, one per core, if left out.  With any other kind the chains run in other processes,
+        a few seconds at a time.
     store : CheckpointStore, optional
         Where chains are saved as they run, and taken up again if they are there already.
+    max_seconds : float, optional
+        Time from now after which all chains end, to within a segment.
+    next_goal : callable
+        Asked when all chains have made the draws of the plan: how many they are to have next, or
+        None if that was all.
     on_progress : callable
-        Called from the chains' threads after every block.
+        Called after every block.
 
     Returns
     -------
     Run
         After Ctrl-C, with the draws made so far (:func:`cut_to_one_length`).
     """
+    work = Work(target, plan, starts, int(seed))
     owned = None
     if executor is None:
-        workers = min(starts.shape[0], num_cores())
-        executor = owned = ThreadPoolExecutor(workers, thread_name_prefix="chain")
-    stop = threading.Event()
-
-    def on_block(progress: Progress) -> bool:
-        on_progress(progress)
-        return not stop.is_set()
-
-    compiling = None
+        size = min(starts.shape[0], num_cores())
+        executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
+    saved = [store.load(chain, plan) if store else None for chain in range(starts.shape[0])]
+    kind = Threads if isinstance(executor, ThreadPoolExecutor) else Processes
+    conductor = _Conductor(plan, kind(work, executor), saved, store, next_goal, on_progress)
+    if max_seconds is not None:
+        conductor.deadline = time.monotonic() + max_seconds
+    # In a thread of its own, so that Ctrl-C cannot leave it with half a block.
+    leading = ThreadPoolExecutor(1, thread_name_prefix="conductor")
     is_interrupted = False
-    futures = []
     try:
-        if isinstance(executor, ThreadPoolExecutor):
-            # Beside the search for starts, which compiles and computes as well.
-            compiling = _Compiling(target, plan, starts.shape[1])
-            tasks = [
-                (_chain_task, target, plan, starts, seed, chain, store, on_block)
-                for chain in range(starts.shape[0])
-            ]
-        else:
-            portable, starts = jax.tree.map(np.asarray, (target, starts))
-            tasks = [
-                (_remote_chain_task, portable, plan, starts, seed, chain, store)
-                for chain in range(starts.shape[0])
-            ]
+        done = leading.submit(conductor.run)
         try:
-            for task in tasks:
-                futures.append(executor.submit(*task))
-            wait(futures, return_when=FIRST_EXCEPTION)
+            done.result()
         except KeyboardInterrupt:
             is_interrupted = True
-        stop.set()
-        for future in futures:
-            future.cancel()
-        wait([future for future in futures if not future.cancelled()])
-        chains = [future.result() for future in futures if not future.cancelled()]
-        if store:
-            store.restore_record()
+            conductor.stop()
+            done.result()
     finally:
-        stop.set()
+        conductor.stop()
+        leading.shutdown()
         if owned is not None:
             owned.shutdown()
-    seconds = compiling.seconds if compiling else 0.0
-    return Run(cut_to_one_length(chains), seconds, is_interrupted, plan.kernel.standards)
+    chains = cut_to_one_length(conductor.results())
+    seconds = conductor.workers.compile_seconds
+    return Run(chains, seconds, is_interrupted, plan.kernel.standards)
 
 
-class _Compiling(threading.Thread):
-    """Compiles what the chains run; they wait for it where they need it.
+class _Conductor:
+    """Hands out the segments of the chains, keeps what they bring, and saves it.
 
-    An error is left to the chains, which meet it themselves.
+    Attributes
+    ----------
+    workers : Workers
+    deadline : float
+        When all chains end, by ``time.monotonic``.
     """
 
-    def __init__(self, *arguments) -> None:
-        super().__init__(name="compiling")
-        self._arguments = arguments
-        self.seconds = 0.0
-        self.start()
+    def __init__(
+        self,
+        plan: Plan,
+        workers: Workers,
+        saved: Sequence[ChainState | None],
+        store: CheckpointStore | None,
+        next_goal: Callable[[Sequence[ChainResult]], int | None],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self.workers = workers
+        self.deadline = float("inf")
+        self._plan, self._store = plan, store
+        self._next_goal, self._on_progress = next_goal, on_progress
+        self._states = list(saved)
+        self._recorded = [state.recorded if state else {} for state in saved]
+        self._unsaved: list[list[Increment]] = [[] for _ in saved]
+        self._saved_at = [time.monotonic()] * len(saved)
+        self._is_stopped = threading.Event()
+        self._stopped_at = float("inf")
+
+    def stop(self) -> None:
+        """Have it end soon; what the chains are at is kept."""
+        self._is_stopped.set()
+        self._stopped_at = min(self._stopped_at, time.monotonic())
+        self.workers.stop()
+
+    def results(self) -> list[ChainResult]:
+        """What the chains have gathered that have begun."""
+        return [gather(self._plan, state) for state in self._states if state is not None]
 
     def run(self) -> None:
-        began = time.perf_counter()
-        with suppress(Exception):
-            compile_chain(*self._arguments)
-        self.seconds = time.perf_counter() - began
+        """Run all chains to the goal, and to the next one."""
+        goal = self._plan.num_draws
+        try:
+            while goal is not None:
+                self._run_to(goal)
+                goal = None if self._is_over else self._next_goal(self.results())
+        finally:
+            if self._store:
+                for chain in range(len(self._states)):
+                    self._save(chain)
+                self._store.restore_record()
 
+    @property
+    def _is_over(self) -> bool:
+        return self._is_stopped.is_set() or time.monotonic() > self.deadline
 
-def _chain_task(
-    target,
-    plan: Plan,
-    starts: Any,
-    seed: int,
-    chain: int,
-    store: CheckpointStore | None,
-    on_block: Callable[[Progress], bool] = lambda progress: True,
-) -> ChainResult:
-    """Run one chain from its start or from where it was saved, saving it every few seconds."""
-    state = store.load(chain, plan) if store else None
-    if state is None:
-        state = start_chain(plan, starts[chain])
-    else:
-        check_reproduced(target, plan, state, chain)
-    compile_chain(target, plan, state.position.size)  # or wait for it
-    total = plan.num_warmup + plan.num_draws
-    saved = [len(state.warmup_blocks), len(state.blocks)]
-    last = time.monotonic()
+    def _run_to(self, goal: int) -> None:
+        """Run all chains until they have so many draws."""
+        running: dict[Future, int] = {}
+        for chain in range(len(self._states)):
+            self._hand_out(chain, goal, running)
+        try:
+            while running:
+                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for future in done:
+                    chain = running.pop(future)
+                    self._take(chain, future, goal, running)
+                patience = self.workers.patience
+                if patience is not None and time.monotonic() > self._stopped_at + patience:
+                    return
+        except BaseException:
+            self.stop()
+            for future in running:
+                future.cancel()
+            wait((each for each in running if not each.cancelled()), self.workers.patience)
+            raise
 
-    def after_block(state: ChainState, progress: Progress) -> bool:
-        nonlocal last
-        goes_on = on_block(progress)
-        is_due = time.monotonic() - last > SAVE_INTERVAL
-        if store and (is_due or not goes_on or state.iteration >= total):
-            store.save(chain, state, tuple(saved))
-            saved[:] = len(state.warmup_blocks), len(state.blocks)
-            last = time.monotonic()
-        return goes_on
+    def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
+        """Have a chain go on, unless it is where it is to be and that has been looked at."""
+        state = self._states[chain]
+        iteration = state.position.iteration if state else 0
+        is_there = iteration >= self._plan.num_warmup + goal and not self._recorded[chain]
+        if self._is_over or is_there:
+            return
+        position = state.position if state else None
+        segment = Segment(chain, position, goal, self._recorded[chain])
+        running[self.workers.submit(segment)] = chain
 
-    rng_key = chain_key(seed, chain)
-    return run_chain(target, plan, rng_key, state, chain=chain, on_block=after_block)
+    def _take(self, chain: int, future: Future, goal: int, running: dict[Future, int]) -> None:
+        """Take what a segment has brought."""
+        blocks = future.result()
+        self._recorded[chain] = {}
+        if not blocks:  # it was at its end, or its own time is over
+            return
+        state = self._states[chain]
+        if state is None:
+            state = self._states[chain] = ChainState(blocks[0].end)
+        for block in blocks:
+            increment = state.add(self._plan, block)
+            if self._store:
+                self._unsaved[chain].append(increment)
+        self._hand_out(chain, goal, running)
+        for block in blocks:
+            self._on_progress(progress_of(self._plan, chain, block))
+        is_due = time.monotonic() - self._saved_at[chain] > SAVE_INTERVAL
+        if is_due or state.position.iteration >= self._plan.num_warmup + goal:
+            self._save(chain)
 
-
-def _remote_chain_task(*arguments) -> ChainResult:
-    """The same in a worker process, whose JAX this sets up."""
-    enable_x64()
-    with single_threaded_blas():
-        return _chain_task(*arguments)
+    def _save(self, chain: int) -> None:
+        """Save what is new of a chain, if anything."""
+        if not (self._store and self._unsaved[chain]):
+            return
+        self._store.save(chain, self._states[chain], self._unsaved[chain])
+        self._unsaved[chain] = []
+        self._saved_at[chain] = time.monotonic()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from invlift.moments import Moments
+from invlift.moments import BatchMeans, Moments
 from invlift.samplers.kernels.base import Standards
 
 
@@ -17,6 +17,7 @@ class ChainResult:
     Attributes
     ----------
     draws : dict of arrays (num_draws, ...)
+        Of a field named in ``every`` draws 0, every, 2 every, ... alone.
     stats : dict of arrays (num_draws,)
         The kernel's statistics, and what it was tuned to (``step_size``).
     moments : dict of Moments
@@ -27,6 +28,10 @@ class ChainResult:
         Used for sampling; NaN if warm-up was not finished, or the kernel has none.
     warmup_seconds, sampling_seconds : float
         Wall-clock time, without what :func:`compile_chain` has compiled beforehand.
+    every : dict of int
+        By name of the field.
+    batches : dict of BatchMeans
+        Of all draws of a field.
     """
 
     draws: dict[str, np.ndarray]
@@ -36,6 +41,8 @@ class ChainResult:
     step_size: float
     warmup_seconds: float
     sampling_seconds: float
+    every: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, BatchMeans] = field(default_factory=dict)
 
     @property
     def num_draws(self) -> int:
@@ -75,17 +82,22 @@ def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
         return []
     counts = range(min(2, len(lengths)), len(lengths) + 1)
     length = lengths[max(counts, key=lambda count: count * lengths[count - 1]) - 1]
-    return [_truncated(chain, length) for chain in chains if chain.num_draws >= length]
+    kept = [chain for chain in chains if chain.num_draws >= length]
+    every = {name: max(chain.every[name] for chain in kept) for name in kept[0].every}
+    return [_cut(chain, length, every) for chain in kept]
 
 
-def _truncated(chain: ChainResult, num_draws: int) -> ChainResult:
-    """The first ``num_draws`` draws; moments stay those of all draws."""
-    return ChainResult(
-        {name: values[:num_draws] for name, values in chain.draws.items()},
-        {name: values[:num_draws] for name, values in chain.stats.items()},
-        chain.moments,
-        chain.warmup_stats,
-        chain.step_size,
-        chain.warmup_seconds,
-        chain.sampling_seconds,
+def _cut(chain: ChainResult, num_draws: int, every: dict[str, int]) -> ChainResult:
+    """The first ``num_draws`` draws, of fields every so-many-th; moments stay those of all."""
+
+    def rows(name: str, values: np.ndarray) -> np.ndarray:
+        if name not in every:
+            return values[:num_draws]
+        return values[: -(-num_draws // chain.every[name]) : every[name] // chain.every[name]]
+
+    return replace(
+        chain,
+        draws={name: rows(name, values) for name, values in chain.draws.items()},
+        stats={name: values[:num_draws] for name, values in chain.stats.items()},
+        every=every,
     )

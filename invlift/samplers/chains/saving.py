@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ from invlift.atomic import only_writer, replace_on_success
 from invlift.digest import digest
 from invlift.errors import InputError
 from invlift.moments import Moments
-from invlift.samplers.chains.chain import ChainState, Plan, start_chain
+from invlift.samplers.chains.chain import ChainState, Increment, Plan, Position, start_chain
+from invlift.samplers.chains.fields import FieldRecord
 
 #: First word of a saved piece, with the version of its layout.
-MAGIC = "invlift-chain-1"
+MAGIC = "invlift-chain-2"
 
 
 @dataclass(frozen=True)
@@ -142,22 +144,24 @@ class CheckpointStore:
                 f"resume with that {name}, or choose a new output directory",
             )
 
-    def save(self, chain: int, state: ChainState, since: tuple[int, int]) -> None:
-        """Add what a chain has gathered after its first ``since`` (warm-up, sampling) blocks.
+    def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
+        """Add what a chain has gathered since it was last saved.
 
         Everything it has gathered, if somebody has removed the folder in the meantime.
         """
-        if not self._record.exists():
+        if self._record.exists():
+            arrays = _arrays_of(increments)
+            num = sum(increment.num for increment in increments)
+        else:
             self.restore_record()
-            since = (0, 0)
-        arrays = _arrays(state, since)
+            arrays, num = _all_arrays(state), state.position.iteration
         content = io.BytesIO()
-        np.savez(content, **arrays)
-        first = state.iteration - _num_iterations(arrays)
-        header = f"{MAGIC} {self.run} {chain} {first} {state.iteration}".encode()
+        np.savez(content, **(arrays | _state_arrays(state)))
+        last = state.position.iteration
+        header = f"{MAGIC} {self.run} {chain} {last - num} {last}".encode()
         payload = content.getvalue()
         checksum = hashlib.sha256(header + payload).hexdigest().encode()
-        path = self.directory / f"chain-{chain}-{state.iteration:08d}.piece"
+        path = self.directory / f"chain-{chain}-{last:08d}.piece"
         with replace_on_success(path) as temporary:
             temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
 
@@ -172,7 +176,7 @@ class CheckpointStore:
         state = None
         for path in sorted(self.directory.glob(f"chain-{chain}-*.piece")):
             first, last, arrays = self._read(path, chain)
-            done = 0 if state is None else state.iteration
+            done = 0 if state is None else state.position.iteration
             if first != done:
                 raise InputError(
                     f"{self.directory}, chain {chain}",
@@ -180,7 +184,7 @@ class CheckpointStore:
                     f"{path.name}, which begins with {first}",
                     "put the missing piece back, or delete this and all later pieces of the chain",
                 )
-            state = _extended(state or start_chain(plan, arrays["position"]), arrays, last)
+            state = _extended(plan, state or start_chain(plan, arrays["position"]), arrays, last)
         return state
 
     def _read(self, path: Path, chain: int) -> tuple[int, int, dict]:
@@ -207,54 +211,97 @@ class CheckpointStore:
             return int(first), int(last), dict(archive)
 
 
-def _arrays(state: ChainState, since: tuple[int, int]) -> dict[str, np.ndarray]:
-    """What a chain's future depends on, and what it has gathered since, by name."""
-    arrays = {"position": state.position, "seconds": np.asarray(state.seconds)}
-    for index, leaf in enumerate(jax.tree.leaves(state.adaptation)):
+def _state_arrays(state: ChainState) -> dict[str, np.ndarray]:
+    """What a chain's future depends on, and its sums over all draws so far, by name."""
+    position = state.position
+    arrays = {"position": position.values, "seconds": np.asarray(position.seconds)}
+    for index, leaf in enumerate(jax.tree.leaves(position.adaptation)):
         arrays[f"adaptation/{index}"] = np.asarray(leaf)
     for name, value in state.recorded.items():
         arrays[f"recorded/{name}"] = value
-    for name, moments in state.moments.items():
+    of_fields = {name: record.moments for name, record in state.fields.items()}
+    for name, moments in (state.moments | of_fields).items():
         arrays[f"moments/{name}/count"] = np.asarray(moments.count)
         arrays[f"moments/{name}/mean"] = moments.mean
         arrays[f"moments/{name}/m2"] = moments.m2
-    for name, parts in _columns(state.warmup_blocks[since[0] :]).items():
-        arrays[f"warmup/{name}"] = np.concatenate(parts)
-    for kind in ("draws", "stats"):
-        blocks = [block[kind] for block in state.blocks[since[1] :]]
-        for name, parts in _columns(blocks).items():
-            arrays[f"{kind}/{name}"] = np.concatenate(parts)
+    for name, record in state.fields.items():
+        arrays[f"every/{name}"] = np.asarray(record.every)
+        if record.partial is not None:
+            arrays[f"partial/{name}"] = record.partial
     return arrays
 
 
-def _extended(state: ChainState, arrays: dict, iteration: int) -> ChainState:
+def _arrays_of(increments: Sequence[Increment]) -> dict[str, np.ndarray]:
+    """What blocks have brought, by name; of a field perhaps draws that are no longer stored."""
+    sampled = [part for part in increments if part.block]
+    warmup = [part.warmup for part in increments if part.warmup]
+    arrays = _gathered(warmup, [part.block for part in sampled])
+    for name in sampled[0].fields if sampled else ():
+        parts = [part.fields[name] for part in sampled]
+        arrays[f"numbers/{name}"] = np.concatenate([part.numbers for part in parts])
+        arrays[f"rows/{name}"] = np.concatenate([part.rows for part in parts])
+        if batches := [batch for part in parts for batch in part.batches]:
+            arrays[f"batches/{name}"] = np.stack(batches)
+    return arrays
+
+
+def _gathered(warmup: Sequence[dict], blocks: Sequence[dict]) -> dict[str, np.ndarray]:
+    """Statistics of warm-up, and statistics and draws of sampling, by name."""
+    kinds = {"warmup": warmup} | {k: [block[k] for block in blocks] for k in ("draws", "stats")}
+    return {
+        f"{kind}/{name}": np.concatenate([part[name] for part in parts])
+        for kind, parts in kinds.items()
+        for name in (parts[0] if parts else ())
+    }
+
+
+def _all_arrays(state: ChainState) -> dict[str, np.ndarray]:
+    """All that a chain has gathered, by name."""
+    arrays = _gathered(state.warmup_blocks, state.blocks)
+    for name, record in state.fields.items():
+        arrays[f"numbers/{name}"] = record.every * np.arange(len(record.rows))
+        arrays[f"rows/{name}"] = np.stack(record.rows)
+        arrays[f"size/{name}"] = np.asarray(record.size)
+        if record.sums:
+            arrays[f"sums/{name}"] = np.stack(record.sums)
+        if record.pending is not None:
+            arrays[f"pending/{name}"] = record.pending
+    return arrays
+
+
+def _extended(plan: Plan, state: ChainState, arrays: dict, iteration: int) -> ChainState:
     """The chain with one more piece, saved at the given iteration, added to its end."""
-    state.position, state.iteration = arrays["position"], iteration
-    state.seconds = list(map(float, arrays["seconds"]))
-    state.recorded = _below(arrays, "recorded")
-    leaves, tree = jax.tree.flatten(state.adaptation)
+    leaves, tree = jax.tree.flatten(state.position.adaptation)
     leaves = [arrays[f"adaptation/{index}"] for index in range(len(leaves))]
-    state.adaptation = jax.tree.unflatten(tree, leaves)
-    block = {kind: _below(arrays, kind) for kind in ("draws", "stats")}
-    if block["stats"]:
-        state.blocks.append(block)
+    seconds = tuple(map(float, arrays["seconds"]))
+    state.position = Position(
+        arrays["position"], jax.tree.unflatten(tree, leaves), iteration, seconds
+    )
+    state.recorded = _below(arrays, "recorded")
     if warmup := _below(arrays, "warmup"):
         state.warmup_blocks.append(warmup)
+    block = {kind: _below(arrays, kind) for kind in ("draws", "stats")}
+    num = len(next(iter(block["stats"].values()))) if block["stats"] else 0
+    if num:
+        state.blocks.append(block)
+    moments = {}
     for name in {key.split("/")[1] for key in arrays if key.startswith("moments/")}:
-        parts = (arrays[f"moments/{name}/{part}"] for part in ("count", "mean", "m2"))
-        count, mean, m2 = parts
-        state.moments[name] = Moments(int(count), mean, m2)
+        count, mean, m2 = (arrays[f"moments/{name}/{part}"] for part in ("count", "mean", "m2"))
+        moments[name] = Moments(int(count), mean, m2)
+    for name, every in _below(arrays, "every").items():
+        record = state.fields.setdefault(name, FieldRecord(plan.max_field_bytes))
+        record.moments = moments.pop(name)
+        if num:
+            record.store(arrays[f"numbers/{name}"], arrays[f"rows/{name}"], int(every))
+        record.num_draws += num
+        if f"size/{name}" in arrays:
+            size, pending = int(arrays[f"size/{name}"]), arrays.get(f"pending/{name}")
+            record.restore_batches(size, list(arrays.get(f"sums/{name}", ())), pending)
+        for batch in arrays.get(f"batches/{name}", ()):
+            record.add_batch(batch)
+        record.partial = arrays.get(f"partial/{name}")
+    state.moments = moments
     return state
-
-
-def _num_iterations(arrays: dict) -> int:
-    """Iterations of which there are statistics."""
-    parts = (_below(arrays, "warmup"), _below(arrays, "stats"))
-    return sum(len(next(iter(part.values()))) for part in parts if part)
-
-
-def _columns(blocks: list[dict]) -> dict:
-    return {name: [block[name] for block in blocks] for name in blocks[0]} if blocks else {}
 
 
 def _below(arrays: dict, kind: str) -> dict:

@@ -1,0 +1,83 @@
+"""Chains in the worker processes of Dask, on this machine or on many."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Executor
+from contextlib import contextmanager
+
+from invlift.errors import InputError
+
+#: Time within which a scheduler is to answer, s.
+TIMEOUT = 10
+
+
+@contextmanager
+def dask_executor(scheduler: str | None = None, workers: int | None = None) -> Iterator[Executor]:
+    """An executor for :func:`invlift.sample` whose processes Dask looks after.
+
+    A worker that is lost takes a few seconds of its chains with it, which another does again, to
+    the same draws.  Nothing is read or written by the workers: they need invlift, in the versions
+    of this process, and no files.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        Address of a running scheduler, ``tcp://host:8786``.
+    workers : int, optional
+        Number of processes to start on this machine, if there is no scheduler; they end with the
+        context.
+
+    Raises
+    ------
+    InputError
+        If the package distributed is not installed, the scheduler does not answer or is lost, or
+        workers are killed again and again.
+    """
+    option = "--workers" if scheduler is None else "--scheduler"
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            option,
+            "the package distributed",
+            "none",
+            "install it: pip install 'invlift[distributed]'",
+        ) from None
+    # What it tells of workers that come and go is no concern of the person at the terminal.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    cluster = None
+    try:
+        if scheduler is None:
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
+            )
+        with distributed.Client(cluster or scheduler, timeout=TIMEOUT) as client:
+            yield client.get_executor(pure=False)
+    except (OSError, ValueError) as error:
+        if scheduler is None or (isinstance(error, OSError) and error.filename):
+            raise
+        raise InputError(
+            option,
+            "the address of a Dask scheduler, tcp://host:8786 for example",
+            f"no answer from {scheduler} within {TIMEOUT} s",
+            "start one with the command dask scheduler, or check the address",
+        ) from None
+    except distributed.KilledWorker as error:
+        raise InputError(
+            f"{option}, worker {error.last_worker.address}",
+            "workers that live",
+            "workers that were killed again and again",
+            "give them more memory, then go on with --resume: what came before is saved",
+        ) from None
+    except CancelledError:
+        raise InputError(
+            option,
+            "a scheduler that stays",
+            "a lost connection",
+            "start it anew, then go on with --resume: what came before is saved",
+        ) from None
+    finally:
+        if cluster is not None:
+            cluster.close()

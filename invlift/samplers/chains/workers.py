@@ -1,0 +1,254 @@
+"""Who runs the segments of chains: threads of this process, or processes elsewhere.
+
+A segment is a few seconds of a chain: it needs nothing but the position where it begins, and
+returns the blocks that follow.  Whoever asks for it keeps what the chain has gathered, so that a
+worker that is lost takes nothing with it, and needs neither files nor memory of its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
+
+import jax
+import numpy as np
+import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
+from threadpoolctl import threadpool_limits
+
+from invlift.compilation import keep_compiled_programs, keeps_compiled_programs
+from invlift.precision import enable_x64
+from invlift.samplers.chains.chain import (
+    Block,
+    Plan,
+    Position,
+    chain_key,
+    check_reproduced,
+    compile_chain,
+    run_blocks,
+    start_position,
+)
+
+#: Time after which a segment ends, to within a block, in this process and elsewhere, s.
+LOCAL_SECONDS, REMOTE_SECONDS = 1.0, 3.0
+
+
+def single_threaded_blas():
+    """Context in which LAPACK keeps to the thread that calls it.
+
+    Its own threads wait for each other at every one of a chain's many small factorisations: on a
+    busy machine they then take a hundred times as long.
+    """
+    return threadpool_limits(limits=1, user_api="blas")
+
+
+class Work(NamedTuple):
+    """What the segments of a run have in common.
+
+    Attributes
+    ----------
+    target
+        Of the kind that the plan's kernel walks on.
+    plan : Plan
+    starts
+        ``starts[chain]`` is where a chain begins, (Q,); its ``shape`` is (num_chains, Q).
+    seed : int
+        Chain c uses ``fold_in(key(seed), c)``.
+    """
+
+    target: Any
+    plan: Plan
+    starts: Any
+    seed: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Where a chain goes on, and for how long.
+
+    Attributes
+    ----------
+    chain : int
+    position : Position or None
+        None for a chain that has not begun.
+    num_draws : int
+        Draws after which it ends.
+    recorded : mapping of str to array
+        What was recorded at the position, to be reproduced there, if it comes from disk.
+    """
+
+    chain: int
+    position: Position | None
+    num_draws: int
+    recorded: Mapping[str, np.ndarray]
+
+
+class Workers(Protocol):
+    """Runs segments side by side.
+
+    Attributes
+    ----------
+    patience : float or None
+        Time to wait for segments that are to end, s, if not any; those left are then done without.
+    """
+
+    patience: float | None
+
+    @property
+    def compile_seconds(self) -> float:
+        """Time spent on compilation, as far as it is known here."""
+
+    def submit(self, segment: Segment) -> Future[list[Block]]:
+        """Have a segment run, at once or when a worker is free."""
+
+    def stop(self) -> None:
+        """Have the segments that run end with the block they are at."""
+
+
+class Threads:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    work : Work
+    executor : ThreadPoolExecutor
+    """
+
+    patience = None
+
+    def __init__(self, work: Work, executor: ThreadPoolExecutor) -> None:
+        self._work, self._executor = work, executor
+        self._is_stopped = threading.Event()
+        # Beside the search for starts, which compiles and computes as well.
+        self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1])
+
+    @property
+    def compile_seconds(self) -> float:
+        """Time until everything was compiled, s."""
+        return self._compiling.seconds
+
+    def submit(self, segment: Segment) -> Future[list[Block]]:
+        """See `Workers`."""
+        return self._executor.submit(
+            run_segment, self._work, segment, LOCAL_SECONDS, self._is_stopped
+        )
+
+    def stop(self) -> None:
+        """See `Workers`."""
+        self._is_stopped.set()
+
+
+class Processes:
+    """Processes behind any other executor, on this machine or on many.
+
+    What the segments have in common is sent to a process once, when it turns out not to have it.
+
+    Parameters
+    ----------
+    work : Work
+    executor : concurrent.futures.Executor
+    """
+
+    compile_seconds = 0.0
+    patience = 10 * REMOTE_SECONDS
+
+    def __init__(self, work: Work, executor: Executor) -> None:
+        portable = jax.tree.map(np.asarray, (work.target, work.starts))
+        work = work._replace(target=portable[0], starts=portable[1])
+        self._content = pickle.dumps((work, keeps_compiled_programs()))
+        self._name, self._executor = uuid4().hex, executor
+
+    def submit(self, segment: Segment) -> Future[list[Block]]:
+        """See `Workers`."""
+        answer: Future[list[Block]] = Future()
+
+        def settle(asked: Future) -> None:
+            try:
+                blocks = asked.result()
+                if blocks is None:  # a process that does not know the work yet
+                    again = self._executor.submit(
+                        run_remote_segment, self._name, segment, self._content
+                    )
+                    again.add_done_callback(settle)
+                else:
+                    answer.set_result(blocks)
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._executor.submit(run_remote_segment, self._name, segment).add_done_callback(settle)
+        return answer
+
+    def stop(self) -> None:
+        """Nothing: a segment is over in a few seconds."""
+
+
+def run_segment(
+    work: Work, segment: Segment, seconds: float, is_stopped: threading.Event | None = None
+) -> list[Block]:
+    """Run a segment, of one block at least unless the chain is at its end."""
+    began = time.monotonic()
+    target, plan, chain = work.target, work.plan, segment.chain
+    position = segment.position
+    if position is None:
+        position = start_position(plan, work.starts[chain])
+    elif segment.recorded:
+        check_reproduced(target, plan, position, segment.recorded, chain)
+    if position.iteration >= plan.num_warmup + segment.num_draws:
+        return []
+    compile_chain(target, plan, position.values.size)  # or wait for it
+    blocks = []
+    rng_key = chain_key(work.seed, chain)
+    for block in run_blocks(target, plan, rng_key, position, segment.num_draws):
+        blocks.append(block)
+        if time.monotonic() - began > seconds or (is_stopped and is_stopped.is_set()):
+            break
+    return blocks
+
+
+#: The work that this process has been sent, by its name: that of one run.
+_sent: dict[str, Work] = {}
+_lock = threading.Lock()
+
+
+def run_remote_segment(
+    name: str, segment: Segment, content: bytes | None = None
+) -> list[Block] | None:
+    """The same in a worker process, whose JAX this sets up; None if it lacks the work."""
+    enable_x64()
+    with _lock:
+        if name not in _sent:
+            if content is None:
+                return None
+            work, keeps_programs = pickle.loads(content)
+            if keeps_programs:
+                keep_compiled_programs()
+            _sent.clear()
+            _sent[name] = work
+        work = _sent[name]
+    with single_threaded_blas():
+        return run_segment(work, segment, REMOTE_SECONDS)
+
+
+class _Compiling(threading.Thread):
+    """Compiles what the chains run; they wait for it where they need it.
+
+    An error is left to the chains, which meet it themselves.
+    """
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(name="compiling")
+        self._arguments = arguments
+        self.seconds = 0.0
+        self.start()
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        with suppress(Exception):
+            compile_chain(*self._arguments)
+        self.seconds = time.perf_counter() - began
