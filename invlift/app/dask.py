@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
 from contextlib import contextmanager
@@ -11,6 +12,15 @@ from invlift.errors import InputError
 
 #: Time within which a scheduler is to answer, s.
 TIMEOUT = 10
+
+
+def dask_setup(worker) -> None:
+    """Have a worker of this machine leave Ctrl-C to the process that it works for.
+
+    Dask calls this in each worker that is told of this module.
+    """
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -51,7 +61,10 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     try:
         if scheduler is None:
             cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None
+                n_workers=workers,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
+                preload=[__name__],
             )
         with distributed.Client(cluster or scheduler, timeout=TIMEOUT) as client:
             yield client.get_executor(pure=False)

@@ -133,14 +133,14 @@ class _Rates:
 
     def describe(self, news: News) -> str:
         with self._lock:
-            now, chain = time.monotonic(), news.chain
+            chain = news.chain
             self._failures[chain] += news.num_failures or 0
             rate = ""
             if self._began[chain] is None:
-                self._began[chain] = now
+                self._began[chain] = news.seconds
             else:
                 self._factorisations[chain] += news.num_factorisations
-                seconds = max(now - self._began[chain], 1e-9)
+                seconds = max(news.seconds - self._began[chain], 1e-9)
                 rate = f", {self._factorisations[chain] / seconds:.0f} factorisations/s"
             parts = [f"acceptance {news.acceptance_rate:.2f}"]
             if news.step_size is not None:

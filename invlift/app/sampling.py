@@ -49,7 +49,7 @@ def sample(
     seed: int = 0,
     starts: Literal["prior", "laplace"] = "prior",
     max_seconds: float | None = None,
-    max_field_megabytes: float = 200.0,
+    max_field_megabytes: float = 100.0,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,

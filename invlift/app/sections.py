@@ -202,8 +202,8 @@ class OutputTable(Table):
         _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
     ]
     max_field_megabytes: number(
-        above=0.0, remedy="200 is the default: memory and disk space for the draws of the field"
-    ) = 200.0
+        above=0.0, remedy="100 is the default: memory and disk space for the draws of the field"
+    ) = 100.0
 
 
 def _section(table: Any, name: str, example: str):

@@ -21,9 +21,10 @@ NUM_ROUNDS = 3
 def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
     """The same problem with the coordinate of its noise's scale chosen for its data.
 
-    The scale's posterior mean under the linearised model becomes the knee of its coordinate
-    (:meth:`invlift.inverse.noise.base.Noise.near`): above, where an exponential coordinate would
-    hold the step of the whole chain down, it is linear.
+    The scale's posterior root mean square under the linearised model becomes the knee of its
+    coordinate (:meth:`invlift.inverse.noise.base.Noise.near`): above, where an exponential
+    coordinate would hold the step of the whole chain down, it is linear.  Where readings say little
+    of the scale its posterior has a long tail, in which chains with a knee at its mean move slowly.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
     return replace(problem, noise=problem.noise.near(np.float64(f"{estimate:.1e}")))
 
 
-def _posterior_mean_scale(problem: InverseProblem):
-    """Posterior mean of the scale, (), of a model linearised where it fits best at that scale.
+def _typical_scale(problem: InverseProblem):
+    """Posterior root mean square of the scale, (), of a model linearised where it fits best at that scale.
 
     There the data are Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings
     by the noise at scale one.  One scale is taken for all readings.
@@ -71,10 +72,10 @@ def _posterior_mean_scale(problem: InverseProblem):
         evidence = -0.5 * jnp.sum(along / variance + jnp.log(variance), axis=1)
         weights = jax.nn.softmax(evidence + log_weights)
         mean = jnp.sum(weights * scales)
-        return jnp.interp(mean, scales, scores), mean
+        return jnp.interp(mean, scales, scores), jnp.sqrt(jnp.sum(weights * scales**2))
 
-    _, means = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
-    return means[-1]
+    _, found = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
+    return found[-1]
 
 
-_estimate = Program(_posterior_mean_scale, "none")
+_estimate = Program(_typical_scale, "none")

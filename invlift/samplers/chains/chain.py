@@ -29,7 +29,7 @@ BLOCK = 10
 #: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
 #: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
 #: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
-SMALL, LARGE = 1_000, 50_000
+SMALL, LARGE = 1_000, 20_000
 #: Largest difference, relative to the largest value, between what another machine or version makes
 #: of a position.
 REPRODUCED = 1e-6
@@ -82,6 +82,8 @@ class Progress(NamedTuple):
         In this block: what the kernel counts as such, if anything.
     num_factorisations : int
         In this block.
+    seconds : float
+        Time that the chain has taken so far.
     """
 
     chain: int
@@ -91,6 +93,7 @@ class Progress(NamedTuple):
     acceptance_rate: float
     num_failures: int | None
     num_factorisations: int
+    seconds: float
 
 
 class Position(NamedTuple):
@@ -324,6 +327,7 @@ def progress_of(plan: Plan, chain: int, block: Block) -> Progress:
         float(stats["acceptance_rate"].mean()),
         int(stats[failures].sum()) if failures else None,
         int(stats["num_factorisations"].sum()),
+        sum(block.end.seconds),
     )
 
 

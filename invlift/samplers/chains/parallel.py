@@ -93,7 +93,7 @@ def run_chains(
         leading.shutdown()
         if owned is not None:
             owned.shutdown()
-    chains = cut_to_one_length(conductor.results())
+    chains = cut_to_one_length(conductor.hand_over())
     seconds = conductor.workers.compile_seconds
     return Run(chains, seconds, is_interrupted, plan.kernel.standards)
 
@@ -137,6 +137,15 @@ class _Conductor:
     def results(self) -> list[ChainResult]:
         """What the chains have gathered that have begun."""
         return [gather(self._plan, state) for state in self._states if state is not None]
+
+    def hand_over(self) -> list[ChainResult]:
+        """The same, of chains that do not go on: what they are made of is let go."""
+        found = []
+        while self._states:
+            state = self._states.pop(0)
+            if state is not None:
+                found.append(gather(self._plan, state))
+        return found
 
     def run(self) -> None:
         """Run all chains to the goal, and to the next one."""

@@ -1,0 +1,158 @@
+"""Chains on Dask: a cluster of this machine, a scheduler and workers of their own, losses."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import distributed
+import numpy as np
+import pytest
+import xarray as xr
+from problem_files import write_problem
+from test_cli import call
+
+from invlift.app.build import build_problem
+from invlift.app.dask import dask_executor
+from invlift.app.problem_file import read_problem
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.samplers.chains import workers
+
+RUN = {"chains": 2, "warmup": 30, "draws": 60, "seed": 4}
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    return build_problem(read_problem(write_problem(tmp_path_factory.mktemp("dask")))).problem
+
+
+@pytest.fixture(scope="module")
+def in_threads(problem):
+    return sample(problem, **RUN)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A scheduler and a worker, each a process of its own; yields the address and the worker."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    python = [sys.executable, "-m"]
+    scheduler = subprocess.Popen(
+        [*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+        + ["--no-dashboard", "--no-show"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at" in line)
+
+    def start_worker():
+        return subprocess.Popen(
+            [*python, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
+            + ["--no-dashboard"],
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+
+    started = [start_worker()]
+    yield address, started, start_worker
+    for process in [*started, scheduler]:
+        process.kill()
+        process.wait()
+
+
+def assert_same_draws(run, expected):
+    for chain, other in zip(run.chains, expected.chains, strict=True):
+        assert chain.num_draws == other.num_draws
+        for name, values in other.draws.items():
+            np.testing.assert_array_equal(chain.draws[name], values, err_msg=name)
+
+
+def test_workers_draw_what_threads_draw_whoever_is_killed(problem, in_threads, cluster):
+    address, started, start_worker = cluster
+    news = []
+
+    def kill_one(progress):
+        news.append(progress)
+        if len(news) == 1:
+            started.append(start_worker())
+            started[0].kill()
+
+    with dask_executor(address) as executor:
+        run = sample(problem, executor=executor, on_progress=kill_one, **RUN)
+    assert_same_draws(run, in_threads)
+    assert started[0].wait() == -signal.SIGKILL
+    assert {progress.chain for progress in news} == {0, 1}
+    assert len(news) == 2 * 9
+    # Negative control: another seed draws something else.
+    other = sample(problem, **RUN | {"seed": 5})
+    with pytest.raises(AssertionError):
+        assert_same_draws(other, in_threads)
+
+
+def test_command_with_workers_of_this_machine(tmp_path):
+    """Ctrl-C reaches everyone, and what was drawn is kept: that of threads."""
+    path = write_problem(tmp_path)
+    command = [sys.executable, "-m", "invlift", "run", str(path), "--chains", "2"]
+    whole = [*command, "--warmup", "30", "--draws", "60", "--seed", "4", "--out", "whole"]
+    assert subprocess.run(whole, cwd=tmp_path, capture_output=True).returncode == 3
+    options = ["--warmup", "30", "--draws", "1000000", "--seed", "4", "--workers", "1"]
+    process = subprocess.Popen(
+        [*command, *options, "--out", "part"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    while not list((tmp_path / "part" / "chains").glob("*.piece")):
+        time.sleep(0.1)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 3, output
+    assert "The run was interrupted" in output
+    assert "Traceback" not in output
+    part, expected = (
+        xr.load_dataset(tmp_path / name / "posterior.nc", group="posterior")
+        for name in ("part", "whole")
+    )
+    num = min(part.sizes["draw"], 60)
+    assert num > 0
+    for name in ("log_conductivity", "predicted"):
+        np.testing.assert_array_equal(part[name][:, :num], expected[name][:, :num])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scheduler", "tcp://127.0.0.1:9"], ["--scheduler", "no answer from tcp://127.0.0.1:9"]),
+        (["--scheduler", "nonsense://x"], ["--scheduler", "nonsense://x"]),
+        (["--workers", "0"], ["--workers", "found 0"]),
+        (["--workers", "two"], ["--workers", "'two'"]),
+        (["--workers", "2", "--scheduler", "tcp://h:1"], ["--workers", "choose one of the two"]),
+    ],
+)
+def test_what_cannot_work_is_told_in_a_line(tmp_path, capsys, monkeypatch, options, words):
+    monkeypatch.setattr("invlift.app.dask.TIMEOUT", 0.5)
+    path = write_problem(tmp_path)
+    assert call("run", path, *options) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    for word in words:
+        assert word in error
+
+
+def test_without_the_package_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install 'invlift\[distributed\]'"):
+        dask_executor(workers=1).__enter__()
+
+
+def test_workers_that_die_again_and_again_are_an_error(problem, tmp_path, monkeypatch):
+    def die(*_):
+        raise distributed.KilledWorker("segment", type("Last", (), {"address": "tcp://w:1"}), 4)
+
+    monkeypatch.setattr(workers, "run_segment", die)
+    with pytest.raises(InputError, match="killed again and again"), dask_executor(workers=1):
+        sample(problem, checkpoint=tmp_path / "chains", **RUN)
