@@ -1,6 +1,6 @@
 """From a problem to draws: names, shapes, reproducibility, and arguments that are refused."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.app.sampling import sample, target_of
+from invlift.app.sampling import FIRST_GOAL, sample, target_of
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
@@ -257,3 +257,67 @@ def test_chains_from_the_laplace_approximation(run):
     )
     with pytest.raises(InputError, match="starts: expected one of prior, laplace, found 'map'"):
         sample(problem_with(), **SHORT, starts="map")
+
+
+# As many draws as it takes ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def converged():
+    return sample(problem_with(), chains=2, warmup=50, draws="converged", seed=3)
+
+
+def test_chains_go_on_until_the_verdict_is_good(converged):
+    """Each goal before the last was not enough, as the verdict on its draws says."""
+    nums = {chain.num_draws for chain in converged.chains}
+    assert len(nums) == 1
+    num = nums.pop()
+    goals = [FIRST_GOAL]
+    while goals[-1] < num:
+        goals.append(goals[-1] + goals[-1] // 2)
+    assert goals[-1] == num
+    assert len(goals) > 1
+    for goal in goals:
+        cut = [
+            replace(c, draws={k: v[:goal] for k, v in c.draws.items()}) for c in converged.chains
+        ]
+        assert Posterior(cut, standards=converged.standards).verdict().is_converged == (goal == num)
+
+
+@pytest.mark.parametrize("saved", [100, 250])
+def test_a_run_until_converged_goes_on_to_the_same_end(converged, tmp_path, saved):
+    """Wherever it was interrupted: before the first goal, between two, or at the last."""
+    options = {"chains": 2, "warmup": 50, "seed": 3, "checkpoint": tmp_path}
+    sample(problem_with(), draws=saved, **options)
+    run = sample(problem_with(), draws="converged", resume=True, **options)
+    for chain, expected in zip(run.chains, converged.chains, strict=True):
+        for name, values in expected.draws.items():
+            np.testing.assert_array_equal(chain.draws[name], values)
+
+
+def test_a_run_ends_when_its_time_is_over(tmp_path):
+    problem = problem_with()
+    run = sample(problem, chains=2, warmup=20, draws=10**9, max_seconds=3.0, checkpoint=tmp_path)
+    assert not run.is_interrupted
+    num = run.chains[0].num_draws
+    assert 0 < num < 10**9
+    # What there was is saved, and goes on.
+    longer = sample(
+        problem, chains=2, warmup=20, draws=num + 1, seed=0, checkpoint=tmp_path, resume=True
+    )
+    draws = longer.chains[0].draws["parameters"]
+    np.testing.assert_array_equal(draws[:num], run.chains[0].draws["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"draws": "enough"}, "draws"),
+        ({"max_seconds": 0.0}, "max_seconds"),
+        ({"max_field_megabytes": -1.0}, "max_field_megabytes"),
+        ({"max_field_megabytes": float("nan")}, "max_field_megabytes"),
+    ],
+)
+def test_amounts_that_are_none_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        sample(problem_with(), **SHORT | options)

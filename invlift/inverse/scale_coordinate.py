@@ -45,10 +45,11 @@ def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
 
 
 def _typical_scale(problem: InverseProblem):
-    """Posterior root mean square of the scale, (), of a model linearised where it fits best at that scale.
+    """Posterior root mean square of the scale, (), of a linearised model.
 
-    There the data are Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings
-    by the noise at scale one.  One scale is taken for all readings.
+    It is linearised where it fits best at that scale.  There the data are
+    Normal(F - U w, U U^T + sigma^2 s s^T) with s the derivatives of the readings by the noise at
+    scale one.  One scale is taken for all readings.
     """
     num_white, num_parameters = problem.prior.num_white, problem.noise.num_parameters
     scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)

@@ -39,8 +39,10 @@ def cluster():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     python = [sys.executable, "-m"]
     scheduler = subprocess.Popen(
-        [*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-        + ["--no-dashboard", "--no-show"],
+        [
+            *(*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"),
+            *("--no-dashboard", "--no-show"),
+        ],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
@@ -49,8 +51,10 @@ def cluster():
 
     def start_worker():
         return subprocess.Popen(
-            [*python, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"]
-            + ["--no-dashboard"],
+            [
+                *(*python, "distributed.cli.dask_worker", address, "--nthreads", "1"),
+                *("--no-nanny", "--no-dashboard"),
+            ],
             stderr=subprocess.DEVNULL,
             env=environment,
         )

@@ -79,7 +79,7 @@ class FieldRecord:
         if every > self.every:
             self.rows, self.every = self.rows[:: every // self.every], every
         self.rows += [row.copy() for row in rows[numbers % self.every == 0]]
-        while self.rows and len(self.rows) > max(2, self.max_bytes // self.rows[0].nbytes):
+        while len(self.rows) > 2 and len(self.rows) * self.rows[0].nbytes > self.max_bytes:
             self.rows, self.every = self.rows[::2], 2 * self.every
 
     def add_batch(self, short: np.ndarray) -> None:

@@ -1,0 +1,146 @@
+"""Posteriors of which not all draws of the field are stored."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from invlift.moments import BatchMeans, Moments, merged
+from invlift.posterior import Posterior, diagnose_field
+from invlift.posterior.batches import ess_of_batches
+from invlift.samplers.chains.fields import FieldRecord
+
+CHAINS, DRAWS, NODES = 4, 3000, 5
+POINTS = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1], [0.5, 0.5]])
+CELLS = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
+
+
+def autoregressive(rho, seed, shape=(DRAWS, NODES)):
+    """Draws of unit variance with integrated autocorrelation time (1 + rho) / (1 - rho)."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=shape) * np.sqrt(1 - rho**2)
+    draws = np.empty(shape)
+    draws[0] = rng.normal(size=shape[1:])
+    for index in range(1, len(draws)):
+        draws[index] = rho * draws[index - 1] + noise[index]
+    return draws
+
+
+def chain_of(field, max_bytes):
+    """A chain as `sample` returns it."""
+    record = FieldRecord(max_bytes)
+    for first in range(0, len(field), 10):
+        record.add(field[first : first + 10])
+    draws = {
+        "log_conductivity": np.stack(record.rows),
+        "log_conductivity_field_mean": field.mean(axis=1),
+        "log_conductivity_field_std": field.std(axis=1),
+        "sigma": np.exp(field[:, 0]),
+    }
+    return SimpleNamespace(
+        draws=draws,
+        stats={"acceptance_rate": np.full(len(field), 0.8)},
+        moments={"log_conductivity": record.moments},
+        batches={"log_conductivity": record.batch_means},
+        every={"log_conductivity": record.every},
+    )
+
+
+@pytest.fixture(scope="module")
+def fields():
+    return [autoregressive(0.8, seed) for seed in range(CHAINS)]
+
+
+def posterior_of(fields, max_bytes):
+    chains = [chain_of(field, max_bytes) for field in fields]
+    return Posterior(chains, points=POINTS, cells=CELLS, location="nodes", prior_sd=1.0)
+
+
+@pytest.fixture(scope="module")
+def thinned(fields):
+    return posterior_of(fields, 300 * NODES * 8)
+
+
+@pytest.fixture(scope="module")
+def whole(fields):
+    return posterior_of(fields, np.inf)
+
+
+def test_mean_and_deviation_are_those_of_all_draws(thinned, whole):
+    assert len(thinned.draws("log_conductivity")[0]) == 188  # every 16th
+    assert thinned.num_draws == whole.num_draws == DRAWS
+    few, all_of_them = thinned.fields(), whole.fields()
+    assert few.keys() == all_of_them.keys()
+    for name in ("mean", "sd"):
+        name = f"log_conductivity_{name}"
+        np.testing.assert_allclose(few[name], all_of_them[name], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(few["variance_reduction"], all_of_them["variance_reduction"])
+    for name in ("q05", "q50", "q95"):
+        name = f"log_conductivity_{name}"
+        np.testing.assert_allclose(few[name], all_of_them[name], atol=0.25)
+        assert not np.array_equal(few[name], all_of_them[name])
+
+
+def test_scalars_and_verdict_are_those_of_all_draws(thinned, whole):
+    assert thinned.summary().equals(whole.summary())
+    assert thinned.verdict() == whole.verdict()
+
+
+def test_effective_size_is_that_of_all_draws(fields, thinned):
+    expected = CHAINS * DRAWS * (1 - 0.8) / (1 + 0.8)
+    found = thinned.fields()["log_conductivity_ess_bulk"]
+    # A variance from 4 x 60 batches has a relative error of sqrt(2 / 240) = 0.09.
+    np.testing.assert_allclose(found, expected, rtol=4 * 0.09)
+    # Negative control: that of the stored draws is another.
+    _, of_stored = diagnose_field(thinned.draws("log_conductivity"))
+    assert np.all(of_stored < 0.65 * expected)
+
+
+def test_chains_that_disagree_have_few_effective_draws(fields):
+    shifted = [field + 0.5 * index for index, field in enumerate(fields)]
+    found = posterior_of(shifted, 300 * NODES * 8).fields()
+    assert np.all(found["log_conductivity_ess_bulk"] < 200)
+    assert np.all(found["log_conductivity_r_hat"] > 1.05)
+
+
+def test_batches_of_unequal_lengths_are_joined():
+    values = [autoregressive(0.5, 7, (1600, 2)), autoregressive(0.5, 8, (1500, 2))]
+    batches = [
+        BatchMeans(50, values[0].reshape(32, 50, 2).mean(axis=1)),
+        BatchMeans(25, values[1].reshape(60, 25, 2).mean(axis=1)),
+    ]
+    moments = merged([Moments.of(each) for each in values])
+    same = [batches[0], BatchMeans(50, values[1].reshape(30, 50, 2).mean(axis=1))]
+    np.testing.assert_allclose(
+        ess_of_batches(moments, batches), ess_of_batches(moments, same), rtol=1e-12
+    )
+
+
+def test_too_few_batches_and_constants_have_no_effective_size():
+    few = BatchMeans(25, np.random.default_rng(0).normal(size=(7, 2)))
+    moments = Moments.of(np.random.default_rng(0).normal(size=(200, 2)))
+    assert np.all(np.isnan(ess_of_batches(moments, [few])))
+    constant = Moments.of(np.ones((500, 2)))
+    assert np.all(np.isnan(ess_of_batches(constant, [BatchMeans(25, np.ones((20, 2)))])))
+
+
+def test_files_say_which_draws_are_stored(thinned, tmp_path):
+    thinned.write(tmp_path)
+    with xr.open_dataset(tmp_path / "posterior.nc", group="posterior", engine="h5netcdf") as group:
+        assert group["log_conductivity"].dims == ("chain", "stored_draw", "node")
+        np.testing.assert_array_equal(group["stored_draw"], np.arange(0, DRAWS, 16))
+        assert group["sigma"].dims == ("chain", "draw")
+    thinned.to_arviz()
+
+
+def test_an_explicit_posterior_still_needs_equally_many_draws(whole):
+    chains = [
+        SimpleNamespace(**vars(chain) | {"every": {}, "draws": dict(chain.draws)})
+        for chain in whole.chains
+    ]
+    for chain in chains:
+        chain.draws["log_conductivity"] = chain.draws["log_conductivity"][::2]
+    with pytest.raises(Exception, match="equally many draws"):
+        replace(whole, chains=chains)
