@@ -80,6 +80,13 @@ def workers_of(process: subprocess.Popen) -> list[int]:
     return found
 
 
+def wait_for_pieces(process: subprocess.Popen, chains: Path, num: int) -> None:
+    """Wait until a run has saved so many more pieces, or has ended."""
+    goal = len(list(chains.glob("*.piece"))) + num
+    while process.poll() is None and len(list(chains.glob("*.piece"))) < goal:
+        time.sleep(0.02)
+
+
 def main() -> None:
     """Kill, resume, compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -95,14 +102,12 @@ def main() -> None:
             folder = Path(name)
             changes = {"output.max_field_megabytes": 0.02, "sampler.seed": index}
             problem = write_problem(folder, changes)
-            finish(start(problem, method, "compiled", "--draws", "10"))
-            began = time.monotonic()
             finish(start(problem, method, "whole"))
-            usual = time.monotonic() - began
             options = ("--workers", "2") if parsed.workers else ()
             process, done = start(problem, method, "part", *options), 0
             while done < parsed.kills and process.poll() is None:
-                time.sleep(rng.uniform(0.3, 0.9) * usual)
+                wait_for_pieces(process, folder / "part" / "chains", rng.randrange(6))
+                time.sleep(rng.uniform(0.0, 0.3))
                 victims = workers_of(process) if parsed.workers else [process.pid]
                 if process.poll() is not None or not victims:
                     continue
