@@ -25,6 +25,7 @@ HOMES = {
     "skfem": {"fem"},
     "blackjax": {"samplers"},
     "arviz": {"posterior"},
+    "jinja2": {"posterior"},
     "matplotlib": {"posterior"},
     "meshio": {"fem", "posterior"},
 }
@@ -118,6 +119,7 @@ def test_every_layer_and_library_is_looked_at():
         ("invlift.samplers.chains.parallel", "import arviz as az"),
         ("invlift.app.cli", "import matplotlib.pyplot as plt"),
         ("invlift.app.build", "import meshio"),
+        ("invlift.app.report", "from jinja2 import Template"),
         (
             "invlift.samplers.chains.parallel",
             "import importlib\nm = importlib.import_module('skfem')",

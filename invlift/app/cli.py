@@ -1,4 +1,4 @@
-"""The command line: run, check, compare, simulate.
+"""The command line: run, check, compare, report, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.
@@ -68,6 +68,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.check import execute
         case "compare":
             from invlift.app.commands.compare import execute
+        case "report":
+            from invlift.app.commands.report import execute
         case "simulate":
             from invlift.app.commands.simulate import execute
     return execute
@@ -157,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", help="where to write (default: [output] dir, with -comparison)"
     )
     compare.set_defaults(command="compare")
+
+    report = commands.add_parser("report", help="show a run in one page of HTML")
+    report.add_argument("directory", metavar="DIR", help="results directory of the run")
+    report.add_argument(
+        "--out", metavar="FILE.html", help="where to write (default: report.html in DIR)"
+    )
+    report.set_defaults(command="report")
 
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")

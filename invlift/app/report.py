@@ -1,0 +1,142 @@
+"""The report of a run: its page, and its draws as a series for ParaView."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from invlift.app.problem_file import ProblemSpec, read_problem
+from invlift.app.sections import PdeTable
+from invlift.atomic import replace_on_success
+from invlift.errors import InputError
+from invlift.fem.mesh.files import MAX_BYTES
+from invlift.fem.mesh.mesh import Mesh, read_mesh
+from invlift.fem.sensors import read_sensors
+from invlift.input_files import read_input
+from invlift.posterior.names import FIELD
+from invlift.posterior.report import Content, Group, gather, render
+from invlift.posterior.series import Step, write_series
+
+PAGE, SERIES = "report.html", "draws.pvd"
+#: All exterior facets, unless the mesh has a group of that name: see `Mesh.facets`.
+ALL = "boundary"
+
+
+def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = None) -> list[Path]:
+    """Write the report of a run from the files in its folder.
+
+    Parameters
+    ----------
+    directory : path-like
+        Folder of a run, finished or not. What it does not hold is left out, with a line of why.
+    out : path-like, optional
+        Where to write the page, and nothing else. Otherwise the page goes to ``report.html`` in the
+        folder and the draws that it shows to ``draws.pvd`` and ``draws/`` there; older files of
+        these names are replaced.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The page, and ``draws.pvd`` if it was written.
+
+    Raises
+    ------
+    InputError
+        If the folder is not that of a run, or a file in it is damaged.
+    OSError
+        If the page cannot be written. Files that were there before are not changed.
+    """
+    directory = Path(directory)
+    content = _with_setting(gather(directory), directory / "problem.toml")
+    written = [directory / PAGE if out is None else Path(out)]
+    page = render(content)
+    with replace_on_success(written[0]) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    body, draws = content.body, content.draws
+    if out is None and body is not None and draws is not None:
+        written.append(directory / SERIES)
+        is_nodal = f"{FIELD}_mean" in body.on_nodes
+        fields = ({FIELD: values, "conductivity": np.exp(values)} for values in draws.values)
+        steps = [Step(each, {}) if is_nodal else Step({}, each) for each in fields]
+        write_series(written[-1], body.points, body.cells, steps)
+    return written
+
+
+def _with_setting(content: Content, problem: Path) -> Content:
+    """Add what the problem file names and the folder does not hold, where it is still the same."""
+    if content.problem is None or content.body is None:
+        reason = content.missing.get("problem", "There is no mesh to show them on.")
+        return replace(content, missing={**content.missing, "groups": reason})
+    spec = read_problem(problem)
+    groups, reason = _groups(spec, content)
+    missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
+    return replace(content, groups=groups, sensor_rows=_sensor_rows(spec, content), missing=missing)
+
+
+def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
+    """Boundary groups of the mesh file; if none, why."""
+    file = spec.mesh.file
+    try:
+        found = read_input(file, str(file), "a mesh file", remedy="", max_bytes=MAX_BYTES)
+        expected = content.record.mesh_sha256 if content.record else None
+        if expected is not None and hashlib.sha256(found).hexdigest() != expected:
+            return (), "The mesh file has changed since the run, so its groups are not shown."
+        mesh = read_mesh(file)
+    except InputError:
+        return (), "The mesh file is not where it was in the run, so its groups are not shown."
+    if not np.array_equal(mesh.points, content.body.points):
+        return (), "The mesh file has changed since the run, so its groups are not shown."
+    conditions = _conditions(spec.pde)
+    names = list(mesh.boundaries)
+    if ALL in conditions and ALL not in names:
+        names.insert(0, ALL)
+    facets = {name: mesh.boundaries.get(name, mesh.boundary_facets) for name in names}
+    groups = tuple(
+        Group(name, facets[name], conditions.get(name) or _inherited(conditions, mesh, name))
+        for name in names
+        if len(facets[name])
+    )
+    return groups, "The mesh has no boundary groups."
+
+
+def _conditions(pde: PdeTable) -> dict[str, str]:
+    """What the problem says of each boundary group, in words."""
+    return {
+        **{name: f"solution = {value}" for name, value in pde.dirichlet.items()},
+        **{name: f"flux {value:g} into the body" for name, value in pde.neumann.items()},
+        **{
+            name: f"Robin, coefficient {table.coefficient:g}, ambient {table.ambient:g}"
+            for name, table in pde.robin.items()
+        },
+    }
+
+
+def _inherited(conditions: dict[str, str], mesh: Mesh, name: str) -> str:
+    """What holds on a boundary group that the problem does not name."""
+    outside = {tuple(row) for row in mesh.boundary_facets.tolist()}
+    if not all(tuple(row) in outside for row in mesh.boundaries[name].tolist()):
+        return "none, inside the body"
+    if ALL in conditions and ALL not in mesh.boundaries:
+        return f"that of {ALL}"
+    return "none: nothing flows through"
+
+
+def _sensor_rows(spec: ProblemSpec, content: Content) -> np.ndarray | None:
+    """Rows of the sensors in their table; None if it is not the one of the run."""
+    if content.sensors is None:
+        return None
+    dim = content.body.dim
+    try:
+        table = read_sensors(spec.observations.file, dim)
+    except InputError:
+        return None
+    keys = zip(map(tuple, table.points.tolist()), table.values.tolist(), strict=True)
+    rows = dict(zip(keys, table.rows.tolist(), strict=True))
+    points = map(tuple, content.sensors.points[:, :dim].tolist())
+    observed = content.sensors.columns["observed"].tolist()
+    found = [rows.get(key) for key in zip(points, observed, strict=True)]
+    return None if None in found else np.array(found)

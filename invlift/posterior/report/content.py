@@ -1,0 +1,133 @@
+"""What a report shows, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from invlift.posterior.report.record import Record
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A mesh with the posterior on it.
+
+    Attributes
+    ----------
+    points : (num_nodes, dim) array
+        In the length unit of the mesh; dim is 2 or 3.
+    cells : (num_cells, dim + 1) array of int
+    on_nodes, on_cells : dict of str to (num_nodes,) or (num_cells,) array
+        Fields by name, as in ``posterior.vtu``.
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+    on_nodes: dict[str, np.ndarray]
+    on_cells: dict[str, np.ndarray]
+
+    @property
+    def dim(self) -> int:
+        """Dimension, 2 or 3."""
+        return self.points.shape[1]
+
+    def find(self, name: str) -> np.ndarray | None:
+        """A field, wherever it lives; None if there is none of the name."""
+        return self.on_nodes.get(name, self.on_cells.get(name))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A named part of the boundary.
+
+    Attributes
+    ----------
+    name : str
+    facets : (num_facets, dim) array of int
+        Nodes of its edges or triangles.
+    condition : str
+        What the problem says of it, in words; empty if nothing.
+    """
+
+    name: str
+    facets: np.ndarray
+    condition: str
+
+
+@dataclass(frozen=True, eq=False)
+class SensorRows:
+    """Sensors as in ``sensors.vtu``.
+
+    Attributes
+    ----------
+    points : (d, 3) array
+        Positions, in the length unit of the mesh.
+    columns : dict of str to (d,) array
+        ``observed``, and where the run has them ``predicted_mean``, ``predicted_sd``,
+        ``standardised_residual``, ``predictive_p_value``.
+    """
+
+    points: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class FieldDraws:
+    """A few draws of the log-conductivity.
+
+    Attributes
+    ----------
+    values : (num, N) array
+    chains, numbers : (num,) array of int
+        The chain of each, and its number among the draws that were stored of that chain.
+    """
+
+    values: np.ndarray
+    chains: np.ndarray
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Everything a report shows; None, or an empty mapping, for what the folder does not hold.
+
+    Attributes
+    ----------
+    title : str
+        Name of the folder.
+    record : Record or None
+        From ``run.json``.
+    body : Body or None
+    groups : tuple of Group
+    sensors : SensorRows or None
+    sensor_rows : (d,) array of int or None
+        Rows of the sensors in their table.
+    draws : FieldDraws or None
+    scalars : dict of str to (chains, num_draws) array
+        Draws of the scalars, those of the summary first.
+    energy : (chains, num_draws) array or None
+    warmup_step_size : (chains, num_warmup) array or None
+    summary : dict of str to dict of str to float
+        Rows of ``summary.csv`` by name; NaN for "no value".
+    problem : str or None
+        The problem file.
+    missing : dict of str to str
+        Why a part is left out, in a sentence, by the part's name: ``record``, ``body``, ``groups``,
+        ``sensors``, ``draws``, ``chains``, ``summary`` or ``problem``.
+    """
+
+    title: str
+    record: Record | None = None
+    body: Body | None = None
+    groups: tuple[Group, ...] = ()
+    sensors: SensorRows | None = None
+    sensor_rows: np.ndarray | None = None
+    draws: FieldDraws | None = None
+    scalars: Mapping[str, np.ndarray] = field(default_factory=dict)
+    energy: np.ndarray | None = None
+    warmup_step_size: np.ndarray | None = None
+    summary: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    problem: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
