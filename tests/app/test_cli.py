@@ -184,7 +184,9 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
 
-@pytest.mark.parametrize("arguments", [[], ["run"], ["frobnicate"], ["simulate", "a.toml"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["run"], ["frobnicate"], ["simulate", "a.toml"], ["report"]]
+)
 def test_wrong_usage_has_status_2(capsys, arguments):
     assert call(*arguments) == 2
     assert "usage: invlift" in capsys.readouterr().err

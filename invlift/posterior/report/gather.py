@@ -207,6 +207,7 @@ def _posterior(
         chains, numbers = _spread(*posterior[FIELD].shape[:2])
         shape = (len(chains), posterior[FIELD].shape[2])
         chosen = FieldDraws(np.empty(shape), chains, numbers)
+    names = posterior["parameter"].to_numpy().tolist() if "parameter" in posterior.coords else None
     found: dict[str, list[np.ndarray]] = {}
     for chain in range(num_chains):
         draws = {
@@ -214,7 +215,7 @@ def _posterior(
             for name, variable in posterior.data_vars.items()
             if variable.dims[:1] == ("chain",) and name not in (PREDICTED, NOISE_SCORE)
         }
-        for name, (values,) in scalar_draws(draws).items():
+        for name, (values,) in scalar_draws(draws, names).items():
             found.setdefault(name, []).append(values)
         if chosen is not None:
             is_here = chosen.chains == chain

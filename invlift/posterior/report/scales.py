@@ -106,7 +106,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     """Round numbers between two positive ones, for an axis of equal ratios."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in ((1,), (1, 3), (1, 2, 5)):
-        found = [factor * 10.0**decade for decade in decades for factor in factors]
+        found = [float(f"{factor}e{decade}") for decade in decades for factor in factors]
         found = [value for value in found if low <= value <= high]
         if len(found) >= 3:
             step = -(-len(found) // 7)
