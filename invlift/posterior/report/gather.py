@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import h5py
 import meshio
 import numpy as np
 import xarray as xr
@@ -65,6 +66,11 @@ def gather(directory: Path) -> Content:
     record = text("run.json", "record", "the record of a run")
     summary = text("summary.csv", "summary", "a table of scalars")
     problem = text("problem.toml", "problem", "a problem file")
+    if record is None and (directory / SAVED_CHAINS).exists():
+        missing["record"] = (
+            "There is no run.json in the folder: the run is under way, or was stopped before it "
+            "had draws from every chain. invlift run --resume goes on with it."
+        )
     body = sensors = None
     if _is_there(results["posterior.vtu"], "body", missing):
         body = _body(results["posterior.vtu"])
@@ -184,6 +190,7 @@ def _summary(text: str, name: str) -> dict[str, dict[str, float]]:
 def _chains(file: Path) -> dict:
     """The parts of a `Content` that are made of draws, by name."""
     with _blaming(file, "draws in netCDF-4"):
+        h5py.File(file).close()  # of a file that is none, the other library leaves half a reader
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
             scalars, draws = _posterior(posterior)
         return {

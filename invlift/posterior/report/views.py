@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten, slice_tetrahedra
+from invlift.posterior.slices import FlatMesh, flatten, slice_tetrahedra
 
 #: Triangles of one view; of a finer mesh the nodes that share a small square are drawn as one.
 MAX_TRIANGLES = 40_000
@@ -141,9 +141,7 @@ def _of_flat(flat: FlatMesh) -> View:
         flat.weights[kept],
         flat.cells[left],
         flat.axes,
-        f"{AXIS_NAMES[flat.axes[0]]}{AXIS_NAMES[flat.axes[1]]} {flat.place}".strip()
-        if flat.place
-        else "",
+        flat.place,
         flat.outline(),
     )
 
