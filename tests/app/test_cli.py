@@ -22,7 +22,7 @@ from invlift.fem.sensors import read_sensors
 
 RESULTS = {
     "posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "problem.toml", "run.json",
-    "posterior.png",
+    "posterior.png", "report.html", "draws.pvd", "draws",
 }  # fmt: skip
 POINT_FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",

@@ -97,6 +97,7 @@ def _executor(scheduler: str | None, workers: int | None):
 def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
     importlib.import_module("invlift.app.results")
+    importlib.import_module("invlift.app.report")
     field.problem.prior.pointwise_std()
 
 
@@ -114,6 +115,7 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
     written = posterior.write(directory, info)
     written.append(directory / "posterior.png")
     posterior.plot_fields(written[-1])
+    written += _write_report(directory, errors)
     verdict = posterior.verdict()
     columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]
     rows = [
@@ -128,6 +130,18 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
     elif not verdict.is_converged and spec.sampler.budget is not None:
         say(console, "Its time may have been too short; go on with --resume.")
     return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+
+
+def _write_report(directory: Path, errors: Console) -> list[Path]:
+    """Write the report: the results are there already, whatever goes wrong here."""
+    from invlift.app.report import write_report
+
+    try:
+        return write_report(directory)
+    except (InputError, OSError) as error:
+        again = f"invlift report {directory} tries again"
+        say(errors, f"invlift: note: the report is not complete ({error}); {again}")
+        return []
 
 
 def _check_is_ready(directory: Path, is_resuming: bool) -> None:

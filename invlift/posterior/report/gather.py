@@ -211,9 +211,10 @@ def _posterior(
     num_chains = posterior.sizes["chain"]
     chosen = None
     if FIELD in posterior:
-        chains, numbers = _spread(*posterior[FIELD].shape[:2])
-        shape = (len(chains), posterior[FIELD].shape[2])
-        chosen = FieldDraws(np.empty(shape), chains, numbers)
+        field = posterior[FIELD]
+        chains, places = _spread(*field.shape[:2])
+        numbers = np.asarray(field[field.dims[1]])[places]
+        chosen = FieldDraws(np.empty((len(chains), field.shape[2])), chains, numbers)
     names = posterior["parameter"].to_numpy().tolist() if "parameter" in posterior.coords else None
     found: dict[str, list[np.ndarray]] = {}
     for chain in range(num_chains):
@@ -226,7 +227,7 @@ def _posterior(
             found.setdefault(name, []).append(values)
         if chosen is not None:
             is_here = chosen.chains == chain
-            chosen.values[is_here] = draws[FIELD][0][chosen.numbers[is_here]]
+            chosen.values[is_here] = draws[FIELD][0][places[is_here]]
     return {name: np.stack(chains) for name, chains in found.items()}, chosen
 
 
