@@ -72,6 +72,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.report import execute
         case "simulate":
             from invlift.app.commands.simulate import execute
+        case "serve":
+            from invlift.app.commands.serve import execute
     return execute
 
 
@@ -166,6 +168,16 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="FILE.html", help="where to write (default: report.html in DIR)"
     )
     report.set_defaults(command="report")
+
+    serve = commands.add_parser(
+        "serve", help="let other programs call the forward map and the log posterior (UM-Bridge)"
+    )
+    serve.add_argument("problem", metavar="PROBLEM.toml")
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: this machine alone)"
+    )
+    serve.add_argument("--port", metavar="P", default="4242", help="port (default: 4242)")
+    serve.set_defaults(command="serve")
 
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")

@@ -1,0 +1,185 @@
+"""Models behind HTTP: UM-Bridge's own client against the values computed here."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import jax
+import numpy as np
+import pytest
+import umbridge
+from problem_files import write_problem
+from test_cli import call
+
+from invlift.app.build import build_problem
+from invlift.app.problem_file import read_problem
+from invlift.app.sampling import target_of
+from invlift.app.served_models import served_models
+from invlift.app.um_bridge import build_server
+from invlift.samplers.kernels import HMC
+
+NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    path = write_problem(tmp_path_factory.mktemp("serve"), NOISE)
+    return build_problem(read_problem(path)).problem
+
+
+@pytest.fixture(scope="module")
+def address(problem):
+    with build_server(served_models(problem), "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address
+        server.shutdown()
+
+
+@pytest.fixture(scope="module", params=["forward", "posterior"])
+def case(request, problem, address):
+    """Client, function of JAX, sizes of its value and argument."""
+    if request.param == "forward":
+
+        def fn(white):
+            return problem.model(problem.prior.transform(white))
+
+        sizes = problem.num_observations, problem.prior.num_white
+    else:
+        target = target_of(problem, HMC())
+
+        def fn(theta):
+            return target.logdensity(theta)[None]
+
+        sizes = 1, target.dimension
+    client = umbridge.HTTPModel(f"http://{address[0]}:{address[1]}", request.param)
+    return client, jax.jit(fn), *sizes
+
+
+@pytest.fixture(scope="module")
+def vectors(case):
+    rng = np.random.default_rng(0)
+    _, _, num_outputs, num_inputs = case
+    return (
+        0.5 * rng.normal(size=num_inputs),
+        *rng.normal(size=(2, num_inputs)),
+        rng.normal(size=num_outputs),
+    )
+
+
+def test_sizes_and_support(case):
+    client, _, num_outputs, num_inputs = case
+    assert client.get_input_sizes() == [num_inputs]
+    assert client.get_output_sizes() == [num_outputs]
+    for name in ("evaluate", "gradient", "apply_jacobian", "apply_hessian"):
+        assert getattr(client, f"supports_{name}")()
+
+
+def test_values_are_those_computed_here(case, vectors):
+    client, fn, *_ = case
+    x = vectors[0]
+    (found,) = client([x.tolist()])
+    np.testing.assert_allclose(found, fn(x), rtol=1e-12)
+    # Negative control: another place.
+    assert not np.allclose(client([(x + 0.1).tolist()])[0], fn(x))
+
+
+def test_derivatives(case, vectors):
+    """Against finite differences, and the two products with the Jacobian against each other."""
+    client, fn, *_ = case
+    x, v, other, s = vectors
+    forward = np.array(client.apply_jacobian(0, 0, [x.tolist()], v.tolist()))
+    back = np.array(client.gradient(0, 0, [x.tolist()], s.tolist()))
+    assert s @ forward == pytest.approx(back @ v, rel=1e-10)
+    step = 1e-5
+    difference = (fn(x + step * v) - fn(x - step * v)) / (2 * step)
+    np.testing.assert_allclose(forward, difference, rtol=1e-6, atol=1e-8)
+
+    def hessian(vector):
+        return np.array(client.apply_hessian(0, 0, 0, [x.tolist()], s.tolist(), vector.tolist()))
+
+    assert other @ hessian(v) == pytest.approx(v @ hessian(other), rel=1e-8)
+    there, here = (
+        np.array(client.gradient(0, 0, [(x + sign * step * v).tolist()], s.tolist()))
+        for sign in (1, -1)
+    )
+    np.testing.assert_allclose(hessian(v), (there - here) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+def post(address, path, body):
+    connection = http.client.HTTPConnection(*address[:2], timeout=10)
+    connection.request("POST", path, body)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+GOOD = {"name": "forward", "input": [[0.0] * 16]}
+BAD = {
+    "no JSON": ("/Evaluate", b"{", "InvalidInput"),
+    "a list": ("/Evaluate", b"[]", "InvalidInput"),
+    "nested": ("/Evaluate", b"[" * 100_000, "InvalidInput"),
+    "no model": ("/Evaluate", b"{}", "ModelNotFound"),
+    "unknown model": ("/Evaluate", json.dumps(GOOD | {"name": "x"}), "ModelNotFound"),
+    "no such path": ("/Solve", json.dumps(GOOD), "InvalidInput"),
+    "too short": ("/Evaluate", json.dumps(GOOD | {"input": [[0.0]]}), "InvalidInput"),
+    "too many": ("/Evaluate", json.dumps(GOOD | {"input": [[0.0], [1.0]]}), "InvalidInput"),
+    "text": ("/Evaluate", json.dumps(GOOD | {"input": [["0"] * 16]}), "InvalidInput"),
+    "not a number": ("/Evaluate", json.dumps(GOOD | {"input": [[float("nan")] * 16]}), "Invalid"),
+    "huge": ("/Evaluate", json.dumps(GOOD | {"input": [[10**400] * 16]}), "InvalidInput"),
+    "no sens": ("/Gradient", json.dumps(GOOD), "InvalidInput"),
+    "second output": ("/Gradient", json.dumps(GOOD | {"outWrt": 1, "sens": [0.0]}), "InvalidInput"),
+    "out of range": ("/Evaluate", json.dumps(GOOD | {"input": [[1e6] * 16]}), "ModelError"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_requests_have_an_answer_and_the_server_goes_on(address, name):
+    path, body, kind = BAD[name]
+    status, answer = post(address, path, body)
+    assert status >= 400
+    assert answer["error"]["type"].startswith(kind)
+    assert answer["error"]["message"]
+    assert post(address, "/Evaluate", json.dumps(GOOD))[0] == 200
+
+
+def test_command_listens_on_this_machine_alone_until_it_is_ended(tmp_path):
+    path = write_problem(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "invlift", "serve", str(path), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = []
+    while not (lines and "Serving" in lines[-1]):
+        lines.append(process.stdout.readline())
+        assert process.poll() is None
+    port = int(re.search(r"http://127\.0\.0\.1:(\d+) ", lines[-1])[1])
+    assert umbridge.supported_models(f"http://127.0.0.1:{port}") == ["forward", "posterior"]
+    # 127.0.0.2 is this machine as well, but not the address that it listens on.
+    with socket.socket() as other, pytest.raises(ConnectionRefusedError):
+        other.connect(("127.0.0.2", port))
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    assert process.wait(timeout=20) == 0
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "70000"], ["--port", "found 70000"]),
+        (["--port", "x"], ["--port", "'x'"]),
+        (["--host", "192.0.2.1"], ["--host 192.0.2.1", "choose another port"]),
+    ],
+)
+def test_addresses_that_cannot_be_are_told_in_a_line(tmp_path, capsys, options, words):
+    assert call("serve", write_problem(tmp_path), *options) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    for word in words:
+        assert word in error
