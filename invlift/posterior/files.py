@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -81,6 +83,25 @@ def write_fields(
         cell_data={name: [_contiguous(values)] for name, values in cell_data.items()},
     )
     _write_vtu(path, mesh, numbers or {})
+
+
+def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
+    """What `write_fields` has written.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    meshio.Mesh or None
+        None if the file cannot be read as one; its `field_data` are the numbers.
+    """
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # where meshio tells what is wrong
+            return meshio.read(path, file_format="vtu")
+    except (Exception, SystemExit):
+        return None
 
 
 def write_points(

@@ -104,6 +104,7 @@ def _prepare_results(field) -> None:
 def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
     from invlift.app.results import build_posterior
+    from invlift.app.truth import compare_with_truth, find_truth, in_words
 
     directory = spec.output.dir
     if not run.chains:
@@ -112,7 +113,9 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         return BAD_VERDICT
     draws = spec.sampler.draws
     posterior = build_posterior(field, run, None if draws == UNTIL_CONVERGED else draws)
-    written = posterior.write(directory, info)
+    truth = find_truth(field, spec.observations.file)
+    coverage = None if truth is None else compare_with_truth(field, posterior, truth)
+    written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
     written.append(directory / "posterior.png")
     posterior.plot_fields(written[-1])
     written += _write_report(directory, errors)
@@ -124,6 +127,8 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
     ]
     say_table(console, ["", *columns], rows)
     say(console, str(verdict))
+    if coverage:
+        say(console, in_words(coverage, field.problem.prior.location))
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")

@@ -10,6 +10,7 @@ from invlift.app.build import build_noise, build_problem
 from invlift.app.commands.common import check_is_new, number_option, say
 from invlift.app.problem_file import read_problem
 from invlift.app.simulate import simulate_readings
+from invlift.app.truth import READINGS, truth_file
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
@@ -30,8 +31,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if not out.name or out.is_dir():
         found = f"the directory {out}"
         raise InputError("--out", "a new file to write", found, "choose another name")
-    truth_file = out.with_name(f"{out.stem}_truth.vtu")
-    check_is_new((out, truth_file), "a new file to write", "choose another name")
+    beside = truth_file(out)
+    check_is_new((out, beside), "a new file to write", "choose another name")
     spec = read_problem(parsed.problem)
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else sigma
@@ -46,7 +47,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     on_cells = coefficients if location == "cells" else {}
     points, cells = field.mesh.points, field.mesh.cells
     try:
-        write_fields(truth_file, points, cells, on_nodes, on_cells, numbers=truth)
+        numbers = truth | {READINGS: sensors.values}
+        write_fields(beside, points, cells, on_nodes, on_cells, numbers=numbers)
         with replace_on_success(out) as temporary:
             write_sensors(temporary, sensors)
     except OSError as error:
@@ -57,7 +59,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     say(
         console,
         f"Written: {out} ({len(sensors.values)} sensors, noise {kind}) and the field behind them, "
-        f"{truth_file}",
+        f"{beside}",
     )
     drawn = [f"{name} {_in_brief(values)}" for name, values in truth.items()]
     if drawn:

@@ -1,0 +1,123 @@
+"""The truth behind simulated readings, and how well a posterior covers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from invlift.app.build import FieldProblem
+from invlift.posterior import Posterior
+from invlift.posterior.coverage import crps, normal_crps, quantile_of, share_inside
+from invlift.posterior.files import read_fields
+from invlift.posterior.names import FIELD
+
+#: What the readings are called in the file of their truth, by which it is known to be theirs.
+READINGS = "readings"
+
+
+def truth_file(table: Path) -> Path:
+    """Where `simulate` keeps the truth behind a sensor table."""
+    return table.with_name(f"{table.stem}_truth.vtu")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What readings were simulated from.
+
+    Attributes
+    ----------
+    file : Path
+    field : (N,) array
+        The log-conductivity.
+    scalars : dict of float
+        What was drawn of noise and prior.
+    """
+
+    file: Path
+    field: np.ndarray
+    scalars: dict[str, float]
+
+
+def find_truth(field: FieldProblem, table: Path) -> Truth | None:
+    """The truth behind the readings of a problem, if it is beside their table.
+
+    It is taken only if the file has these very readings and this mesh.
+
+    Parameters
+    ----------
+    field : FieldProblem
+    table : pathlib.Path
+        The sensor table.
+
+    Returns
+    -------
+    Truth or None
+    """
+    file = truth_file(table)
+    if not file.is_file():
+        return None
+    mesh = read_fields(file)
+    if mesh is None:  # another program's file, or a damaged one
+        return None
+    numbers = {name: np.asarray(values) for name, values in mesh.field_data.items()}
+    readings = numbers.pop(READINGS, None)
+    points = np.asarray(mesh.points)[:, : field.mesh.dim]
+    on_nodes = field.problem.prior.location == "nodes"
+    values = mesh.point_data.get(FIELD) if on_nodes else mesh.cell_data.get(FIELD, [None])[0]
+    is_theirs = (
+        readings is not None
+        and np.array_equal(np.atleast_1d(readings), field.sensors.values)
+        and np.array_equal(points, field.mesh.points)
+        and values is not None
+    )
+    if not is_theirs:
+        return None
+    scalars = {name: float(values.item()) for name, values in numbers.items() if values.size == 1}
+    return Truth(file, np.asarray(values, dtype=float), scalars)
+
+
+def compare_with_truth(field: FieldProblem, posterior: Posterior, truth: Truth) -> dict[str, Any]:
+    """How well a posterior covers the truth.
+
+    Returns
+    -------
+    dict
+        ``file``; ``share_inside_90``, the share of nodes or cells inside their 90 % band; ``crps``,
+        averaged over these, and ``prior_crps`` for a normal prior; ``scalars``, by name the
+        ``truth`` and the ``quantile`` of the posterior that it is at.
+    """
+    draws, prior = posterior.draws(FIELD), field.problem.prior
+    record = {
+        "file": truth.file,
+        "share_inside_90": share_inside(draws, truth.field),
+        "crps": float(np.mean(crps(draws, truth.field))),
+    }
+    if prior.is_affine:
+        before = normal_crps(np.asarray(prior.mean), prior.pointwise_std(), truth.field)
+        record["prior_crps"] = float(np.mean(before))
+    scalars = {
+        FIELD + "_field_mean": np.mean(truth.field),
+        FIELD + "_field_std": np.std(truth.field),
+    }
+    scalars = {name: float(value) for name, value in scalars.items()} | truth.scalars
+    record["scalars"] = {
+        name: {"truth": value, "quantile": quantile_of(posterior.scalars[name], value)}
+        for name, value in scalars.items()
+        if name in posterior.scalars
+    }
+    return record
+
+
+def in_words(record: dict[str, Any], place: str) -> str:
+    """The same in a line; ``place`` is what a coefficient belongs to, in the plural."""
+    text = (
+        f"Truth ({record['file'].name}): {record['share_inside_90']:.0%} of the {place} inside "
+        f"their 90 % band, CRPS {record['crps']:.3g}"
+    )
+    if "prior_crps" in record:
+        text += f" (prior: {record['prior_crps']:.3g})"
+    parts = [f"{name} at {each['quantile']:.0%}" for name, each in record["scalars"].items()]
+    return f"{text}; quantiles of the truth: {', '.join(parts)}"
