@@ -31,6 +31,7 @@ _MODULE_OF = {
     "assemble_poisson": "fem.assembly",
     "build_posterior": "app.results",
     "build_problem": "app.build",
+    "calibrate": "app.calibrate",
     "check_problem": "app.checks",
     "compare": "app.compare",
     "enable_x64": "precision",

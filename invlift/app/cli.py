@@ -1,4 +1,5 @@
 """The command line: run, check, compare, report, simulate.
+"""The command line: run, check, compare, calibrate, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.
@@ -70,6 +71,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.compare import execute
         case "report":
             from invlift.app.commands.report import execute
+        case "calibrate":
+            from invlift.app.commands.calibrate import execute
         case "simulate":
             from invlift.app.commands.simulate import execute
         case "serve":
@@ -178,6 +181,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--port", metavar="P", default="4242", help="port (default: 4242)")
     serve.set_defaults(command="serve")
+    calibrate = commands.add_parser(
+        "calibrate", help="see in simulations whether the draws are those of the posterior"
+    )
+    calibrate.add_argument("problem", metavar="PROBLEM.toml")
+    calibrate.add_argument(
+        "--simulations", metavar="M", required=True, help="number of simulations, 200 for example"
+    )
+    calibrate.add_argument(
+        "--draws", metavar="L", default="63", help="draws the truth is ranked among (default: 63)"
+    )
+    calibrate.add_argument("--method", metavar="NAME", help=" or ".join(KERNELS))
+    calibrate.add_argument("--warmup", metavar="W", help="warm-up iterations per chain")
+    calibrate.add_argument("--seed", metavar="S", help="seed of the random numbers")
+    calibrate.add_argument(
+        "--out", metavar="DIR", help="where to write (default: [output] dir, with -calibration)"
+    )
+    calibrate.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with an interrupted calibration, or a longer one",
+    )
+    calibrate.set_defaults(command="calibrate")
 
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")

@@ -94,6 +94,64 @@ def comparison_display(console: Console):
 
 
 @contextmanager
+def calibration_display(console: Console, num_simulations: int):
+    """Yield a function that shows how many simulations are done: a bar, or a line now and then.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    num_simulations : int
+        In all.
+    """
+    began, first, num_failed, last = 0.0, None, 0, -LINE_INTERVAL
+
+    def describe(num_done: int) -> str:
+        """Failures in this process, and the time since its first simulation was done."""
+        failed = f"{num_failed} failed, " if num_failed else ""
+        if num_done == first:
+            return f"{failed}the first in this process"
+        seconds = (time.monotonic() - began) / (num_done - first)
+        left = seconds * (num_simulations - num_done)
+        time_left = f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
+        return f"{failed}{seconds:.2g} s each, {time_left} left"
+
+    def tell(is_fine: bool, num_done: int, show: Callable[[int, str], None]) -> None:
+        nonlocal began, first, num_failed
+        if first is None:
+            began, first = time.monotonic(), num_done
+        num_failed += not is_fine
+        show(num_done, describe(num_done))
+
+    if console.is_terminal:
+        columns = (
+            TextColumn("simulations"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("[dim]{task.fields[news]}"),
+        )
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("", total=num_simulations, news="compiling")
+
+            def on_bar(num_done: int, text: str) -> None:
+                progress.update(bar, completed=num_done, news=text)
+
+            yield lambda is_fine, num_done: tell(is_fine, num_done, on_bar)
+        return
+
+    def on_line(num_done: int, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < LINE_INTERVAL and num_done < num_simulations:
+            return
+        last = now
+        words = f"simulation {num_done} of {num_simulations}: {text}"
+        console.print(words, highlight=False, soft_wrap=True)
+
+    with says_that_it_compiles(console, lambda: first is None):
+        yield lambda is_fine, num_done: tell(is_fine, num_done, on_line)
+
+
+@contextmanager
 def says_that_it_compiles(console: Console, is_silent: Callable[[], bool] = lambda: True):
     """Tell why nothing is to be seen yet, if programs are compiled meanwhile.
 

@@ -1,14 +1,18 @@
-"""Readings of a field drawn from the prior: data of which the truth is known."""
+"""Readings of unknowns drawn from the prior: data of which the truth is known."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
+from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise, known_noise
+from invlift.inverse.problem import InverseProblem
 
 
 def simulate_readings(
@@ -47,14 +51,7 @@ def simulate_readings(
     solution = forward.solve(coefficients)
     zeta = noise.sample_parameters(rng)
     values = noise.sample(rng, np.asarray(forward.observe(solution)), zeta)
-    if not np.all(np.isfinite(values)):
-        raise InputError(
-            "simulated readings",
-            "finite numbers",
-            f"{values[~np.isfinite(values)][0]}",
-            "correct the noise scale, or the prior (a smaller std), source and boundary values",
-        )
-    noise.check(values)
+    _check_readings(noise, values)
     zeta = jax.device_put(zeta)
     truth = {"log_conductivity": coefficients, "solution": solution}
     truth |= noise.parameters(zeta) | prior.parameters(white)
@@ -64,3 +61,56 @@ def simulate_readings(
         sigma = np.broadcast_to(np.asarray(noise.sigma(zeta)), values.shape)
     sensors = Sensors(old.points, values, sigma, old.rows, old.name)
     return sensors, {name: np.asarray(value) for name, value in truth.items()}
+
+
+def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem, np.ndarray]:
+    """A problem with readings simulated from it, of unknowns drawn from its prior.
+
+    The random numbers are those of :func:`simulate_readings`.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+        Of which the data are not looked at.
+    seed : int
+
+    Returns
+    -------
+    InverseProblem
+        The same with other data.
+    theta : (h + m,)
+        The unknowns (zeta, w) behind them, in the coordinates of the problem's noise.
+
+    Raises
+    ------
+    InputError
+        As :func:`simulate_readings`.
+    """
+    rng = np.random.default_rng(seed)
+    white = rng.standard_normal(problem.prior.num_white)
+    zeta = problem.noise.sample_parameters(rng)
+    theta = np.concatenate([zeta, white])
+    values = problem.noise.sample(rng, np.asarray(_predict(problem, theta)), zeta)
+    _check_readings(problem.noise, values)
+    return replace(problem, observed=jax.device_put(values)), theta
+
+
+_predict = Program(InverseProblem.predict, "none")
+
+
+def _check_readings(noise: Noise, values: np.ndarray) -> None:
+    """Check that simulated readings are finite, and such as the noise can have made.
+
+    Raises
+    ------
+    InputError
+        If they are not.
+    """
+    if not np.all(np.isfinite(values)):
+        raise InputError(
+            "simulated readings",
+            "finite numbers",
+            f"{values[~np.isfinite(values)][0]}",
+            "correct the noise scale, or the prior (a smaller std), source and boundary values",
+        )
+    noise.check(values)

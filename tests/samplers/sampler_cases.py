@@ -80,11 +80,25 @@ class WithoutGramTerm(LiftedPosterior):
     """A wrong target, for negative controls: -(1/2) log det G is left out."""
 
     def point(self, position):
-        point = super().point(position)
-        return point._replace(
-            logdensity=jnp.zeros_like(point.logdensity),
-            logdensity_grad=jnp.zeros_like(point.logdensity_grad),
-        )
+        zeta, white, eta = self.split(position)
+        noise, observed = self.problem.noise, self.problem.observed
+
+        def rest(zeta, eta):
+            return noise.log_reference(zeta, eta) + noise.log_slope(observed, zeta, eta)
+
+        value, (by_zeta, by_eta) = jax.value_and_grad(rest, (0, 1))(zeta, eta)
+        gradient = jnp.concatenate([by_zeta, jnp.zeros_like(white), by_eta])
+        return super().point(position)._replace(logdensity=value, logdensity_grad=gradient)
+
+
+class ChmcWithoutGramTerm(ConstrainedHMC, settings=True):
+    """The default sampler of that wrong target."""
+
+    def init(self, target, position):
+        return super().init(WithoutGramTerm(target.problem), position)
+
+    def step(self, target, rng_key, state, tuning):
+        return super().step(WithoutGramTerm(target.problem), rng_key, state, tuning)
 
 
 def run_posterior(target, *, kernel=None, chains=4, warmup=200, draws=1000, seed=11):

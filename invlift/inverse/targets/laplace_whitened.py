@@ -52,9 +52,13 @@ class LaplaceWhitened(Module):
         """
         return self.logdensity(white) + 0.5 * white @ white
 
+    def unknowns(self, white: jax.Array) -> jax.Array:
+        """Theta, (h + m,), at xi (h + m,)."""
+        return self.approximation.colour(white)
+
     def describe(self, white: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """What is kept of a draw, and that of which only moments are: by name."""
-        return self.posterior.describe(self.approximation.colour(white))
+        return self.posterior.describe(self.unknowns(white))
 
 
 def laplace_whitened(problem: InverseProblem) -> LaplaceWhitened:

@@ -210,9 +210,13 @@ class LiftedPosterior(Module):
         coefficients = self.problem.prior.transform(white) if is_affine else None
         return NormalSpace(self, point, origin, coefficients, transposed)
 
+    def unknowns(self, point: Point) -> jax.Array:
+        """Theta = (zeta, w), (h + m,), at a point."""
+        return point.position[: self.problem.num_unknowns]
+
     def describe(self, point: Point) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """What is kept of a draw, and that of which only moments are: by name."""
-        theta = point.position[: self.problem.num_unknowns]
+        theta = self.unknowns(point)
         kept = self.problem.describe(theta, point.coefficients, point.predicted)
         return kept, point.byproducts
 

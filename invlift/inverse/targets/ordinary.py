@@ -59,6 +59,10 @@ class OrdinaryPosterior(Module):
         jacobian = jnp.concatenate([by_zeta, slope[:, None] * by_white], axis=1)
         return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
 
+    def unknowns(self, theta: jax.Array) -> jax.Array:
+        """Theta, (h + m,), at a position: itself."""
+        return theta
+
     def describe(self, theta: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """What is kept of a draw, and that of which only moments are: by name."""
         _, white = self.problem.split(theta)

@@ -1,0 +1,460 @@
+"""Simulation-based calibration of a problem: does the sampler find what the prior put in?
+
+Talts, Betancourt, Simpson, Vehtari & Gelman (2018), arXiv:1804.06788.  Only the data differ between
+simulations, and they are arguments of compiled programs: all simulations share these.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.app.build import FieldProblem
+from invlift.app.calibration_files import CalibrationFiles
+from invlift.app.sampling import check_counts, find_kernel, target_of
+from invlift.app.simulate import simulate_problem
+from invlift.app.starts import STARTS, find_start
+from invlift.atomic import only_writer
+from invlift.compilation import Program, num_cores
+from invlift.digest import digest
+from invlift.errors import InputError, printable
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.posterior.calibration import (
+    FINE,
+    Calibration,
+    Simulation,
+    effective_draws,
+    rank_of,
+    thinned,
+)
+from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
+from invlift.precision import require_float64
+from invlift.pytrees import Module
+from invlift.samplers.chains.chain import (
+    ChainState,
+    Plan,
+    chain_key,
+    compile_chain,
+    run_chain,
+    start_chain,
+)
+from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.kernels.base import Kernel
+
+#: Coefficients looked at one by one, and entries of any other vector.
+NUM_PLACES = 5
+#: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
+#: depend on one another.
+FIRST_DRAWS, MOST_DRAWS = 2, 32
+#: Fewest and most draws that a truth is ranked among.
+MIN_KEPT, MAX_KEPT = 7, 9999
+#: Simulations in which a quantity must have different values.
+NUM_TRIED = 8
+#: What depends on data and unknowns alike.
+LOG_LIKELIHOOD = "log_likelihood"
+MEAN, SD = f"{FIELD}_field_mean", f"{FIELD}_field_std"
+_PLACES = "at_places"
+
+
+class Quantities(Module):
+    """A target that records what truths are ranked by, and little of it.
+
+    Of a field its mean and standard deviation over the coefficients and its values at some places,
+    of a user's model some parameters; all that is unknown about noise and prior; and the log
+    likelihood, which depends on the data as well: without such a quantity draws of the prior would
+    pass (Modrak et al. 2023, arXiv:2211.02383).
+
+    Attributes
+    ----------
+    target
+        Of an inverse problem.
+    places : (k,) int
+        Coefficients.
+    """
+
+    target: Any
+    places: jax.Array
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "target":  # not set yet
+            raise AttributeError(name)
+        return getattr(self.target, name)
+
+    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """Scalars and short vectors by name, and no moments."""
+        problem = self.target.problem
+        recorded, _ = self.target.describe(where)
+        zeta, _ = problem.split(self.target.unknowns(where))
+        coefficients = recorded[problem.model.coefficients_name]
+        kept = {
+            name: value
+            for name, value in recorded.items()
+            if name not in (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
+        }
+        if problem.model.coefficients_name == FIELD:
+            kept |= {MEAN: jnp.mean(coefficients), SD: jnp.std(coefficients)}
+        likelihood = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)
+        return kept | {_PLACES: coefficients[self.places], LOG_LIKELIHOOD: likelihood}, {}
+
+
+def _at_theta(problem: InverseProblem, places, theta):
+    return Quantities(OrdinaryPosterior(problem), places).describe(theta)[0]
+
+
+_truth_at = Program(_at_theta, "none")
+
+
+def calibrate(
+    problem: InverseProblem,
+    kernel: str | Kernel = "chmc",
+    *,
+    simulations: int,
+    draws: int = 63,
+    warmup: int = 200,
+    seed: int = 0,
+    starts: str = "prior",
+    places: Mapping[str, int] | None = None,
+    directory: str | Path | None = None,
+    resume: bool = False,
+    on_simulation: Callable[[Simulation, int], None] = lambda simulation, num_done: None,
+) -> Calibration:
+    """Rank true values among posterior draws, in simulations from prior and noise.
+
+    For each simulation unknowns are drawn from the prior and readings are simulated from them; one
+    chain samples the posterior given these and is thinned to nearly independent draws.  If the
+    draws are those of the posterior, ranks of the true values among them are uniform
+    (Talts et al. 2018, arXiv:1804.06788, theorem 1 and section 5.1).  Simulations run side by side
+    on the machine's cores.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+        Its data are not looked at.
+    kernel : str or Kernel
+        See :func:`~invlift.app.sampling.sample`.
+    simulations : int
+        Their number M.
+    draws : int
+        L, the draws each truth is ranked among, 7 to 9,999.  Chains are as long as it takes to have
+        so many effective draws, of the quantity that has fewest, or 32 L.  Histograms need divisors
+        of L + 1: 64 and 100 have many.
+    warmup : int
+        Iterations that tune the kernel, and in which the chain forgets its start.
+    seed : int
+        Simulation k depends on (seed, k) alone, whatever the number of cores and simulations.
+    starts : {"prior", "laplace"}
+        See :func:`~invlift.app.sampling.sample`.
+    places : mapping of str to int, optional
+        Coefficients whose values are ranked, by what to call them; by default five chosen at random
+        by the seed.
+    directory : path, optional
+        Where to write `calibration.csv`, anew after each simulation, and `calibration.json`.
+    resume : bool
+        Go on with the calibration in ``directory``, to as many simulations as asked for now.
+    on_simulation : callable
+        Told of each simulation when it is done, and of how many are.
+
+    Returns
+    -------
+    Calibration
+        After Ctrl-C, of the simulations done until then.  One whose chain fails is among them, with
+        the reason as its outcome.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, readings cannot be simulated, or the directory holds a
+        calibration that is not to be resumed or is another one.
+    """
+    require_float64(observed=problem.observed)
+    kernel = find_kernel(kernel)
+    check_counts(simulations=simulations, draws=draws, warmup=warmup, seed=seed)
+    if not MIN_KEPT <= draws <= MAX_KEPT:
+        raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
+    if starts not in STARTS:
+        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
+    if resume and directory is None:
+        raise InputError("resume", "a directory with a calibration", "none", "name it")
+    if places is None:
+        name = problem.model.coefficients_name
+        places = {f"{name}[{each}]": each for each in random_places(problem, seed)}
+    with single_threaded_blas(), only_writer(Path(directory)) if directory else nullcontext():
+        task = _Task(problem, kernel, int(draws), int(warmup), int(seed), starts, dict(places))
+        names = task.find_names()
+        files, done = None, []
+        if directory is not None:
+            files = CalibrationFiles(directory, task.identity(names))
+            done = files.resume() if resume else files.begin()
+        found = {each.simulation: each for each in done if each.simulation < simulations}
+        is_interrupted = _run(task, names, simulations, found, files, on_simulation)
+        calibration = Calibration(_in_order(found), names, int(draws), int(simulations))
+        if files is not None:
+            files.write_record(calibration, is_interrupted=is_interrupted)
+        return calibration
+
+
+def random_places(problem: InverseProblem, seed: int) -> list[int]:
+    """Some coefficients, chosen at random by a seed: at most 5, ascending."""
+    white = jax.ShapeDtypeStruct((problem.prior.num_white,), float)
+    num = jax.eval_shape(problem.prior.transform, white).shape[0]
+    chosen = _generator(seed).choice(num, min(num, NUM_PLACES), replace=False)
+    return sorted(chosen.tolist())
+
+
+def field_places(field: FieldProblem, seed: int) -> dict[str, int]:
+    """The same for a field, by names that say where: nodes, or the middles of cells."""
+    mesh = field.mesh
+    is_nodal = field.problem.prior.location == "nodes"
+    points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
+    return {
+        f"{FIELD}({', '.join(f'{each:.3g}' for each in points[place] + 0.0)})": place
+        for place in random_places(field.problem, seed)
+    }
+
+
+def _generator(seed: int) -> np.random.Generator:
+    """What chooses the quantities: apart from all simulations."""
+    return np.random.default_rng(np.random.SeedSequence(seed))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is done for each simulation."""
+
+    problem: InverseProblem
+    kernel: Kernel
+    num_kept: int
+    num_warmup: int
+    seed: int
+    starts: str
+    places: dict[str, int]
+
+    def identity(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """All that decides the ranks, in a form that JSON keeps."""
+        without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
+        return {
+            "method": type(self.kernel).__name__,
+            "warmup": self.num_warmup,
+            "num_draws": self.num_kept,
+            "seed": self.seed,
+            "starts": self.starts,
+            "names": list(names),
+            "problem": digest(without_data, self.kernel, self.places),
+        }
+
+    def find_names(self) -> tuple[str, ...]:
+        """Quantities that differ from one another, and between simulations.
+
+        Of vectors a few entries are taken at random.
+
+        Raises
+        ------
+        InputError
+            If none of the first simulations has finite readings.
+        """
+        truths, error = [], None
+        for simulation in range(NUM_TRIED):
+            try:
+                truths.append(
+                    self._truth(*simulate_problem(self.problem, self._seeds(simulation)[0]))
+                )
+            except InputError as reason:
+                error = reason
+        if not truths:
+            raise error
+        names, columns = [], []
+        for name in truths[0]:
+            column = np.array([truth[name] for truth in truths])
+            varies = len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
+            if varies and not any(np.array_equal(column, other) for other in columns):
+                names.append(name)
+                columns.append(column)
+        rng = _generator(self.seed)
+        for vector in dict.fromkeys(map(vector_of, names)):
+            entries = [name for name in names if vector_of(name) == vector]
+            if len(entries) > NUM_PLACES:
+                kept = set(rng.choice(len(entries), NUM_PLACES, replace=False).tolist())
+                dropped = {name for place, name in enumerate(entries) if place not in kept}
+                names = [name for name in names if name not in dropped]
+        last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
+        return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
+
+    def prepare(self) -> None:
+        """Compile what chains run, beside the search for their starts."""
+        with suppress(InputError):
+            problem, _ = simulate_problem(self.problem, self._seeds(0)[0])
+            target = target_of(problem, self.kernel)
+            plan = Plan(self.kernel, self.num_warmup, FIRST_DRAWS * self.num_kept)
+            compile_chain(self._quantities(target), plan, target.dimension)
+
+    def simulate(
+        self, simulation: int, names: tuple[str, ...], is_stopped: Callable[[], bool]
+    ) -> Simulation | None:
+        """One simulation; None if it was stopped."""
+        if is_stopped():
+            return None
+        began = time.perf_counter()
+        data_seed, chain_seed, tie_seed = self._seeds(simulation)
+        try:
+            problem, theta = simulate_problem(self.problem, data_seed)
+            truth = self._truth(problem, theta)
+        except InputError as error:
+            return Simulation(simulation, _failure("no readings", error), {})
+        try:
+            target = target_of(problem, self.kernel)
+            approximation = STARTS[self.starts](self.kernel, target, chain_seed, 1).approximation
+            position, _ = find_start(
+                self.kernel, target, chain_seed, 0, approximation=approximation
+            )
+            result, scalars = self._sample(
+                self._quantities(target), position, chain_seed, names, is_stopped
+            )
+        except InputError as error:
+            seconds = time.perf_counter() - began
+            return Simulation(simulation, _failure("no chain", error), {}, seconds=seconds)
+        if result is None:
+            return None
+        num_draws = result.num_draws
+        kept = thinned(num_draws, self.num_kept)
+        rng = np.random.default_rng(tie_seed)
+        outcome, ess = self._outcome(scalars)
+        is_finite = all(np.isfinite(values).all() for values in scalars.values())
+        ranks = {name: rank_of(truth[name], scalars[name][kept], rng) for name in names}
+        return Simulation(
+            simulation,
+            outcome,
+            ranks if is_finite else {},
+            num_draws=num_draws,
+            ess=ess,
+            step_size=float(result.step_size),
+            acceptance_rate=float(np.mean(result.stats["acceptance_rate"])),
+            seconds=time.perf_counter() - began,
+        )
+
+    def _sample(self, quantities, position, chain_seed, names, is_stopped):
+        """A chain that is long enough, or as long as one may be, and its scalars by name."""
+        plan = Plan(self.kernel, self.num_warmup, FIRST_DRAWS * self.num_kept)
+        state = start_chain(plan, position)
+        rng_key = chain_key(chain_seed, 0)
+
+        def on_block(state: ChainState, progress) -> bool:
+            return not is_stopped()
+
+        while True:
+            result = run_chain(quantities, plan, rng_key, state, on_block=on_block)
+            if result.num_draws < plan.num_draws:
+                return None, {}
+            every = self._scalars(result.draws)
+            scalars = {name: every[name] for name in names}
+            outcome, ess = self._outcome(scalars)
+            is_longest = plan.num_draws >= MOST_DRAWS * self.num_kept
+            if ess >= self.num_kept or is_longest or outcome == _NOT_FINITE:
+                return result, scalars
+            plan = replace(plan, num_draws=2 * plan.num_draws)
+
+    def _outcome(self, scalars: dict[str, np.ndarray]) -> tuple[str, float]:
+        """Whether ranks among draws of a chain count, and its effective draws."""
+        values = list(scalars.values())
+        if not all(np.isfinite(each).all() for each in values):
+            return _NOT_FINITE, float("nan")
+        if all(np.ptp(each) == 0.0 for each in values):
+            return "the chain never moved", 0.0
+        ess = effective_draws(scalars)
+        return (FINE if ess >= self.num_kept else "too few effective draws"), ess
+
+    def _seeds(self, simulation: int) -> tuple[int, int, int]:
+        """Seeds of a simulation's data, its chain and its ties."""
+        words = np.random.SeedSequence((self.seed, simulation)).generate_state(3, np.uint64)
+        return tuple(int(word) >> 1 for word in words)
+
+    def _quantities(self, target) -> Quantities:
+        return Quantities(target, jax.device_put(np.array(list(self.places.values()), int)))
+
+    def _truth(self, problem: InverseProblem, theta: np.ndarray) -> dict[str, float]:
+        found = _truth_at(problem, np.array(list(self.places.values()), int), theta)
+        each = {name: np.asarray(value)[None] for name, value in found.items()}
+        return {name: float(values[0]) for name, values in self._scalars(each).items()}
+
+    def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Scalars (num_draws,) by name of scalars and vectors (num_draws, k)."""
+        scalars = {}
+        for name, values in recorded.items():
+            if values.ndim == 1:
+                scalars[name] = values
+                continue
+            columns = values.T
+            entries = (
+                self.places if name == _PLACES else map(f"{name}[{{}}]".format, range(len(columns)))
+            )
+            scalars |= dict(zip(entries, columns, strict=True))
+        return scalars
+
+
+_NOT_FINITE = "draws that are not finite"
+
+
+def _failure(what: str, error: InputError) -> str:
+    return printable(" ".join(f"{what} ({error.where}: {error.found})".split()))
+
+
+def _in_order(found: Mapping[int, Simulation]) -> list[Simulation]:
+    return [found[number] for number in sorted(found)]
+
+
+def _run(
+    task: _Task,
+    names: tuple[str, ...],
+    num_simulations: int,
+    found: dict[int, Simulation],
+    files: CalibrationFiles | None,
+    on_simulation: Callable[[Simulation, int], None],
+) -> bool:
+    """Run the simulations that are not among those found, and add them; whether it was stopped."""
+    missing = [number for number in range(num_simulations) if number not in found]
+    if not missing:
+        return False
+    stop = threading.Event()
+
+    def collect(futures: Iterable[Future]) -> None:
+        for future in futures:
+            simulation = None if future.cancelled() else future.result()
+            if simulation is None or simulation.simulation in found:
+                continue
+            found[simulation.simulation] = simulation
+            if files is not None:
+                files.write_simulations(_in_order(found))
+            on_simulation(simulation, len(found))
+
+    executor = ThreadPoolExecutor(min(num_cores(), len(missing)), thread_name_prefix="simulation")
+    preparing = threading.Thread(target=task.prepare, name="compiling")
+    futures: list[Future] = []
+    try:
+        preparing.start()
+        for number in missing:
+            futures.append(executor.submit(task.simulate, number, names, stop.is_set))
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            collect(done)
+    except KeyboardInterrupt:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        collect(wait(futures).done)
+        return len(found) < num_simulations
+    finally:
+        stop.set()
+        executor.shutdown(cancel_futures=True)
+        preparing.join()
+    return False

@@ -1,0 +1,78 @@
+"""``invlift calibrate``: ranks of the truth among posterior draws, in simulations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from invlift.app.build import build_noise, build_problem
+from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places
+from invlift.app.calibration_files import FIGURE, RECORD, TABLE
+from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
+from invlift.app.problem_file import read_problem
+from invlift.app.progress import calibration_display
+from invlift.app.terminal import interrupts_raise
+from invlift.errors import InputError
+from invlift.posterior.calibration import FINE, in_words, shape_of
+from invlift.posterior.calibration_plot import plot_calibration
+
+
+def execute(parsed, console: Console, errors: Console) -> int:
+    """Run the command and return the exit status."""
+    num_simulations = _integer("--simulations", parsed.simulations, 1, 10**6)
+    num_draws = _integer("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
+    spec = read_problem(parsed.problem).with_overrides(
+        method=parsed.method, warmup=parsed.warmup, seed=parsed.seed
+    )
+    directory = spec.output.dir.with_name(f"{spec.output.dir.name}-calibration")
+    if parsed.out is not None:
+        directory = spec.with_overrides(out=parsed.out).output.dir
+    field = build_problem(spec, needs_values=False)
+    field = replace(field, problem=replace(field.problem, noise=build_noise(spec, field.sensors)))
+    spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
+    say(console, headline(field))
+    settings = spec.sampler
+    with interrupts_raise(), calibration_display(errors, num_simulations) as on_news:
+        calibration = calibrate(
+            field.problem,
+            settings.kernel(),
+            simulations=num_simulations,
+            draws=num_draws,
+            warmup=settings.warmup,
+            seed=settings.seed,
+            starts=settings.starts,
+            places=field_places(field, settings.seed),
+            directory=directory,
+            resume=parsed.resume,
+            on_simulation=lambda simulation, num: on_news(simulation.outcome == FINE, num),
+        )
+    written = [TABLE, RECORD] if calibration.simulations else [RECORD]
+    if calibration.num_counted:
+        plot_calibration(calibration, directory / FIGURE)
+        written.insert(1, FIGURE)
+        say_table(console, ["", "p", "mean rank", "spread", ""], _rows(calibration))
+    verdict = calibration.verdict()
+    say(console, str(verdict))
+    say(console, f"\nWritten to {directory}: {', '.join(written)}")
+    if len(calibration.simulations) < num_simulations:
+        say(console, "The calibration was interrupted; finish it with --resume.")
+    return 0 if verdict.is_calibrated else BAD_VERDICT
+
+
+def _rows(calibration) -> list[list[str]]:
+    """P-values, and how far mean and spread of the ranks are off in standard errors."""
+    rows = []
+    for name, p in calibration.p_values().items():
+        shape = shape_of(calibration.ranks[name], calibration.num_draws)
+        words = in_words(shape).partition(",")[0] if p < calibration.level else ""
+        rows.append([name, f"{p:.2g}", f"{shape[0]:+.1f} se", f"{shape[1]:+.1f} se", words])
+    return rows
+
+
+def _integer(option: str, text: str, least: int, most: int) -> int:
+    value = number_option(option, text, int)
+    if not least <= value <= most:
+        expected = f"an integer from {least} to {most}"
+        raise InputError(option, expected, text, "correct the option")
+    return value
