@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.build import FieldProblem
+from invlift.app.build import FieldProblem, build_noise, build_problem
 from invlift.app.calibration_files import CalibrationFiles
+from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS, find_start
@@ -55,8 +56,8 @@ from invlift.samplers.kernels.base import Kernel
 #: Coefficients looked at one by one, and entries of any other vector.
 NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
-#: depend on one another.
-FIRST_DRAWS, MOST_DRAWS = 2, 32
+#: depend on one another, which fewer draws than the third number do not show.
+FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
 #: Fewest and most draws that a truth is ranked among.
 MIN_KEPT, MAX_KEPT = 7, 9999
 #: Simulations in which a quantity must have different values.
@@ -204,6 +205,19 @@ def calibrate(
         return calibration
 
 
+def field_to_calibrate(spec: ProblemSpec) -> FieldProblem:
+    """A problem file's field, sensors and noise; the readings in its table are not needed.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.app.build.build_problem`.
+    """
+    field = build_problem(spec, needs_values=False)
+    noise = build_noise(spec, field.sensors)
+    return replace(field, problem=replace(field.problem, noise=noise))
+
+
 def random_places(problem: InverseProblem, seed: int) -> list[int]:
     """Some coefficients, chosen at random by a seed: at most 5, ascending."""
     white = jax.ShapeDtypeStruct((problem.prior.num_white,), float)
@@ -239,6 +253,11 @@ class _Task:
     seed: int
     starts: str
     places: dict[str, int]
+
+    @property
+    def _first_plan(self) -> Plan:
+        num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
+        return Plan(self.kernel, self.num_warmup, num_draws)
 
     def identity(self, names: tuple[str, ...]) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
@@ -295,8 +314,7 @@ class _Task:
         with suppress(InputError):
             problem, _ = simulate_problem(self.problem, self._seeds(0)[0])
             target = target_of(problem, self.kernel)
-            plan = Plan(self.kernel, self.num_warmup, FIRST_DRAWS * self.num_kept)
-            compile_chain(self._quantities(target), plan, target.dimension)
+            compile_chain(self._quantities(target), self._first_plan, target.dimension)
 
     def simulate(
         self, simulation: int, names: tuple[str, ...], is_stopped: Callable[[], bool]
@@ -344,7 +362,7 @@ class _Task:
 
     def _sample(self, quantities, position, chain_seed, names, is_stopped):
         """A chain that is long enough, or as long as one may be, and its scalars by name."""
-        plan = Plan(self.kernel, self.num_warmup, FIRST_DRAWS * self.num_kept)
+        plan = self._first_plan
         state = start_chain(plan, position)
         rng_key = chain_key(chain_seed, 0)
 

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from invlift.atomic import replace_on_success
 from invlift.posterior.calibration import LEVEL, Calibration
-from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
 from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_COLUMNS = 4
@@ -90,10 +89,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
             ha="left",
             fontsize=9,
         )
-        if path is not None:
-            with replace_on_success(Path(path)) as temporary:
-                figure.savefig(temporary, dpi=DOTS_PER_INCH, format="png")
-    return figure
+        return saved(figure, path)
 
 
 def draw_difference(

@@ -1,5 +1,6 @@
 """Simulated readings: noise of the problem file or of a given scale, and the truth behind them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import kstest
 import invlift
 from invlift.app.build import build_noise
 from invlift.app.cli import main
-from invlift.app.simulate import simulate_readings
+from invlift.app.simulate import simulate_problem, simulate_readings
 from invlift.inverse.noise import (
     known_noise,
     lognormal_noise,
@@ -139,3 +140,14 @@ def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
     spec = invlift.read_problem(write_problem(tmp_path, {"noise.sigma": LOGNORMAL}))
     assert build_noise(spec, SimpleNamespace(sigma=None)).num_parameters == 1
     assert not invlift.build_problem(spec, needs_values=False).problem.noise.num_parameters
+
+
+def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
+    field = field_at(tmp_path, 3)
+    field = replace(field, problem=replace(field.problem, noise=lognormal_noise(-1.0, 0.7)))
+    sensors, truth = simulate_readings(field, field.problem.noise, seed=5)
+    problem, theta = simulate_problem(field.problem, seed=5)
+    np.testing.assert_allclose(problem.observed, sensors.values, rtol=1e-10)
+    zeta, white = problem.split(theta)
+    np.testing.assert_allclose(field.problem.prior.transform(white), truth["log_conductivity"])
+    np.testing.assert_allclose(field.problem.noise.sigma(zeta), truth["sigma"])

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
 
 from invlift.compilation import Program
 from invlift.inverse.starts import initial_position
+from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_REPLICATIONS = 240
 #: Ranks 0 ... 7 among seven draws far apart: 30 replications expected at each.
@@ -31,16 +31,15 @@ def ranks_of(system, kernel, rng_key, truth, quantities_fn: Callable):
 
 
 def uniformity(replicate: Callable, *cases: tuple) -> list[np.ndarray]:
-    """Chi-square p-values of uniform ranks ``replicate(key, *case)``, for each case by quantity.
+    """P-values of uniform ranks ``replicate(key, *case)``, for each case by quantity.
 
     One replication after another: side by side all would wait for the longest trajectory, and a
     sparse factorisation takes minutes to compile.
     """
     keys = jax.random.split(jax.random.key(77), NUM_REPLICATIONS)
     ranks_of_one = Program(replicate, "none")
-    found = []
+    uniform, found = UniformRanks(NUM_REPLICATIONS, NUM_KEPT), []
     for case in cases:
         ranks = np.array([ranks_of_one(key, *map(np.float64, case)) for key in keys])
-        counts = [np.bincount(column, minlength=NUM_KEPT + 1) for column in ranks.T]
-        found.append(np.array([scipy.stats.chisquare(count).pvalue for count in counts]))
+        found.append(np.array([uniform.p_value(column) for column in ranks.T]))
     return found

@@ -1,4 +1,4 @@
-"""Manifolds whose geometry is known, posteriors with a missing part, and one way to run chains."""
+"""Manifolds whose geometry is known, and one way to run chains."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.dense import DenseTarget
-from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.pytrees import static
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
@@ -74,31 +73,6 @@ class RelativeDensity(DenseTarget):
 
 
 SPHERE = RelativeDensity(on_sphere, skewed)
-
-
-class WithoutGramTerm(LiftedPosterior):
-    """A wrong target, for negative controls: -(1/2) log det G is left out."""
-
-    def point(self, position):
-        zeta, white, eta = self.split(position)
-        noise, observed = self.problem.noise, self.problem.observed
-
-        def rest(zeta, eta):
-            return noise.log_reference(zeta, eta) + noise.log_slope(observed, zeta, eta)
-
-        value, (by_zeta, by_eta) = jax.value_and_grad(rest, (0, 1))(zeta, eta)
-        gradient = jnp.concatenate([by_zeta, jnp.zeros_like(white), by_eta])
-        return super().point(position)._replace(logdensity=value, logdensity_grad=gradient)
-
-
-class ChmcWithoutGramTerm(ConstrainedHMC, settings=True):
-    """The default sampler of that wrong target."""
-
-    def init(self, target, position):
-        return super().init(WithoutGramTerm(target.problem), position)
-
-    def step(self, target, rng_key, state, tuning):
-        return super().step(WithoutGramTerm(target.problem), rng_key, state, tuning)
 
 
 def run_posterior(target, *, kernel=None, chains=4, warmup=200, draws=1000, seed=11):

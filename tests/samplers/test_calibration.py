@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from calibration import ranks_of, uniformity
-from sampler_cases import WithoutGramTerm
+from without_gram_term import WithoutGramTerm
 
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import lognormal_noise

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
-from sampler_cases import WithoutGramTerm, run_posterior
+from sampler_cases import run_posterior
+from without_gram_term import WithoutGramTerm
 
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem

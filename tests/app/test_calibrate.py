@@ -1,0 +1,346 @@
+"""invlift calibrate: simulations that share programs, are never lost, and see a wrong density."""
+
+import csv
+import itertools
+import json
+import signal
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from problem_files import write_problem
+from test_cli import assert_one_line, call, start
+from without_gram_term import ChmcWithoutGramTerm
+
+import invlift
+from invlift.app.calibrate import calibrate, field_places, random_places
+from invlift.app.simulate import simulate_problem
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.problem import jax_problem
+from invlift.samplers.kernels import KERNELS, ConstrainedHMC
+
+LOGNORMAL = {"distribution": "lognormal", "location": -1.0, "scale": 1.0}
+
+
+def curved(theta):
+    """Two parameters, three observations, no symmetry."""
+    first, second = theta
+    return jnp.stack([first + 0.3 * second**2, jnp.exp(0.5 * second), first - second])
+
+
+def curved_problem(scale=0.5):
+    return jax_problem(curved, 2, lognormal_noise(-1.0, scale), np.zeros(3))
+
+
+def calibrated(num=24, **options):
+    settings = {"draws": 31, "warmup": 40, "seed": 3} | options
+    return calibrate(curved_problem(), simulations=num, **settings)
+
+
+def without_time(rows):
+    return [(row.simulation, row.outcome, dict(row.ranks), row.num_draws, row.ess) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def whole_and_programs():
+    """All simulations, and how many programs had been compiled before and after each."""
+    begun = [Program.num_begun]
+    found = calibrated(on_simulation=lambda row, num: begun.append(Program.num_begun))
+    return found, begun
+
+
+@pytest.fixture(scope="module")
+def whole(whole_and_programs):
+    return whole_and_programs[0]
+
+
+def test_every_simulation_has_ranks_of_every_quantity(whole):
+    assert [row.simulation for row in whole.simulations] == list(range(24))
+    assert whole.names == ("sigma", "log_likelihood", "parameters[0]", "parameters[1]")
+    assert whole.num_counted == 24
+    assert not whole.failures
+    for name, ranks in whole.ranks.items():
+        assert ranks.shape == (24,), name
+        assert ranks.min() >= 0
+        assert ranks.max() <= 31
+        assert len(set(ranks)) > 5
+    for row in whole.simulations:
+        assert row.ess >= 31
+        assert row.num_draws >= 100
+    assert whole.verdict().is_calibrated
+
+
+def test_results_depend_on_the_seed_and_not_on_the_cores(whole, monkeypatch):
+    monkeypatch.setattr("invlift.app.calibrate.num_cores", lambda: 3)
+    threads = set()
+    again = calibrated(on_simulation=lambda row, num: threads.update(threading.enumerate()))
+    assert len({each.name for each in threads if each.name.startswith("simulation")}) == 3
+    assert without_time(again.simulations) == without_time(whole.simulations)
+    monkeypatch.setattr("invlift.app.calibrate.num_cores", lambda: 1)
+    fewer = calibrated(8)
+    assert without_time(fewer.simulations) == without_time(whole.simulations[:8])
+    other = calibrated(8, seed=4)
+    assert without_time(other.simulations) != without_time(fewer.simulations)
+
+
+def test_simulations_share_their_programs(whole_and_programs):
+    """Negative control: the first one compiles them."""
+    before, first, *others = whole_and_programs[1]
+    assert before < first
+    assert others == [first] * 23
+
+
+class Interrupting:
+    """Presses Ctrl-C after some simulations."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def __call__(self, simulation, num_done):
+        if num_done == self.after:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path):
+    stopped = calibrated(directory=tmp_path, on_simulation=Interrupting(5))
+    assert 5 <= len(stopped.simulations) < 24
+    assert "stopped after" in stopped.verdict().reasons[-1]
+    record = json.loads((tmp_path / "calibration.json").read_text())
+    assert record["is_interrupted"] is True
+    with pytest.raises(InputError, match=r"calibration.csv, which is there already"):
+        calibrated(directory=tmp_path)
+    with pytest.raises(InputError, match="warmup: expected 41, found 40"):
+        calibrated(directory=tmp_path, warmup=41, resume=True)
+    with pytest.raises(InputError, match="problem: expected"):
+        calibrate(curved_problem(0.6), simulations=24, draws=31, warmup=40, seed=3,
+                  directory=tmp_path, resume=True)  # fmt: skip
+    seen = []
+    again = calibrated(
+        directory=tmp_path, resume=True, on_simulation=lambda row, num: seen.append(row.simulation)
+    )
+    assert len(seen) == 24 - len(stopped.simulations)
+    assert without_time(again.simulations) == without_time(whole.simulations)
+    record = json.loads((tmp_path / "calibration.json").read_text())
+    assert record["is_interrupted"] is False
+    assert record["num_counted"] == 24
+    assert record["p_values"] == whole.p_values()
+    # a finished one is read, not run
+    seen.clear()
+    same = calibrated(
+        directory=tmp_path, resume=True, on_simulation=lambda row, num: seen.append(row.simulation)
+    )
+    assert not seen
+    assert without_time(same.simulations) == without_time(whole.simulations)
+
+
+def test_resuming_needs_a_calibration(tmp_path):
+    with pytest.raises(InputError, match=r"no calibration.json in it"):
+        calibrated(directory=tmp_path, resume=True)
+    with pytest.raises(InputError, match="resume: expected a directory"):
+        calibrated(resume=True)
+    (tmp_path / "calibration.json").write_text("{}")
+    with pytest.raises(InputError, match="the record of a calibration"):
+        calibrated(directory=tmp_path, resume=True)
+
+
+class Sticky(ConstrainedHMC, settings=True):
+    """Stays where it is: in most iterations, or in all if the first reading is negative."""
+
+    def step(self, target, rng_key, state, tuning):
+        new, statistics = super().step(target, rng_key, state, tuning)
+        stays = jax.random.uniform(jax.random.fold_in(rng_key, 7)) < 0.98
+        stays = stays | (target.problem.observed[0] < 0.0)
+        return jax.tree.map(lambda new, old: jnp.where(stays, old, new), new, state), statistics
+
+
+def test_chains_that_fail_are_counted_and_named(monkeypatch):
+    monkeypatch.setattr("invlift.app.calibrate.MOST_DRAWS", 8)
+    found = calibrate(curved_problem(), Sticky(), simulations=6, draws=31, warmup=10, seed=3)
+    assert set(found.failures) == {"the chain never moved", "too few effective draws"}
+    assert sorted(itertools.chain(*found.failures.values())) == list(range(6))
+    assert found.num_counted == 0
+    assert {row.num_draws for row in found.simulations} == {400}
+    assert all(set(row.ranks) == set(found.names) for row in found.simulations)
+    verdict = found.verdict()
+    assert verdict.headline == "No verdict on the calibration."
+    for outcome, numbers in found.failures.items():
+        words = f"{len(numbers)} of 6 simulations failed, {outcome}: number {numbers[0]}"
+        assert any(words in reason for reason in verdict.reasons)
+
+
+def test_what_keeps_a_chain_from_starting_is_told():
+    single = jax_problem(lambda theta: theta**3, 1, invlift.known_noise(0.3), np.zeros(1))
+    found = calibrate(single, "mams", simulations=2, draws=7, warmup=10)
+    (outcome,) = found.failures
+    assert outcome.startswith("no chain (")
+    assert "2 of 2 simulations failed, no chain (" in str(found.verdict())
+
+
+def test_readings_that_cannot_be_simulated_are_told(whole, monkeypatch):
+    every = [3]
+
+    def failing(problem, seed):
+        if seed % every[0] == 0:
+            raise InputError("simulated readings", "finite numbers", "inf", "correct the noise")
+        return simulate_problem(problem, seed)
+
+    monkeypatch.setattr("invlift.app.calibrate.simulate_problem", failing)
+    found = calibrated(8)
+    ((outcome, numbers),) = found.failures.items()
+    assert outcome == "no readings (simulated readings: inf)"
+    assert 1 <= len(numbers) < 8
+    assert not any(found.simulations[number].ranks for number in numbers)
+    others = [row for row in found.simulations if row.outcome == "ok"]
+    kept = [row for row in whole.simulations[:8] if row.simulation not in numbers]
+    assert without_time(others) == without_time(kept)
+    every[0] = 1
+    with pytest.raises(InputError, match="simulated readings: expected finite numbers"):
+        calibrated(8)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num": 0}, "simulations: expected an integer of at least 1"),
+        ({"draws": 6}, "draws: expected from 7"),
+        ({"draws": 10_000}, "draws: expected from 7"),
+        ({"warmup": 0}, "warmup: expected"),
+        ({"seed": -1}, "seed: expected"),
+        ({"starts": "mode"}, "starts: expected one of"),
+        ({"kernel": "gibbs"}, "kernel: expected one of"),
+    ],
+)
+def test_arguments_are_checked(options, words):
+    with pytest.raises(InputError, match=words):
+        calibrated(**options)
+
+
+# A field ------------------------------------------------------------------------------------------
+
+
+def test_places_are_named_by_where_they_are(tmp_path):
+    field = invlift.build_problem(invlift.read_problem(write_problem(tmp_path)))
+    places = field_places(field, 3)
+    assert list(places.values()) == random_places(field.problem, 3)
+    assert random_places(field.problem, 3) != random_places(field.problem, 4)
+    assert len(places) == 5
+    for name, place in places.items():
+        x, y = field.mesh.points[place]
+        assert name == f"log_conductivity({x:.3g}, {y:.3g})"
+
+
+FIELD_NAMES = [
+    "sigma",
+    "log_conductivity_field_mean",
+    "log_conductivity_field_std",
+    "log_likelihood",
+]
+OPTIONS = ["--simulations", 22, "--draws", 15, "--warmup", 30]
+
+
+def table(folder):
+    with (folder / "calibration.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows:
+        row.pop("seconds")
+    return rows
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The command, killed in the middle: its folder, and what was left."""
+    folder = tmp_path_factory.mktemp("killed")
+    # Without readings: none are needed.
+    sensors = "x,y\n0.3,0.4\n0.6,0.7\n0.8,0.2\n"
+    path = write_problem(folder, {"noise.sigma": LOGNORMAL}, sensors=sensors)
+    process = start("calibrate", path, *OPTIONS)
+    for line in process.stderr:
+        if line.startswith("simulation"):
+            break
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    return folder, table(folder / "out-calibration")
+
+
+def test_a_killed_command_is_resumed_to_the_same_bits(killed, tmp_path, capsys):
+    folder, left = killed
+    assert 1 <= len(left) < 22
+    assert call("calibrate", folder / "problem.toml", *OPTIONS, "--resume") == 0
+    assert_said_and_written(folder, capsys.readouterr().out)
+    path = write_problem(tmp_path, {"noise.sigma": LOGNORMAL})
+    assert call("calibrate", path, *OPTIONS, "--out", tmp_path / "other") == 0
+    rows = table(folder / "out-calibration")
+    assert rows == table(tmp_path / "other")
+    assert [
+        row for row in rows if row["simulation"] in {each["simulation"] for each in left}
+    ] == left
+    assert [int(row["simulation"]) for row in rows] == list(range(22))
+    # a second one does not overwrite it
+    capsys.readouterr()
+    assert call("calibrate", path, *OPTIONS, "--out", tmp_path / "other") == 2
+    assert_one_line(capsys, ["which is there already"])
+
+
+def assert_said_and_written(folder, out):
+    assert "Calibrated, as far as 22 simulations can tell: the ranks of 9 quantities" in out
+    assert "calibration.csv, calibration.png, calibration.json" in out
+    results = folder / "out-calibration"
+    columns = list(table(results)[0])
+    assert columns[6:10] == FIELD_NAMES
+    assert all(column.startswith("log_conductivity(") for column in columns[10:])
+    assert len(columns) == 15
+    record = json.loads((results / "calibration.json").read_text())
+    assert record["is_calibrated"] is True
+    assert set(record["p_values"]) == set(columns[6:])
+    assert {"invlift", "jax", "python"} <= set(record["versions"])
+    assert record["identity"]["seed"] == 5
+    assert len(record["band"][0]) == len(record["points"]) == 15
+    assert imread(results / "calibration.png").shape[1] > 1000
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--simulations", "many"], "--simulations: expected an integer"),
+        (["--simulations", "0"], "--simulations: expected an integer from 1"),
+        (["--simulations", "9", "--draws", "3"], "--draws: expected an integer from 7"),
+        (["--simulations", "9", "--draws", "x"], "--draws: expected an integer"),
+        (["--simulations", "9", "--warmup", "0"], "--warmup: expected"),
+        (["--simulations", "9", "--method", "nutz"], "--method: expected"),
+        (["--simulations", "9", "--resume"], "no calibration.json"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, capsys, options, words):
+    assert call("calibrate", write_problem(tmp_path), *options) == 2
+    printed = capsys.readouterr().err
+    assert words in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["chmc", "without-gram-term"])
+def test_the_command_passes_the_posterior_and_fails_without_the_gram_term(
+    tmp_path, capsys, monkeypatch, method
+):
+    """Negative control: the density that leaves out -(1/2) log det G, with the same settings."""
+    monkeypatch.setitem(KERNELS, "without-gram-term", ChmcWithoutGramTerm)
+    path = write_problem(tmp_path, {"noise.sigma": LOGNORMAL, "prior.std": 1.0})
+    options = ["--simulations", 150, "--draws", 31, "--warmup", 80, "--method", method]
+    is_right = method == "chmc"
+    assert call("calibrate", path, *options) == (0 if is_right else 3)
+    printed = capsys.readouterr().out
+    record = json.loads((tmp_path / "out-calibration" / "calibration.json").read_text())
+    if is_right:
+        assert "Calibrated, as far as" in printed
+        assert min(record["p_values"].values()) > 0.01
+    else:
+        assert "Not calibrated" in printed
+        assert "sigma: the posterior is too high" in printed
+        assert record["p_values"]["sigma"] < 1e-8
+        assert record["p_values"]["log_likelihood"] < 1e-5
