@@ -1,5 +1,4 @@
-"""The command line: run, check, compare, report, simulate.
-"""The command line: run, check, compare, calibrate, simulate.
+"""The command line: run, check, compare, calibrate, report, serve, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.

@@ -23,6 +23,7 @@ from invlift.errors import InputError
 from invlift.inverse.noise import lognormal_noise
 from invlift.inverse.problem import jax_problem
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
+from invlift.samplers.kernels.base import Kernel
 
 LOGNORMAL = {"distribution": "lognormal", "location": -1.0, "scale": 1.0}
 
@@ -323,6 +324,31 @@ def test_bad_options_are_one_line(tmp_path, capsys, options, words):
     assert printed.count("\n") == 1
 
 
+class PriorDraws(Kernel, settings=True):
+    """Draws that know nothing of the data."""
+
+    def init(self, target, position):
+        return position
+
+    def position(self, state):
+        return state
+
+    def step(self, target, rng_key, state, tuning):
+        statistics = {"acceptance_rate": jnp.ones(()), "num_factorisations": jnp.asarray(0)}
+        return jax.random.normal(rng_key, state.shape), statistics
+
+
+@pytest.mark.slow
+def test_draws_from_the_prior_pass_by_everything_but_the_likelihood():
+    """What the log likelihood is looked at for (Modrak et al. 2023, section 2)."""
+    problem = jax_problem(curved, 2, invlift.known_noise(0.3), np.zeros(3))
+    found = calibrate(problem, PriorDraws(), simulations=200, draws=31, warmup=10, seed=1)
+    p_values = found.p_values()
+    assert set(p_values) == {"log_likelihood", "parameters[0]", "parameters[1]"}
+    assert p_values.pop("log_likelihood") < 1e-12
+    assert min(p_values.values()) > 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["chmc", "without-gram-term"])
 def test_the_command_passes_the_posterior_and_fails_without_the_gram_term(
@@ -343,4 +369,4 @@ def test_the_command_passes_the_posterior_and_fails_without_the_gram_term(
         assert "Not calibrated" in printed
         assert "sigma: the posterior is too high" in printed
         assert record["p_values"]["sigma"] < 1e-8
-        assert record["p_values"]["log_likelihood"] < 1e-5
+        assert record["p_values"]["log_likelihood"] < 1e-3

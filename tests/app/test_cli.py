@@ -185,7 +185,16 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["run"], ["frobnicate"], ["simulate", "a.toml"], ["report"]]
+    "arguments",
+    [
+        [],
+        ["run"],
+        ["frobnicate"],
+        ["simulate", "a.toml"],
+        ["calibrate", "a.toml"],
+        ["report"],
+        ["serve"],
+    ],
 )
 def test_wrong_usage_has_status_2(capsys, arguments):
     assert call(*arguments) == 2
@@ -194,7 +203,9 @@ def test_wrong_usage_has_status_2(capsys, arguments):
 
 def test_help_and_version(capsys):
     assert call("--help") == 0
-    assert "simulate" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for command in ("run", "check", "compare", "calibrate", "simulate"):
+        assert command in printed
     assert call("--version") == 0
     assert capsys.readouterr().out.startswith("invlift 0.")
 

@@ -32,6 +32,18 @@ def test_example_runs(name, tmp_path, capsys):
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
+@pytest.mark.slow
+def test_calibration_example_runs(tmp_path, capsys):
+    out = tmp_path / "results"
+    options = ["--simulations", "2", "--draws", "7", "--out", str(out)]
+    with pytest.raises(SystemExit) as stop:
+        main(["calibrate", str(EXAMPLES / "calibration" / "problem.toml"), *options])
+    # So few simulations are no verdict.
+    assert stop.value.code == 3
+    assert "20 are the least for a verdict" in capsys.readouterr().out
+    assert (out / "calibration.png").stat().st_size > 10_000
+
+
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
-    assert folders == {"disc", "plate", "wolfcamp", "body3d"}
+    assert folders == {"disc", "plate", "wolfcamp", "body3d", "calibration"}
