@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.build import FieldProblem, build_noise, build_problem
-from invlift.app.calibration_files import CalibrationFiles
+from invlift.app.calibration_files import CalibrationFiles, check_is_ready
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
@@ -187,6 +187,8 @@ def calibrate(
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and directory is None:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
+    if directory is not None:
+        check_is_ready(Path(directory), is_resuming=resume)
     if places is None:
         name = problem.model.coefficients_name
         places = {f"{name}[{each}]": each for each in random_places(problem, seed)}
@@ -197,9 +199,10 @@ def calibrate(
         if directory is not None:
             files = CalibrationFiles(directory, task.identity(names))
             done = files.resume() if resume else files.begin()
-        found = {each.simulation: each for each in done if each.simulation < simulations}
+        found = {each.simulation: each for each in done}
         is_interrupted = _run(task, names, simulations, found, files, on_simulation)
-        calibration = Calibration(_in_order(found), names, int(draws), int(simulations))
+        asked = [each for each in _in_order(found) if each.simulation < simulations]
+        calibration = Calibration(asked, names, int(draws), int(simulations))
         if files is not None:
             files.write_record(calibration, is_interrupted=is_interrupted)
         return calibration
@@ -268,8 +271,8 @@ class _Task:
             "num_draws": self.num_kept,
             "seed": self.seed,
             "starts": self.starts,
-            "names": list(names),
             "problem": digest(without_data, self.kernel, self.places),
+            "names": list(names),
         }
 
     def find_names(self) -> tuple[str, ...]:
@@ -452,7 +455,7 @@ def _run(
             found[simulation.simulation] = simulation
             if files is not None:
                 files.write_simulations(_in_order(found))
-            on_simulation(simulation, len(found))
+            on_simulation(simulation, sum(number < num_simulations for number in found))
 
     executor = ThreadPoolExecutor(min(num_cores(), len(missing)), thread_name_prefix="simulation")
     preparing = threading.Thread(target=task.prepare, name="compiling")
@@ -470,7 +473,7 @@ def _run(
         for future in futures:
             future.cancel()
         collect(wait(futures).done)
-        return len(found) < num_simulations
+        return any(number not in found for number in missing)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)

@@ -22,6 +22,33 @@ TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
 _PACKAGES = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy")
 
 
+def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
+    """Check that a calibration can begin in a directory, or go on there.
+
+    Raises
+    ------
+    InputError
+        If it is to begin and there is one already, or to go on and there is none.
+    """
+    if is_resuming:
+        if not (directory / RECORD).exists():
+            raise InputError(
+                f"{directory}",
+                "a directory with a calibration to go on with",
+                f"no {RECORD} in it" if directory.is_dir() else "no such directory",
+                "give the directory of that calibration, or begin without resume",
+            )
+        return
+    for name in (TABLE, RECORD, FIGURE):
+        if (directory / name).exists():
+            raise InputError(
+                f"{directory}",
+                "a directory without a calibration",
+                f"{name}, which is there already",
+                "choose another directory, or go on with that calibration (--resume)",
+            )
+
+
 class CalibrationFiles:
     """A directory that holds one calibration; the caller keeps others from it.
 
@@ -45,14 +72,7 @@ class CalibrationFiles:
         InputError
             If there is one in it already.
         """
-        for name in (TABLE, RECORD, FIGURE):
-            if (self.directory / name).exists():
-                raise InputError(
-                    f"{self.directory}",
-                    "a directory without a calibration",
-                    f"{name}, which is there already",
-                    "choose another directory, or go on with that calibration (--resume)",
-                )
+        check_is_ready(self.directory, is_resuming=False)
         write_json(self.directory / RECORD, {"identity": self._identity})
         return []
 
@@ -64,17 +84,10 @@ class CalibrationFiles:
         InputError
             If there is no calibration in the directory, it is another one, or a file is damaged.
         """
+        check_is_ready(self.directory, is_resuming=True)
         path = self.directory / RECORD
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))["identity"]
-            found = dict(found)
-        except FileNotFoundError:
-            raise InputError(
-                f"{self.directory}",
-                "a directory with a calibration to go on with",
-                f"no {RECORD} in it",
-                "give the directory of that calibration, or begin without resume",
-            ) from None
+            found = dict(json.loads(path.read_text(encoding="utf-8"))["identity"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path}", "the record of a calibration", str(error), "begin anew elsewhere"

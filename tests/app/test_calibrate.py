@@ -130,6 +130,9 @@ def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path):
     assert record["is_interrupted"] is False
     assert record["num_counted"] == 24
     assert record["p_values"] == whole.p_values()
+    # what is there is kept, even if fewer are asked for
+    fewer = calibrated(10, directory=tmp_path, resume=True)
+    assert without_time(fewer.simulations) == without_time(whole.simulations[:10])
     # a finished one is read, not run
     seen.clear()
     same = calibrated(
@@ -314,7 +317,7 @@ def assert_said_and_written(folder, out):
         (["--simulations", "9", "--draws", "x"], "--draws: expected an integer"),
         (["--simulations", "9", "--warmup", "0"], "--warmup: expected"),
         (["--simulations", "9", "--method", "nutz"], "--method: expected"),
-        (["--simulations", "9", "--resume"], "no calibration.json"),
+        (["--simulations", "9", "--resume"], "no such directory"),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, capsys, options, words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places, field_to_calibrate
-from invlift.app.calibration_files import FIGURE, RECORD, TABLE
+from invlift.app.calibration_files import FIGURE, RECORD, TABLE, check_is_ready
 from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
 from invlift.app.problem_file import read_problem
 from invlift.app.progress import calibration_display
@@ -25,6 +25,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory = spec.output.dir.with_name(f"{spec.output.dir.name}-calibration")
     if parsed.out is not None:
         directory = spec.with_overrides(out=parsed.out).output.dir
+    check_is_ready(directory, is_resuming=parsed.resume)
     field = field_to_calibrate(spec)
     spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
