@@ -53,6 +53,7 @@ OWN_PARTS = (
     "if noise, prior, scale, kernel or model are your own, check that log densities belong to the "
     "draws made of them"
 )
+REST = "finish it with --resume"
 MORE_SIMULATIONS = "go on with --resume and more --simulations"
 FAILED_CHAINS = (
     "look at the column outcome of calibration.csv; raise warmup, ask for fewer draws (--draws), "
@@ -212,7 +213,8 @@ class Calibration:
             )
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
-        if num < MIN_SIMULATIONS or num_done < self.num_requested:
+            advice.append(REST)
+        elif num < MIN_SIMULATIONS:
             advice.append(MORE_SIMULATIONS)
         notes = [] if has_too_many else failed
         if num:

@@ -11,7 +11,7 @@ from invlift.app.problem_file import read_problem
 from invlift.app.progress import calibration_display
 from invlift.app.terminal import interrupts_raise
 from invlift.errors import InputError
-from invlift.posterior.calibration import FINE, in_words, shape_of
+from invlift.posterior.calibration import FINE, shape_of
 from invlift.posterior.calibration_plot import plot_calibration
 
 
@@ -48,12 +48,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if calibration.num_counted:
         plot_calibration(calibration, directory / FIGURE)
         written.insert(1, FIGURE)
-        say_table(console, ["", "p", "mean rank", "spread", ""], _rows(calibration))
+        say_table(console, ["", "p", "mean rank", "spread"], _rows(calibration))
     verdict = calibration.verdict()
     say(console, str(verdict))
     say(console, f"\nWritten to {directory}: {', '.join(written)}")
-    if len(calibration.simulations) < num_simulations:
-        say(console, "The calibration was interrupted; finish it with --resume.")
     return 0 if verdict.is_calibrated else BAD_VERDICT
 
 
@@ -62,8 +60,7 @@ def _rows(calibration) -> list[list[str]]:
     rows = []
     for name, p in calibration.p_values().items():
         shape = shape_of(calibration.ranks[name], calibration.num_draws)
-        words = in_words(shape).partition(",")[0] if p < calibration.level else ""
-        rows.append([name, f"{p:.2g}", f"{shape[0]:+.1f} se", f"{shape[1]:+.1f} se", words])
+        rows.append([name, f"{p:.2g}", *(f"{each:+.1f} se" for each in shape)])
     return rows
 
 
