@@ -50,7 +50,7 @@ from invlift.samplers.chains.chain import (
     run_chain,
     start_chain,
 )
-from invlift.samplers.chains.parallel import single_threaded_blas
+from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
 #: Coefficients looked at one by one, and entries of any other vector.
