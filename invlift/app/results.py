@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
+from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
@@ -66,6 +68,7 @@ def field_posterior(
         prior_sd=problem.prior.pointwise_std(),
         standards=run.standards,
         new_readings=partial(draw_readings, problem.noise),
+        log_likelihood=partial(log_likelihood, problem.noise, sensors.values),
         num_draws_requested=num_draws_requested,
         compile_seconds=run.compile_seconds,
         is_interrupted=run.is_interrupted,
@@ -89,12 +92,7 @@ def draw_readings(
     (num_draws, d)
     """
     predicted = draws["predicted"]
-    sigma = _values_of("sigma", noise.scale, draws)
-    groups = getattr(noise.scale, "groups", None)
-    if sigma.ndim == 2 and groups is not None and sigma.shape[1] == noise.scale.num_parameters:
-        sigma = sigma[:, np.asarray(groups)]
-    elif noise.scale.num_parameters and sigma.ndim == 1:
-        sigma = sigma[:, None]
+    sigma = _sigma_of(noise, draws)
     parts = [(name, getattr(noise, name)) for name in noise.shape_parameters]
     shape = [_values_of(name, part, draws) for name, part in parts]
     if any(part.num_parameters for _, part in parts):
@@ -103,6 +101,51 @@ def draw_readings(
     else:
         drawn = noise.draw(rng, predicted.size, *shape).reshape(predicted.shape)
     return predicted * np.exp(sigma * drawn) if noise.relative else predicted + sigma * drawn
+
+
+def log_likelihood(
+    noise: Noise, observed: np.ndarray, draws: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Log density of each reading, given each draw.
+
+    Parameters
+    ----------
+    noise : Noise
+    observed : (d,)
+    draws : mapping of str to (num_draws, ...) array
+        Of one chain, as for :func:`draw_readings`.
+
+    Returns
+    -------
+    (num_draws, d)
+        With all constants, in the logarithm of one over the unit of the readings.
+    """
+    predicted = np.asarray(draws["predicted"], dtype=float)
+    sigma = np.broadcast_to(_sigma_of(noise, draws), predicted.shape)
+    shape = tuple(
+        np.broadcast_to(_values_of(name, getattr(noise, name), draws), len(predicted))
+        for name in noise.shape_parameters
+    )
+    return np.asarray(_log_densities(noise, predicted, np.asarray(observed, float), sigma, shape))
+
+
+def _each_log_density(noise, predicted, observed, sigma, shape):
+    def of_draw(predicted, sigma, shape):
+        return noise.log_densities(predicted, observed, sigma, *shape)
+
+    return jax.vmap(of_draw)(predicted, sigma, shape)
+
+
+_log_densities = Program(_each_log_density, "none")
+
+
+def _sigma_of(noise: Noise, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The noise's scale: drawn, (num_draws, d) or (num_draws, 1), or known, (d,) or ()."""
+    sigma = _values_of("sigma", noise.scale, draws)
+    groups = getattr(noise.scale, "groups", None)
+    if sigma.ndim == 2 and groups is not None and sigma.shape[1] == noise.scale.num_parameters:
+        return sigma[:, np.asarray(groups)]
+    return sigma[:, None] if noise.scale.num_parameters and sigma.ndim == 1 else sigma
 
 
 def _values_of(name: str, part: Scale, draws: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What a person looks at: posterior fields, diagnostics, verdict, files and figures."""
 
 from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_field
+from invlift.posterior.leave_one_out import LeaveOneOut
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.readings import Readings
 from invlift.posterior.standards import Standards
@@ -15,6 +16,7 @@ from invlift.posterior.verdict import Verdict, judge
 
 __all__ = [
     "Diagnostics",
+    "LeaveOneOut",
     "Posterior",
     "Readings",
     "SensorStatistics",

@@ -12,12 +12,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from invlift.atomic import replace_on_success
-from invlift.errors import InputError
+from invlift.errors import InputError, printable
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.statistics import PROBABILITIES
@@ -35,6 +36,7 @@ def build_groups(
     warmup_stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     observed: np.ndarray | None = None,
     replicated: Sequence[np.ndarray] | None = None,
+    log_likelihood: Sequence[np.ndarray] | None = None,
     constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     coords: Mapping[str, Sequence] | None = None,
     every: Mapping[str, int] | None = None,
@@ -53,6 +55,8 @@ def build_groups(
         Readings of the sensors.
     replicated : sequence of (num_draws, d) arrays or None
         New readings, one set for each draw.
+    log_likelihood : sequence of (num_draws, d) arrays or None
+        Log density of each reading given each draw.
     constants : mapping of str to (dims, array) or None
         What does not change: mesh, positions of sensors, prior standard deviation.
     coords : mapping of str to sequence or None
@@ -66,8 +70,8 @@ def build_groups(
     dict of str to xarray.Dataset
         Groups `posterior`, and where there is something to put in them `sample_stats`,
         `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`),
-        `observed_data` and `constant_data`. Axes are chain, draw and then
-        those in `dims`. Each array of draws is copied once.
+        `log_likelihood` (as variable `observed`), `observed_data` and `constant_data`. Axes are
+        chain, draw and then those in `dims`. Each array of draws is copied once.
     """
     groups = {"posterior": _label_chains(draws, dims, coords, every)}
     if stats:
@@ -78,9 +82,9 @@ def build_groups(
         observed = np.asarray(observed, dtype=float)
         used = _used_coords(("sensor",), coords)
         groups["observed_data"] = xr.Dataset({"observed": (("sensor",), observed)}, coords=used)
-    if replicated is not None:
-        axes = {"observed": ("sensor",)}
-        groups["posterior_predictive"] = _label_chains({"observed": replicated}, axes, coords)
+    for name, chains in (("posterior_predictive", replicated), ("log_likelihood", log_likelihood)):
+        if chains is not None:
+            groups[name] = _label_chains({"observed": chains}, {"observed": ("sensor",)}, coords)
     if constants:
         names = {axis for axes, _ in constants.values() for axis in axes}
         groups["constant_data"] = xr.Dataset(
@@ -160,13 +164,68 @@ def to_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
         The former under ArviZ 0.x, the latter under 1.x; both serve as the first argument of
         ArviZ's functions.
     """
+    if hasattr(_arviz(), "convert_to_datatree"):
+        return xr.DataTree.from_dict(dict(groups))
+    return _arviz().InferenceData(**groups)
+
+
+def _arviz() -> Any:
+    """The library, which is slow to import and needed for few things only."""
     with warnings.catch_warnings():
         # ArviZ 0.x announces its own refactoring on import
         warnings.simplefilter("ignore", FutureWarning)
-        import arviz  # slow to import, and needed for this conversion only
-    if hasattr(arviz, "convert_to_datatree"):
-        return xr.DataTree.from_dict(dict(groups))
-    return arviz.InferenceData(**groups)
+        import arviz
+    return arviz
+
+
+def pareto_smoothed_loo(
+    log_likelihood: np.ndarray, efficiency: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """PSIS-LOO of each reading by ArviZ.
+
+    Parameters
+    ----------
+    log_likelihood : (S, d) array
+        Finite; S draws in all.
+    efficiency : float
+        Effective number of draws for each draw.
+
+    Returns
+    -------
+    log_weights : (S, d) array
+        Logarithms of the smoothed weights, which sum to 1 over the draws.
+    elpd : (d,) array
+    pareto_k : (d,) array
+        Infinite, with weights as they are, where those of the tail are all equal.
+    """
+    arviz = _arviz()
+    chains = _label_chains({"observed": [log_likelihood]}, {"observed": ("sensor",)}, None)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of large Pareto k: that is returned
+        try:
+            result = arviz.loo(
+                to_arviz({"log_likelihood": chains}),
+                pointwise=True,
+                var_name="observed",
+                reff=efficiency,
+            )
+        except ValueError:  # by ArviZ 1.x, on tails of equal weights
+            return _reading_by_reading(log_likelihood, efficiency)
+        if hasattr(result, "elpd_i"):  # ArviZ 1.x
+            elpd, weights = result.elpd_i, result.log_weights.squeeze("chain")
+            weights = weights.transpose("draw", "sensor").values
+            weights = weights - np.logaddexp.reduce(weights, axis=0)
+        else:
+            elpd, weights = result.loo_i, arviz.psislw(-log_likelihood.T, efficiency)[0].T
+    return weights, np.asarray(elpd), np.asarray(result.pareto_k)
+
+
+def _reading_by_reading(log_likelihood: np.ndarray, efficiency: float):
+    if log_likelihood.shape[1] > 1:
+        each = (pareto_smoothed_loo(column[:, None], efficiency) for column in log_likelihood.T)
+        return tuple(np.concatenate(parts, axis=-1) for parts in zip(*each, strict=True))
+    weights = -log_likelihood - np.logaddexp.reduce(-log_likelihood, axis=0)
+    return weights, np.logaddexp.reduce(weights + log_likelihood, axis=0), np.full(1, np.inf)
 
 
 def save_netcdf(groups: Mapping[str, xr.Dataset], path: str | os.PathLike) -> None:
@@ -189,6 +248,40 @@ def save_netcdf(groups: Mapping[str, xr.Dataset], path: str | os.PathLike) -> No
             }
             group.to_netcdf(temporary, mode=mode, group=name, engine="h5netcdf", encoding=encoding)
             mode = "a"
+
+
+def read_group(path: str | os.PathLike, name: str) -> xr.Dataset | None:
+    """Read one group of a file that `save_netcdf` has written.
+
+    Parameters
+    ----------
+    path : path-like
+    name : str
+
+    Returns
+    -------
+    xarray.Dataset or None
+        In memory; None if the file has no such group.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no netCDF-4 file.
+    """
+    try:
+        with h5py.File(path) as file:
+            if name not in file:
+                return None
+        with xr.open_dataset(path, group=name, engine="h5netcdf") as group:
+            return group.load()
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        reason = printable((str(error) or type(error).__name__).splitlines()[0])
+        raise InputError(
+            printable(os.fspath(path)),
+            "a netCDF-4 file of draws",
+            f"one that cannot be read ({reason[:80]})",
+            "give the folder of a run as it was written, or run again",
+        ) from None
 
 
 def summarise(

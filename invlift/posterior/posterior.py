@@ -18,6 +18,7 @@ from invlift.posterior import files, labelled, plots
 from invlift.posterior.agreement import check_mesh, check_names, check_readings
 from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
+from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
 from invlift.posterior.overview import overview_panels
 from invlift.posterior.quantities import coefficient_fields, scalar_draws, solution_fields
@@ -27,6 +28,8 @@ from invlift.posterior.slices import flatten
 from invlift.posterior.standards import Standards
 from invlift.posterior.statistics import (
     SensorStatistics,
+    misfit_p_value,
+    normal_log_likelihood,
     normal_readings,
     normal_scores,
     sensor_statistics,
@@ -34,6 +37,7 @@ from invlift.posterior.statistics import (
 from invlift.posterior.verdict import Verdict, judge
 
 NewReadings = Callable[[np.random.Generator, Mapping[str, np.ndarray]], np.ndarray]
+LogLikelihood = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
 
@@ -68,6 +72,9 @@ class Posterior:
         `new_readings(rng, draws)`: new readings, (num_draws, d), for the draws of one chain by a
         `numpy.random.Generator`. Without it the noise is taken to be normal where `noise_score`
         does not contradict that.
+    log_likelihood : LogLikelihood or None
+        `log_likelihood(draws)`: log density of each reading, (num_draws, d), given the draws of one
+        chain, with all constants. Without it that of normal noise, as for `new_readings`.
     num_draws_requested : int or None
         Draws per chain that were asked for, to notice a run that was cut short.
     compile_seconds : float or None
@@ -90,6 +97,7 @@ class Posterior:
     names: Sequence[str] | None = None
     standards: Standards | None = None
     new_readings: NewReadings | None = None
+    log_likelihood: LogLikelihood | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -166,15 +174,41 @@ class Posterior:
         rng = np.random.default_rng(NOISE_SEED)
         if self.new_readings is not None:
             return [self.new_readings(rng, chain.draws) for chain in self.chains]
+        sigma = self._normal_sigma
+        return None if sigma is None else normal_readings(rng, self.draws(PREDICTED), sigma)
+
+    @cached_property
+    def _normal_sigma(self) -> list[np.ndarray] | np.ndarray | float | None:
+        """Scale of the noise where it may be taken as normal; None where it may not."""
         predicted, sigma = self.draws(PREDICTED), self._sigma
-        if sigma is None:
-            return None
-        if self._has(NOISE_SCORE):
+        if sigma is not None and self._has(NOISE_SCORE):
             normal = normal_scores(predicted, self.sensors.values, sigma)
             pairs = zip(normal, self.draws(NOISE_SCORE), strict=True)
             if not all(np.allclose(one, other, rtol=1e-6, atol=1e-6) for one, other in pairs):
                 return None
-        return normal_readings(rng, predicted, sigma)
+        return sigma
+
+    @cached_property
+    def _log_likelihood(self) -> list[np.ndarray] | None:
+        """Log density of each reading given each draw; None if the noise is unknown here."""
+        if not self._has_fit:
+            return None
+        if self.log_likelihood is not None:
+            return [np.asarray(self.log_likelihood(chain.draws)) for chain in self.chains]
+        if self._normal_sigma is None:
+            return None
+        return normal_log_likelihood(self.draws(PREDICTED), self.sensors.values, self._normal_sigma)
+
+    @cached_property
+    def _misfit_p_value(self) -> float | None:
+        """See `statistics.misfit_p_value`; None if the noise variables are unknown here."""
+        scores = self._scores if self._has_fit else None
+        return None if scores is None else misfit_p_value(scores)
+
+    @cached_property
+    def _leave_one_out(self) -> LeaveOneOut | None:
+        logs = self._log_likelihood
+        return None if logs is None else leave_one_out(logs, self._scores)
 
     @property
     def _field(self) -> str | None:
@@ -257,9 +291,38 @@ class Posterior:
             )
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
 
+    def leave_one_out(self) -> LeaveOneOut:
+        """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
+
+        Raises
+        ------
+        InputError
+            If there are no sensors, no draws of "predicted", fewer than 25 draws in all, or the
+            density of the noise is unknown here.
+        """
+        if self._leave_one_out is None:
+            raise InputError(
+                "posterior",
+                "sensors, 25 draws of predicted or more, and noise of known density",
+                "not all of them",
+                "store the predictions while sampling, and pass sensors with a scale of normal "
+                "noise, or log_likelihood",
+            )
+        return self._leave_one_out
+
     def summary(self) -> pd.DataFrame:
         """Table of the scalars: see `labelled.summarise`."""
         return labelled.summarise(self.scalars, self.scalar_diagnostics)
+
+    def _table(self) -> pd.DataFrame:
+        """The summary with the totals of leave-one-out predictions, for `summary.csv`."""
+        table = self.summary()
+        if self._leave_one_out is not None:
+            for name, (estimate, error) in self._leave_one_out.totals().items():
+                table.loc[name, ["mean", "sd"]] = estimate, error
+            num_unreliable = (~self._leave_one_out.is_reliable).sum()
+            table.loc["num_loo_unreliable", "mean"] = num_unreliable
+        return table
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
@@ -275,6 +338,8 @@ class Posterior:
             standards=self.standards,
             movement=self._movement,
             residuals=self.sensor_fit().standardised_residual if self._has_fit else None,
+            misfit_p_value=self._misfit_p_value,
+            pareto_k=None if self._leave_one_out is None else self._leave_one_out.pareto_k,
             num_draws_requested=self.num_draws_requested,
         )
 
@@ -311,6 +376,7 @@ class Posterior:
             warmup_stats=labelled.common_statistics(kept(self.chains, "warmup_stats")),
             observed=self._sensor_data("values"),
             replicated=self._replicated(),
+            log_likelihood=self._log_likelihood,
             constants=constants,
             coords=coords,
             every={name: every_of(self.chains, name) for name in self._quantities},
@@ -332,7 +398,7 @@ class Posterior:
             self.chains, self.num_draws, self.num_draws_requested, self.verdict(), self.standards
         )
         times = {"compile_seconds": self.compile_seconds, "is_interrupted": self.is_interrupted}
-        return record | times
+        return record | times | {"misfit_p_value": self._misfit_p_value}
 
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
@@ -371,10 +437,13 @@ class Posterior:
             if self._has(PREDICTED):
                 data |= vars(self.sensor_fit())
                 del data["noise_sd"]
+            if self._leave_one_out is not None:
+                loo = self._leave_one_out
+                data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
             written.append(directory / "sensors.vtu")
             files.write_points(written[-1], positions, data)
         written.append(directory / "summary.csv")
-        files.write_table(written[-1], self.summary())
+        files.write_table(written[-1], self._table())
         written.append(directory / "posterior.nc")
         labelled.save_netcdf(self._groups(), written[-1])
         written.append(directory / "run.json")

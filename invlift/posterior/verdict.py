@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.names import vector_of
 from invlift.posterior.standards import Standards, presumed_standards
 
@@ -33,6 +34,8 @@ WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 # In a sound model standardised residuals scatter less than a standard normal variable.
 MAX_RESIDUAL = 4.0
+# Of all readings together. Under a true model the p-value keeps away from 0.
+MIN_MISFIT_P_VALUE = 0.01
 MAX_STUCK_SHARE = 0.20
 
 
@@ -91,6 +94,13 @@ MISFIT = (
     "check these readings and the model (on a mesh: unit of lengths, source, boundary values): it "
     "cannot reproduce them within the noise"
 )
+MISFIT_TOGETHER = (
+    "look at standardised_residual in sensors.vtu for regions of one sign, and at the model and "
+    "the scale of the noise"
+)
+INFLUENTIAL = (
+    "to see how well such a reading is predicted by the others, leave it out in a run of its own"
+)
 SHARP_BENDS = (
     "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
     "shorter tail"
@@ -110,6 +120,8 @@ def judge(
     standards: Standards | None = None,
     movement: Sequence[np.ndarray] = (),
     residuals: np.ndarray | None = None,
+    misfit_p_value: float | None = None,
+    pareto_k: np.ndarray | None = None,
     num_draws_requested: int | None = None,
 ) -> Verdict:
     """Judge a run by everything known about it.
@@ -133,6 +145,11 @@ def judge(
         One scalar per chain that changes whenever the chain moves.
     residuals : (d,) array or None
         Standardised residuals of the readings: see `SensorStatistics`.
+    misfit_p_value : float or None
+        Of all readings together: see `statistics.misfit_p_value`. It is told of where no reading
+        alone is.
+    pareto_k : (d,) array or None
+        Of leave-one-out predictions of the readings: see `LeaveOneOut`.
     num_draws_requested : int or None
         Draws per chain that were asked for.
 
@@ -150,7 +167,9 @@ def judge(
         standards = presumed_standards(name for chain in stats for name in chain)
     _judge_sampler(notes, stats, standards)
     if residuals is not None:
-        _judge_fit(notes, residuals)
+        _judge_fit(notes, residuals, misfit_p_value)
+    if pareto_k is not None:
+        _judge_influence(notes, pareto_k)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
     if notes.reasons:
         count = len(notes.reasons)
@@ -212,7 +231,7 @@ def _judge_movement(notes: _Notes, movement: Sequence[np.ndarray]) -> None:
                 )
 
 
-def _judge_fit(notes: _Notes, residuals: np.ndarray) -> None:
+def _judge_fit(notes: _Notes, residuals: np.ndarray, misfit_p_value: float | None) -> None:
     far = np.flatnonzero(np.abs(residuals) > MAX_RESIDUAL)
     if far.size:
         worst = int(np.nanargmax(np.abs(residuals)))
@@ -221,6 +240,23 @@ def _judge_fit(notes: _Notes, residuals: np.ndarray) -> None:
             f"deviations (of noise and prediction) away from what the model makes of them, sensor "
             f"{worst} by {abs(residuals[worst]):.3g}",
             MISFIT,
+        )
+    elif misfit_p_value is not None and misfit_p_value < MIN_MISFIT_P_VALUE:
+        notes.warn(
+            f"no reading alone, but all together are further from what the model makes of them "
+            f"than the noise explains (posterior predictive p-value {misfit_p_value:.2g})",
+            MISFIT_TOGETHER,
+        )
+
+
+def _judge_influence(notes: _Notes, pareto_k: np.ndarray) -> None:
+    num_bad = int((~(pareto_k <= MAX_PARETO_K)).sum())
+    if num_bad:
+        notes.warn(
+            f"leave-one-out prediction (loo_elpd, loo_pit) is not reliable at {num_bad} of "
+            f"{pareto_k.size} sensors (Pareto k above {MAX_PARETO_K:g}): each of them influences "
+            "the posterior too much; the draws are not affected",
+            INFLUENTIAL,
         )
 
 

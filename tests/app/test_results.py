@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from problem_files import write_problem
-from scipy.stats import kstest
+from scipy.stats import kstest, laplace, norm, t
 
 import invlift
-from invlift.app.results import draw_readings, field_posterior
+from invlift.app.results import draw_readings, field_posterior, log_likelihood
 from invlift.inverse.noise import (
     half_normal_scale,
     known_noise,
     laplace_noise,
     lognormal_noise,
     lognormal_scale,
+    potential_noise,
     student_t_noise,
 )
 from invlift.samplers.chains.results import ChainResult, Run
@@ -54,6 +55,58 @@ def test_scales_by_group_may_come_as_one_for_each_reading():
     by_group = draw_readings(noise, np.random.default_rng(4), draws | {"sigma": SIGMA})
     np.testing.assert_array_equal(by_reading, by_group)
     assert kstest(((by_group - PREDICTED) / draws["sigma"]).ravel(), "laplace").pvalue > 1e-3
+
+
+OBSERVED = np.array([4.0, 5.5, 7.0, 5.0])
+GROUPS = np.array([0, 1, 1, 0])
+
+
+def t_of(freedom):
+    return t(freedom[:, None])
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_log_likelihood_is_that_of_scipy_reading_by_reading(relative):
+    freedom = np.exp(np.random.default_rng(6).normal(1.0, 0.5, size=300))
+    each_sigma = np.array([0.1, 1.0, 10.0, 100.0])
+    cases = [
+        (known_noise(each_sigma).scale, {}, each_sigma, norm, None),
+        (half_normal_scale(1.0, GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], norm, None),
+        (half_normal_scale(1.0), {"sigma": SIGMA[:, 0]}, SIGMA[:, :1], laplace, None),
+        (half_normal_scale(1.0, GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], t(3.0), 3.0),
+        (
+            half_normal_scale(1.0, GROUPS),
+            {"sigma": SIGMA, "degrees_of_freedom": freedom},
+            SIGMA[:, GROUPS],
+            t_of(freedom),
+            lognormal_scale(1.0, 0.5),
+        ),
+    ]
+    for scale, drawn, sigma, shape, degrees in cases:
+        if degrees is not None:
+            noise = student_t_noise(scale, degrees, relative=relative)
+        else:
+            make = laplace_noise if shape is laplace else invlift.gaussian_noise
+            noise = make(scale, relative=relative)
+        found = log_likelihood(noise, OBSERVED, {"predicted": PREDICTED} | drawn)
+        error = np.log(OBSERVED / PREDICTED) if relative else OBSERVED - PREDICTED
+        expected = shape.logpdf(error / sigma) - np.log(sigma)
+        expected -= np.log(OBSERVED) if relative else 0.0
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_log_likelihood_of_a_potential_is_normalised():
+    noise = potential_noise(0.5, lambda x: 0.5 * x**2 + 3.0)  # normal, up to the constant
+    found = log_likelihood(noise, OBSERVED, {"predicted": PREDICTED})
+    expected = norm(PREDICTED, 0.5).logpdf(OBSERVED)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_relative_noise_changes_no_sign():
+    draws = {"predicted": np.where(np.arange(4) == 2, -PREDICTED, PREDICTED)}
+    found = log_likelihood(invlift.gaussian_noise(0.1, relative=True), OBSERVED, draws)
+    assert (found[:, 2] == -np.inf).all()
+    assert np.isfinite(found[:, [0, 1, 3]]).all()
 
 
 @pytest.fixture
@@ -119,6 +172,9 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     heavy = (new - np.stack(posterior.draws("predicted"))) / 0.1
     assert kstest(heavy.ravel(), "t", args=(0.6,)).pvalue > 1e-3
     assert kstest(heavy.ravel(), "norm").pvalue < 1e-3  # negative control
+    logs = np.asarray(posterior.to_arviz()["log_likelihood"]["observed"])
+    misfit = (problem.sensors.values - np.stack(posterior.draws("predicted"))) / 0.1
+    np.testing.assert_allclose(logs, t(0.6).logpdf(misfit) - np.log(0.1), rtol=1e-9)
 
     other = invlift.inverse_problem(
         problem.problem.model,

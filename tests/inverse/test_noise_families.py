@@ -115,6 +115,7 @@ class Values(NamedTuple):
     log_det: jax.Array
     log_slope: jax.Array
     loglikelihood: jax.Array
+    log_densities: jax.Array
     log_ratio: jax.Array
 
 
@@ -126,6 +127,7 @@ BATCH = 8001
 def program_of(name):
     def evaluate(noise, zeta, eta, observed):
         made = noise.observe(PREDICTED, zeta, eta)
+        sigma, shape = noise._values(zeta)
         by_made = jax.jacfwd(noise.predicted)(made, zeta, eta)
         return Values(
             made,
@@ -134,7 +136,8 @@ def program_of(name):
             jnp.sum(jnp.log(jnp.diag(by_made))),
             noise.log_slope(made, zeta, eta),
             noise.loglikelihood(PREDICTED, zeta, observed),
-            noise.log_ratio(eta, *noise._values(zeta)[1]),
+            noise.log_densities(PREDICTED, observed, sigma, *shape),
+            noise.log_ratio(eta, *shape),
         )
 
     return compiled(jax.vmap(evaluate, (None, None, 0, 0)))
@@ -163,13 +166,14 @@ def test_observe_invert_and_predicted_are_inverses(family):
 
 
 def test_loglikelihood_is_scipys(family):
-    """With every constant that depends on zeta."""
+    """That of each reading, and the sum, with every constant that depends on zeta."""
     moves = 0.1 * np.outer([-3.0, -0.2, 0.01, 0.8, 40.0], [1.0, 2.0, -1.0])
     observed = PREDICTED * np.exp(moves) if family.noise.relative else PREDICTED + moves
     for zeta in zetas_of(family.noise):
-        found = evaluate(family, zeta, observed=observed).loglikelihood
-        expected = log_density(family, zeta, observed).sum(axis=1)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        found = evaluate(family, zeta, observed=observed)
+        each = log_density(family, zeta, observed)
+        np.testing.assert_allclose(found.log_densities, each, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found.loglikelihood, each.sum(axis=1), rtol=1e-10, atol=1e-10)
 
 
 def test_densities_of_eta_and_of_readings_integrate_to_one(family):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.stats import norm
 
 from invlift.moments import Moments
 from invlift.posterior import Posterior, Readings
@@ -60,8 +61,8 @@ def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, 
             Chain(
                 draws={
                     "log_conductivity": fields,
-                    "sigma": np.exp(0.2 * rng.normal(size=num_draws)) * 0.1,
-                    "predicted": 1.0 + 0.05 * rng.normal(size=(num_draws, num_sensors)),
+                    "sigma": np.exp(0.1 * rng.normal(size=num_draws)) * 0.1,
+                    "predicted": 1.0 + 0.03 * rng.normal(size=(num_draws, num_sensors)),
                 },
                 stats={
                     "acceptance_rate": rng.uniform(0.7, 1.0, num_draws),
@@ -95,3 +96,38 @@ def make_posterior(location="nodes", mesh=square, *, seed=0, **changes):
         "num_draws_requested": 400,
     }
     return Posterior(**(arguments | changes))
+
+
+class LinearModel:
+    """y = A x + sigma eta with standard normal x: posterior and predictions in closed form."""
+
+    num_sensors = 8
+
+    def __init__(self, sigma, num_unknowns=3, seed=0):
+        rng = np.random.default_rng(seed)
+        self.sigma, self.num_unknowns = sigma, num_unknowns
+        self.matrix = rng.normal(size=(self.num_sensors, num_unknowns)) / np.sqrt(num_unknowns)
+        truth = self.matrix @ rng.normal(size=num_unknowns)
+        self.observed = truth + sigma * rng.normal(size=self.num_sensors)
+
+    def predicted(self, rng, num_draws):
+        """Independent draws of A x from the posterior, (num_draws, d)."""
+        precision = np.eye(self.num_unknowns) + self.matrix.T @ self.matrix / self.sigma**2
+        mean = np.linalg.solve(precision, self.matrix.T @ self.observed) / self.sigma**2
+        lower = np.linalg.cholesky(np.linalg.inv(precision))
+        draws = mean + rng.normal(size=(num_draws, self.num_unknowns)) @ lower.T
+        return draws @ self.matrix.T
+
+    def posterior(self, rng, num_draws=500, num_chains=4):
+        chains = [Chain({"predicted": self.predicted(rng, num_draws)}) for _ in range(num_chains)]
+        return Posterior(chains, sensors=Readings(self.observed, sigma=self.sigma))
+
+    def left_out(self):
+        """Distribution of each reading given all others.
+
+        Rasmussen & Williams (2006), Gaussian processes for machine learning, eq. 5.12.
+        """
+        covariance = self.matrix @ self.matrix.T + self.sigma**2 * np.eye(self.num_sensors)
+        precision = np.linalg.inv(covariance)
+        variance = 1.0 / np.diag(precision)
+        return norm(self.observed - variance * (precision @ self.observed), np.sqrt(variance))

@@ -85,7 +85,8 @@ def test_sensors_open_in_pyvista(tmp_path):
     posterior.write(tmp_path)
     grid = pyvista.read(tmp_path / "sensors.vtu")
     assert set(grid.point_data) == {
-        "observed", "predicted_mean", "predicted_sd", "standardised_residual", "predictive_p_value"
+        "observed", "predicted_mean", "predicted_sd", "standardised_residual",
+        "predictive_p_value", "loo_elpd", "loo_pareto_k", "loo_pit",
     }  # fmt: skip
     assert (grid.celltypes == pyvista.CellType.VERTEX).all()
     assert grid.n_cells == 6
@@ -140,8 +141,15 @@ def test_summary_is_a_plain_table(tmp_path):
     posterior.write(tmp_path)
     with open(tmp_path / "summary.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["name"] for row in rows] == list(posterior.summary().index)
-    for row in rows:
+    names = [row["name"] for row in rows]
+    assert names == [*posterior.summary().index, "elpd_loo", "p_loo", "num_loo_unreliable"]
+    assert (rows[-1]["mean"], rows[-1]["sd"]) == ("0.0", "")
+    for row, (estimate, error) in zip(
+        rows[-3:-1], posterior.leave_one_out().totals().values(), strict=True
+    ):
+        assert (float(row["mean"]), float(row["sd"])) == (estimate, error)
+        assert row["q05"] == row["mcse_mean"] == row["r_hat"] == ""
+    for row in rows[:-3]:
         assert float(row["sd"]) == posterior.summary().loc[row["name"], "sd"]
 
 

@@ -93,12 +93,7 @@ class Noise(Module):
         NaN where the noise is relative and they differ in sign: there is none.
         """
         sigma, shape = self._values(zeta)
-        if self.relative:
-            ratio = observed / predicted
-            difference = jnp.log(jnp.where(ratio > 0.0, ratio, jnp.nan))
-        else:
-            difference = observed - predicted
-        return self.inverse_transform(difference / sigma, *shape)
+        return self._score(predicted, observed, sigma, shape)
 
     def predicted(self, observed: jax.Array, zeta: jax.Array, eta: jax.Array) -> jax.Array:
         """What the model must give, (d,), for the readings observed (d,) with noise eta (d,)."""
@@ -150,19 +145,42 @@ class Noise(Module):
         ()
             log p(y | F, zeta), with all constants; -inf if relative noise were to change a sign.
         """
+        sigma, shape = self._values(zeta)
+        return jnp.sum(self.log_densities(predicted, observed, sigma, *shape))
+
+    def log_densities(
+        self, predicted: jax.Array, observed: jax.Array, sigma: jax.Array, *shape: jax.Array
+    ) -> jax.Array:
+        """Log density of each reading.
+
+        Parameters
+        ----------
+        predicted : (d,)
+            Noise-free readings F.
+        observed : (d,)
+        sigma : () or (d,)
+            Value of the scale.
+        shape : ()
+            Values of the shape parameters.
+
+        Returns
+        -------
+        (d,)
+            log p(y_i | F_i, sigma_i, shape), with all constants, in the logarithm of one over the
+            unit of the readings; -inf where relative noise were to change a sign.
+        """
         is_impossible = jnp.zeros_like(observed, bool)
         if self.relative:
             is_impossible = jnp.sign(predicted) * jnp.sign(observed) <= 0.0
             predicted = jnp.where(is_impossible, observed, predicted)
         eta, slope = jax.jvp(
-            lambda observed: self.invert(predicted, zeta, observed),
+            lambda observed: self._score(predicted, observed, sigma, shape),
             (observed,),
             (jnp.ones_like(observed),),
         )
         log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
-        total = jnp.sum(log_normal + jnp.log(jnp.abs(slope)))
-        total += self.log_reference_of_noise(zeta, eta)
-        return jnp.where(jnp.any(is_impossible), -jnp.inf, total)
+        each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
+        return jnp.where(is_impossible, -jnp.inf, each)
 
     def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
         """Exact draw of zeta, (h,), from the prior."""
@@ -232,6 +250,15 @@ class Noise(Module):
         parts = zip(self._parts, self._split(zeta), strict=True)
         sigma, *shape = (part.value(own) for part, own in parts)
         return sigma, tuple(shape)
+
+    def _score(self, predicted, observed, sigma, shape):
+        """Eta, (d,), that makes observed of predicted: see :meth:`invert`."""
+        if self.relative:
+            ratio = observed / predicted
+            difference = jnp.log(jnp.where(ratio > 0.0, ratio, jnp.nan))
+        else:
+            difference = observed - predicted
+        return self.inverse_transform(difference / sigma, *shape)
 
     def _noise(self, zeta, eta):
         sigma, shape = self._values(zeta)

@@ -1,0 +1,126 @@
+"""Leave-one-out cross-validation over the readings, without running again (PSIS-LOO).
+
+What a run without reading i would have predicted there is estimated by weighting the draws of the
+run with all readings by 1 / p(y_i | draw). The largest weights are smoothed by a generalised Pareto
+distribution, whose shape k tells whether the estimate is to be trusted: Vehtari, Gelman & Gabry
+(2017), "Practical Bayesian model evaluation using leave-one-out cross-validation and WAIC",
+Statistics and Computing 27(5); Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed
+importance sampling", JMLR 25(72).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+
+from invlift.posterior.blocks import check_draws
+from invlift.posterior.diagnostics import diagnose
+from invlift.posterior.labelled import pareto_smoothed_loo
+
+#: Pareto k above which an estimate is not reliable (Vehtari et al. 2024, section 3.2.4).
+MAX_PARETO_K = 0.7
+#: Of all chains together: with fewer draws no tail of five weights is left to fit.
+MIN_DRAWS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Leave-one-out predictions at d sensors; each array is (d,).
+
+    Attributes
+    ----------
+    elpd : np.ndarray
+        Log density log p(y_i | y_-i) of each reading given all others, in the logarithm of one over
+        the unit of the readings.
+    num_effective : np.ndarray
+        By how much log p(y_i | y), with the reading itself, is larger: its share in the effective
+        number of parameters.
+    pareto_k : np.ndarray
+        Pareto shape of the weights' tail; above `MAX_PARETO_K` the other values of this sensor are
+        not reliable. Infinite where nearly all draws are equal.
+    pit : np.ndarray or None
+        P(new reading <= y_i | y_-i); None if the noise variables are unknown here.
+
+    NaN where a log likelihood is not finite.
+    """
+
+    elpd: np.ndarray
+    num_effective: np.ndarray
+    pareto_k: np.ndarray
+    pit: np.ndarray | None
+
+    @property
+    def is_reliable(self) -> np.ndarray:
+        """Whether Pareto k is at most `MAX_PARETO_K`, (d,)."""
+        return self.pareto_k <= MAX_PARETO_K
+
+    def totals(self) -> dict[str, tuple[float, float]]:
+        """Sum over the sensors and its standard error, of `elpd_loo` and of `p_loo`.
+
+        The standard error is that of Vehtari et al. (2017), eq. 23, sqrt(d Var(values)): it stands
+        for the choice of the readings, not for Monte Carlo error, and with few readings is itself
+        uncertain.
+        """
+        values = {"elpd_loo": self.elpd, "p_loo": self.num_effective}
+        return {name: (float(each.sum()), standard_error(each)) for name, each in values.items()}
+
+
+def leave_one_out(
+    log_likelihood: Sequence[np.ndarray], scores: Sequence[np.ndarray] | None = None
+) -> LeaveOneOut | None:
+    """Leave-one-out predictions by Pareto smoothed importance sampling.
+
+    Parameters
+    ----------
+    log_likelihood : sequence of (num_draws, d) arrays
+        log p(y_i | draw), one array per chain.
+    scores : sequence of (num_draws, d) arrays or None
+        The noise variables eta that explain the readings, by which new readings are below y with
+        probability Phi(eta); None if they are unknown.
+
+    Returns
+    -------
+    LeaveOneOut or None
+        None of fewer than `MIN_DRAWS` draws in all.
+
+    Raises
+    ------
+    InputError
+        If the chains differ in shape or hold no draws.
+    """
+    num_chains, num_draws, shape = check_draws(log_likelihood, "log_likelihood")
+    if num_chains * num_draws < MIN_DRAWS:
+        return None
+    values = np.concatenate([np.asarray(chain, dtype=float) for chain in log_likelihood])
+    is_finite = np.isfinite(values).all(axis=0)
+    elpd, num_effective, pareto_k = np.full((3, *shape), np.nan)
+    pit = None if scores is None else np.full(shape, np.nan)
+    if is_finite.any():
+        values = values[:, is_finite]
+        efficiency = _relative_efficiency(np.split(values, num_chains))
+        log_weights, elpd[is_finite], pareto_k[is_finite] = pareto_smoothed_loo(values, efficiency)
+        in_sample = logsumexp(values, axis=0) - np.log(len(values))
+        num_effective[is_finite] = in_sample - elpd[is_finite]
+        if scores is not None:
+            eta = np.concatenate([np.asarray(chain, dtype=float) for chain in scores])
+            pit[is_finite] = np.exp(logsumexp(log_weights + log_ndtr(eta[:, is_finite]), axis=0))
+    return LeaveOneOut(elpd, num_effective, pareto_k, pit)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Standard error of the sum of (d,) values: Vehtari et al. (2017), eqs 23, 24; NaN of one."""
+    return float(np.sqrt(values.size * values.var(ddof=1)) if values.size > 1 else np.nan)
+
+
+def _relative_efficiency(chains: Sequence[np.ndarray]) -> float:
+    """Effective draws of the likelihoods for each draw, on average over the readings.
+
+    By it the length of the tail is chosen, and nothing more.
+    """
+    largest = np.max([chain.max(axis=0) for chain in chains], axis=0)
+    ess = diagnose([np.exp(chain - largest) for chain in chains], "log_likelihood").ess_mean
+    known = ess[np.isfinite(ess)]
+    return float(known.mean()) / (len(chains) * len(chains[0])) if known.size else 1.0
