@@ -1,4 +1,4 @@
-"""The command line: run, check, compare, calibrate, report, serve, simulate.
+"""The command line: run, check, compare, calibrate, loo, report, serve, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.
@@ -72,6 +72,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.report import execute
         case "calibrate":
             from invlift.app.commands.calibrate import execute
+        case "loo":
+            from invlift.app.commands.loo import execute
         case "simulate":
             from invlift.app.commands.simulate import execute
         case "serve":
@@ -180,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--port", metavar="P", default="4242", help="port (default: 4242)")
     serve.set_defaults(command="serve")
+
     calibrate = commands.add_parser(
         "calibrate", help="see in simulations whether the draws are those of the posterior"
     )
@@ -202,6 +205,12 @@ def _parser() -> argparse.ArgumentParser:
         help="go on with an interrupted calibration, or a longer one",
     )
     calibrate.set_defaults(command="calibrate")
+
+    loo = commands.add_parser(
+        "loo", help="compare runs of the same readings by leave-one-out predictions of them"
+    )
+    loo.add_argument("runs", metavar="DIR", nargs="+", help="results directories, two or more")
+    loo.set_defaults(command="loo")
 
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")

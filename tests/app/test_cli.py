@@ -193,6 +193,7 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
         ["simulate", "a.toml"],
         ["calibrate", "a.toml"],
         ["report"],
+        ["loo"],
         ["serve"],
     ],
 )
@@ -204,7 +205,7 @@ def test_wrong_usage_has_status_2(capsys, arguments):
 def test_help_and_version(capsys):
     assert call("--help") == 0
     printed = capsys.readouterr().out
-    for command in ("run", "check", "compare", "calibrate", "simulate"):
+    for command in ("run", "check", "compare", "calibrate", "loo", "report", "serve", "simulate"):
         assert command in printed
     assert call("--version") == 0
     assert capsys.readouterr().out.startswith("invlift 0.")

@@ -1,0 +1,86 @@
+"""``invlift loo``: the table, exit statuses, one line for each mistake."""
+
+import json
+
+import numpy as np
+import pytest
+
+from invlift.app.cli import main
+from invlift.posterior import Posterior, Readings
+from invlift.samplers.chains.results import ChainResult
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    return caught.value.code
+
+
+def write_run(folder, sigma, *, spread=0.2, seed=0, num_chains=2):
+    """Draws that predict twelve readings, which are off them by as much as normal noise of 1."""
+    rng = np.random.default_rng(seed)
+    readings = Readings(np.linspace(-1.5, 1.5, 12), sigma=sigma)
+    chains = [
+        ChainResult({"predicted": spread * rng.normal(size=(400, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
+        for _ in range(num_chains)
+    ]
+    Posterior(chains, sensors=readings).write(folder)
+
+
+def test_runs_are_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run("right", 1.0)
+    write_run("wide", 5.0)
+    assert call("loo", "wide", "right") == 0
+    heading, first, second = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert " ".join(heading.split()) == "run elpd se below best se p_loo k > 0.7 weight"
+    assert first.split()[:1] + first.split()[3:5] == ["right", "0.00", "0.00"]
+    assert second.split()[0] == "wide"
+    assert float(second.split()[3]) > 5.0
+    assert "0 of 12" in first
+    assert first.endswith("1.00")
+
+
+@pytest.mark.parametrize("reason", ["Pareto k up to", "has not converged"])
+def test_a_comparison_that_is_not_reliable_says_so_and_has_status_3(
+    tmp_path, capsys, monkeypatch, reason
+):
+    monkeypatch.chdir(tmp_path)
+    write_run("right", 1.0)
+    if reason.startswith("Pareto"):
+        write_run("other", 0.1)
+    else:
+        write_run("other", 1.0, num_chains=1)
+        assert not json.loads((tmp_path / "other" / "run.json").read_text())["verdict"][
+            "is_converged"
+        ]
+    assert call("loo", "right", "other") == 3
+    out = capsys.readouterr().out
+    (line,) = (line for line in out.splitlines() if line.startswith("other: "))
+    assert reason in line
+    assert out.endswith("\nThis comparison is not reliable.\n")
+
+
+@pytest.mark.parametrize(
+    ("folders", "parts"),
+    [
+        (["right"], ["two or more folders"]),
+        (["right", "./right/"], ["two or more folders", "each once"]),
+        (["right", "none"], ["none", "no such folder"]),
+        (["right", "empty"], ["empty", "no posterior.nc"]),
+        (["right", "other"], ["other", "the 12 readings of right", "others at 12 sensors"]),
+    ],
+)
+def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch, folders, parts):
+    monkeypatch.chdir(tmp_path)
+    write_run("right", 1.0)
+    (tmp_path / "empty").mkdir()
+    rng = np.random.default_rng(1)
+    chain = ChainResult({"predicted": rng.normal(size=(30, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
+    Posterior([chain], sensors=Readings(np.ones(12), sigma=1.0)).write("other")
+    assert call("loo", *folders) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("invlift: ")
+    assert error.count("\n") == 1
+    for words in ("expected", "found", ";", *parts):
+        assert words in error, error
