@@ -31,13 +31,18 @@ def spread(rates, method):
 
 def test_efficiency_on_the_manifold_does_not_depend_on_the_noise(rates):
     assert spread(rates, "C-HMC, default") < 2.5
-    # Negative control: with the paper's steps and the symmetric Newton retraction it does.
-    assert spread(rates, "C-HMC, symmetric Newton") > 2.5
+    # Negative control: where the noise is as large as what it hides, it does.
+    largest = next(
+        row["ess_per_second"]
+        for row in poisson.read()
+        if (row["method"], row["scale"]) == ("C-HMC, default", 1.0)
+    )
+    assert max(rates["C-HMC, default", scale] for _, scale in rates) / largest > 2.5
 
 
 def test_it_is_ahead_of_all_samplers_on_the_density_by_far(rates):
     others = {key: rate for key, rate in rates.items() if not key[0].startswith("C-HMC")}
-    assert len({method for method, _ in others}) == 8
+    assert len(others) == 9 * 6
     for (method, scale), rate in others.items():
         assert rates["C-HMC, default", scale] > 30 * rate, (method, scale)
     # Negative control: not of the paper's own setting.

@@ -93,9 +93,10 @@ def test_content_is_what_the_posterior_holds(run, content):
     for name, values in posterior.fields().items():
         np.testing.assert_array_equal(content.body.find(name), values)
     np.testing.assert_array_equal(content.sensors.points[:, :2], posterior.sensors.points)
-    fit = posterior.sensor_fit()
+    fit, loo = posterior.sensor_fit(), posterior.leave_one_out()
     for name, values in content.sensors.columns.items():
-        np.testing.assert_array_equal(values, getattr(fit, name), err_msg=name)
+        of, attribute = (loo, name[4:]) if name.startswith("loo_") else (fit, name)
+        np.testing.assert_array_equal(values, getattr(of, attribute), err_msg=name)
     assert list(content.scalars) == list(posterior.scalars)
     for name, chains in posterior.scalars.items():
         np.testing.assert_array_equal(content.scalars[name], chains)
@@ -103,8 +104,11 @@ def test_content_is_what_the_posterior_holds(run, content):
     steps = [chain.warmup_stats["step_size"] for chain in posterior.chains]
     np.testing.assert_array_equal(content.warmup_step_size, steps)
     table = posterior.summary()
-    assert list(content.summary) == list(table.index)
+    totals = ["elpd_loo", "p_loo", "num_loo_unreliable"]
+    assert list(content.summary) == [*table.index, *totals]
     for name, row in content.summary.items():
+        if name in totals:
+            continue
         np.testing.assert_allclose(list(row.values()), table.loc[name], rtol=1e-15)
     assert content.record.verdict.headline == posterior.verdict().headline
     assert content.record.num_factorisations == 2 * 60 * 30
