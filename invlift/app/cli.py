@@ -216,12 +216,18 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("problem", metavar="PROBLEM.toml")
     simulate.add_argument(
         "--sigma",
-        metavar="S",
+        metavar="SD",
         help="standard deviation of normal noise (default: the noise of the problem file)",
     )
-    simulate.add_argument("--seed", metavar="K", required=True, help="seed of the draw")
     simulate.add_argument(
-        "--out", metavar="sensors.csv", required=True, help="sensor table to write"
+        "--draws", metavar="K", help="write K fields drawn from the prior, and no readings"
+    )
+    simulate.add_argument("--seed", metavar="S", required=True, help="seed of the draw")
+    simulate.add_argument(
+        "--out",
+        metavar="FILE",
+        required=True,
+        help="sensor table to write, or with --draws a series for ParaView, draws.pvd",
     )
     simulate.set_defaults(command="simulate")
     return parser

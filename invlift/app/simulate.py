@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -114,3 +115,81 @@ def _check_readings(noise: Noise, values: np.ndarray) -> None:
             "correct the noise scale, or the prior (a smaller std), source and boundary values",
         )
     noise.check(values)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorDraw:
+    """A field drawn from the prior, and what follows from it.
+
+    Attributes
+    ----------
+    log_conductivity : (N,) array
+        At the nodes or in the cells.
+    solution : (num_nodes,) array
+        In units of the readings.
+    predicted : (d,) array
+        Readings without noise.
+    numbers : dict of str to number or (k,) array
+        What was drawn of unknown parameters of noise and prior, by name.
+    """
+
+    log_conductivity: np.ndarray
+    solution: np.ndarray
+    predicted: np.ndarray
+    numbers: dict[str, np.ndarray]
+
+
+def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Iterator[PriorDraw]:
+    """Draw fields and unknown parameters from the prior, one after the other.
+
+    Parameters
+    ----------
+    field : FieldProblem
+        Of which readings and noise are not looked at.
+    noise : Noise
+        Of which unknown parameters are drawn from their prior.
+    num : int
+        Number of draws, at least 1.
+    seed : int
+        The first draw is the truth that :func:`simulate_readings` draws with the same seed.
+
+    Yields
+    ------
+    PriorDraw
+
+    Raises
+    ------
+    InputError
+        If conductivity or solution of a draw are not finite.
+    """
+    rng = np.random.default_rng(seed)
+    prior = field.problem.prior
+    for index in range(num):
+        white = rng.standard_normal(prior.num_white)
+        zeta = noise.sample_parameters(rng)
+        coefficients, solution, predicted = map(np.asarray, _solve(field.problem, white))
+        with np.errstate(over="ignore"):
+            is_finite = np.all(np.isfinite(np.exp(coefficients))) and np.all(np.isfinite(solution))
+        if not is_finite:
+            raise InputError(
+                f"draw {index} from the prior",
+                "a finite conductivity and solution",
+                "infinity or NaN",
+                "correct the prior (a smaller std), source and boundary values",
+            )
+        numbers = noise.parameters(jax.device_put(zeta)) | prior.parameters(jax.device_put(white))
+        yield PriorDraw(
+            coefficients,
+            solution,
+            predicted,
+            {name: np.asarray(value) for name, value in numbers.items()},
+        )
+
+
+def _from_white(problem: InverseProblem, white):
+    coefficients = problem.prior.transform(white)
+    solution = problem.model.solve(coefficients)
+    return coefficients, solution, problem.model.observe(solution)
+
+
+_solve = Program(_from_white, "none")

@@ -151,3 +151,80 @@ def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
     zeta, white = problem.split(theta)
     np.testing.assert_allclose(field.problem.prior.transform(white), truth["log_conductivity"])
     np.testing.assert_allclose(field.problem.noise.sigma(zeta), truth["sigma"])
+
+
+# --- a series of draws from the prior -----------------------------------------------------------
+
+UNKNOWN = {
+    "noise.sigma": LOGNORMAL,
+    "prior.range": {"distribution": "lognormal", "location": 0.0, "scale": 0.3},
+}
+
+
+def steps_of(path):
+    reader = pyvista.get_reader(path)
+    for index in range(len(reader.time_values)):
+        reader.set_active_time_point(index)
+        yield reader.read()[0]
+
+
+def test_draws_are_a_series_of_different_fields_and_the_same_again(tmp_path, capsys):
+    path = write_problem(tmp_path, UNKNOWN, sensors="x,y\n0.3,0.4\n0.6,0.7\n")
+    for name, seed in (("a", 4), ("b", 4), ("c", 5)):
+        out = tmp_path / f"{name}.pvd"
+        assert call("simulate", path, "--draws", 3, "--seed", seed, "--out", out) == 0
+        assert "3 draws from the prior" in capsys.readouterr().out
+    first, second, third = (list(steps_of(tmp_path / f"{name}.pvd")) for name in "abc")
+    assert len(first) == len(second) == len(third) == 3
+    for one, same, other in zip(first, second, third, strict=True):
+        assert set(one.point_data) == {"log_conductivity", "conductivity", "solution"}
+        assert set(one.field_data) >= {"sigma", "prior_range"}
+        np.testing.assert_array_equal(one["conductivity"], np.exp(one["log_conductivity"]))
+        for name in ("log_conductivity", "solution", "sigma", "prior_range"):
+            np.testing.assert_array_equal(one[name], same[name])
+            assert np.any(one[name] != other[name])
+    assert first[0]["prior_range"] != first[1]["prior_range"]
+    # the first of them is the field behind the readings of the same seed
+    assert call("simulate", path, "--seed", 4, "--out", tmp_path / "s.csv") == 0
+    truth = pyvista.read(tmp_path / "s_truth.vtu")
+    for name in ("log_conductivity", "solution", "sigma", "prior_range"):
+        np.testing.assert_allclose(first[0][name], truth[name], rtol=1e-9)
+
+
+def test_draws_on_cells_are_cell_data(tmp_path):
+    path = write_problem(tmp_path, {"prior": {"kind": "independent", "std": 0.5}})
+    assert call("simulate", path, "--draws", 1, "--seed", 1, "--out", tmp_path / "s.pvd") == 0
+    (grid,) = steps_of(tmp_path / "s.pvd")
+    assert set(grid.cell_data) == {"log_conductivity", "conductivity"}
+    assert set(grid.point_data) == {"solution"}
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--draws", "x", "--out", "a.pvd"], ["--draws", "an integer", "'x'"]),
+        (["--draws", "0", "--out", "a.pvd"], ["--draws", "from 1 to"]),
+        (["--draws", "2", "--out", "a.csv"], ["--out", ".pvd", "a.csv"]),
+        (["--draws", "2", "--out", "."], ["--out", ".pvd"]),
+        (["--draws", "2", "--out", "a.pvd", "--sigma", "1"], ["--sigma", "--draws"]),
+        (["--draws", "2", "--out", "none/a.pvd"], ["--out", "none"]),
+        (["--draws", "2", "--out", "there.pvd"], ["--out", "there, which is there already"]),
+    ],
+)
+def test_bad_options_of_a_series(tmp_path, monkeypatch, capsys, options, parts):
+    monkeypatch.chdir(tmp_path)
+    path = write_problem(tmp_path)
+    (tmp_path / "there").mkdir()
+    before = set(tmp_path.rglob("*"))
+    assert call("simulate", path, "--seed", 1, *options) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert all(part in line for part in parts), line
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_prior_too_wide_for_numbers_is_refused(tmp_path, capsys):
+    path = write_problem(tmp_path, {"prior.std": 50.0, "prior.mean": 300.0})
+    out = tmp_path / "a.pvd"
+    assert call("simulate", path, "--draws", 60, "--seed", 1, "--out", out) == 2
+    assert "from the prior: expected a finite conductivity" in capsys.readouterr().err
+    assert not list(tmp_path.glob("a*"))
