@@ -146,6 +146,14 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="look a problem over before running it")
     check.add_argument("problem", metavar="PROBLEM.toml")
+    check.add_argument(
+        "--plot",
+        metavar="FILE.png",
+        nargs="?",
+        const="",
+        help="draw the prior: fields, readings they give, standard deviation, correlation "
+        "(default: the problem file's name with _prior.png, in the working directory)",
+    )
     check.set_defaults(command="check")
 
     compare = commands.add_parser(

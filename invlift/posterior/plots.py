@@ -148,15 +148,9 @@ def _draw_panel(
     mesh: Triangulation,
     sensor_points: np.ndarray | None,
 ) -> None:
-    values = flat.at_points(panel.values) if panel.is_nodal else flat.on_triangles(panel.values)
-    norm = Normalize(0.0, 1.0) if panel.is_share else _limits(values)
-    style = {"cmap": panel.colour_map, "norm": norm, "rasterized": True}
-    if panel.is_nodal:
-        ax.tripcolor(mesh, values, shading="gouraud", **style)
-    else:
-        # edges in the face's own colour hide the hairlines between neighbouring triangles
-        ax.tripcolor(mesh, facecolors=values, edgecolors="face", linewidth=0.2, **style)
-    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+    values = shown_values(flat, panel.values, panel.is_nodal)
+    norm = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values)
+    draw_field(ax, flat, mesh, values, panel.is_nodal, panel.colour_map, norm)
     if sensor_points is not None and len(sensor_points):
         size = float(np.clip(900 / len(sensor_points), 7, 30))
         fill = {"c": "white"} if panel.sensor_values is None else {
@@ -165,10 +159,6 @@ def _draw_panel(
         ax.scatter(*sensor_points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
         ax.scatter(*sensor_points.T, s=size, edgecolors=INK, linewidths=0.7, zorder=4, **fill)
     ax.set_title(panel.title)
-    ax.set_aspect("equal")
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.yaxis.set_major_locator(MaxNLocator(4))
     bar_axes = ax.inset_axes((1.03, 0.0, 0.035, 1.0))
     bar = ax.figure.colorbar(
         ScalarMappable(norm, panel.colour_map),
@@ -181,7 +171,49 @@ def _draw_panel(
     bar.update_ticks()
 
 
-def _limits(values: np.ndarray) -> Normalize:
+def shown_values(flat: FlatMesh, values: np.ndarray, is_nodal: bool) -> np.ndarray:
+    """Values of a field where a flat mesh shows it: at its points, (k,), or on its triangles."""
+    return flat.at_points(values) if is_nodal else flat.on_triangles(values)
+
+
+def draw_field(
+    ax: Axes,
+    flat: FlatMesh,
+    mesh: Triangulation,
+    values: np.ndarray,
+    is_nodal: bool,
+    colour_map: str,
+    norm: Normalize,
+) -> None:
+    """Draw a field and the outline of its body, without a colour bar.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    flat : FlatMesh
+    mesh : matplotlib.tri.Triangulation
+        Of `flat`.
+    values : (k,) or (m,) array
+        From :func:`shown_values`.
+    is_nodal : bool
+        Whether they are of the points; otherwise of the triangles.
+    colour_map : str
+    norm : matplotlib.colors.Normalize
+    """
+    style = {"cmap": colour_map, "norm": norm, "rasterized": True}
+    if is_nodal:
+        ax.tripcolor(mesh, values, shading="gouraud", **style)
+    else:
+        # edges in the face's own colour hide the hairlines between neighbouring triangles
+        ax.tripcolor(mesh, facecolors=values, edgecolors="face", linewidth=0.2, **style)
+    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+    ax.set_aspect("equal")
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def colour_limits(values: np.ndarray) -> Normalize:
     """Colour limits over the finite values; a constant field gets a small range around it."""
     finite = values[np.isfinite(values)]
     if not finite.size:

@@ -51,8 +51,10 @@ def number_option(option: str, text: str, kind: type) -> float:
         raise InputError(option, what, repr(text), "correct the option") from None
 
 
-def check_is_new(files: Iterable[Path], expected: str, remedy: str) -> None:
-    """Check that nothing is in the way of files that ``--out`` names.
+def check_is_new(
+    files: Iterable[Path], expected: str, remedy: str, *, option: str = "--out"
+) -> None:
+    """Check that nothing is in the way of files that an option names.
 
     Raises
     ------
@@ -61,7 +63,21 @@ def check_is_new(files: Iterable[Path], expected: str, remedy: str) -> None:
     """
     for file in files:
         if os.path.lexists(file):
-            raise InputError("--out", expected, f"{file}, which is there already", remedy)
+            raise InputError(option, expected, f"{file}, which is there already", remedy)
+
+
+def check_directory(file: Path, *, option: str = "--out") -> None:
+    """Check that the directory is there to which a file is to go that an option names.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    if not file.parent.is_dir():
+        raise InputError(
+            option, "a file in an existing directory", f"{file.parent}", "make the directory first"
+        )
 
 
 def headline(field) -> str:

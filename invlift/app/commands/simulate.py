@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from invlift.app.build import build_noise, build_problem
-from invlift.app.commands.common import check_is_new, number_option, say
+from invlift.app.commands.common import check_directory, check_is_new, number_option, say
 from invlift.app.problem_file import read_problem
 from invlift.app.simulate import prior_draws, simulate_readings
 from invlift.app.truth import READINGS, truth_file
@@ -44,7 +44,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else sigma
     sensors, truth = simulate_readings(field, noise, seed)
-    _check_directory(out)
+    check_directory(out)
     location = field.problem.prior.location
     coefficients = {"log_conductivity": truth.pop("log_conductivity")}
     on_nodes = {"solution": truth.pop("solution")} | (coefficients if location == "nodes" else {})
@@ -88,7 +88,7 @@ def _write_draws(parsed, seed: int, out: Path, console: Console) -> int:
         )
     folder = out.with_suffix("")
     check_is_new((out, folder), "a new file and folder to write", "choose another name")
-    _check_directory(out)
+    check_directory(out)
     spec = read_problem(parsed.problem)
     field = build_problem(spec, needs_values=False)
     draws = list(prior_draws(field, build_noise(spec, field.sensors), num, seed))
@@ -112,14 +112,6 @@ def _write_draws(parsed, seed: int, out: Path, console: Console) -> int:
     if num == 1:
         _say_drawn(console, draws[0].numbers)
     return 0
-
-
-def _check_directory(out: Path) -> None:
-    """Check that the directory a file is to go to is there."""
-    if not out.parent.is_dir():
-        raise InputError(
-            "--out", "a file in an existing directory", f"{out.parent}", "make the directory first"
-        )
 
 
 def _say_drawn(console: Console, numbers: dict[str, np.ndarray]) -> None:

@@ -1,0 +1,212 @@
+"""The figure of a prior: fields drawn from it, the readings they give, spread and correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.tri import Triangulation
+
+from invlift.posterior.plots import (
+    CHAIN_COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    colour_limits,
+    draw_field,
+    shown_values,
+)
+from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten
+
+PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
+#: Width of the figure, in inches, and of a field in it.
+WIDTH, FIELD_WIDTH = 13.0, 2.6
+#: Room for a legend under a title, in points.
+TITLE_PAD = 24
+
+
+@dataclass(frozen=True, eq=False)
+class PriorPicture:
+    """Numbers of a figure of a prior, with N values of the log-conductivity and d sensors.
+
+    Attributes
+    ----------
+    points : (num_nodes, dim) array
+        In the length unit of the mesh.
+    cells : (num_cells, dim + 1) array of int
+        Triangles or tetrahedra.
+    is_nodal : bool
+        Whether the N values are at the nodes; otherwise in the cells.
+    sensor_points : (d, dim) array
+    fields : (num_fields, N) array
+        Log-conductivities drawn from the prior.
+    field_names : sequence of str
+        Their titles.
+    predicted : (num_draws, d) array
+        Readings of fields drawn from the prior, without noise.
+    observed : (d,) array
+        The readings.
+    noise_scale : (d,) array
+        Scale of their noise, in their unit.
+    is_noise_known : bool
+        Otherwise `noise_scale` is the median of what the prior says of it.
+    std : (N,) array
+        Standard deviation of the prior.
+    distances : (k,) array
+        Increasing from 0, in the length unit of the mesh.
+    correlations : (num_curves, k) array
+        Of the values at these distances with that at 0; several curves if the range is unknown.
+    formula : (2, l) array or None
+        Distances and the correlations that a formula gives for them.
+    formula_name : str
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+    is_nodal: bool
+    sensor_points: np.ndarray
+    fields: np.ndarray
+    field_names: Sequence[str]
+    predicted: np.ndarray
+    observed: np.ndarray
+    noise_scale: np.ndarray
+    is_noise_known: bool
+    std: np.ndarray
+    distances: np.ndarray
+    correlations: np.ndarray
+    formula: np.ndarray | None
+    formula_name: str
+
+
+def plot_prior(picture: PriorPicture) -> Figure:
+    """Draw fields of the prior on one colour scale, and below spread, readings and correlation.
+
+    Parameters
+    ----------
+    picture : PriorPicture
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bodies in space are shown by a slice through the middle.
+    """
+    flat = flatten(picture.points, picture.cells)
+    mesh = Triangulation(flat.points[:, 0], flat.points[:, 1], flat.triangles)
+    extent = np.ptp(flat.points, axis=0)
+    height = FIELD_WIDTH * float(np.clip(extent[1] / extent[0], 0.3, 1.6))
+    below = max(height, 2.6)
+    num = len(picture.fields)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, height + below + 1.5), layout="constrained")
+        top, bottom = figure.subfigures(2, 1, height_ratios=(height + 0.6, below + 0.9))
+        axes = top.subplots(1, num, squeeze=False, sharex=True, sharey=True)[0]
+        shown = [shown_values(flat, values, picture.is_nodal) for values in picture.fields]
+        norm = colour_limits(np.concatenate(shown))
+        for ax, values, name in zip(axes, shown, picture.field_names, strict=True):
+            draw_field(ax, flat, mesh, values, picture.is_nodal, "viridis", norm)
+            ax.set_title(name)
+            ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
+        for ax in axes[1:]:
+            ax.tick_params(left=False)
+        axes[0].set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
+        _colour_bar(axes[-1], "viridis", norm, "log-conductivity")
+        if flat.place:
+            top.suptitle(f"{flat.place}, sensors projected onto it", color=INK, fontsize=10)
+        std, readings, correlation = bottom.subplots(1, 3, width_ratios=(1.0, 1.5, 1.2))
+        _draw_std(std, picture, flat, mesh)
+        _draw_readings(readings, picture)
+        _draw_correlation(correlation, picture)
+    return figure
+
+
+def _colour_bar(ax: Axes, colour_map: str, norm: Normalize, label: str) -> None:
+    bar = ax.figure.colorbar(
+        ScalarMappable(norm, colour_map), cax=ax.inset_axes((1.04, 0.0, 0.04, 1.0)), label=label
+    )
+    bar.outline.set_visible(False)
+    bar.locator = MaxNLocator(5)
+    bar.update_ticks()
+
+
+def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulation) -> None:
+    values = shown_values(flat, picture.std, picture.is_nodal)
+    norm = colour_limits(values)
+    draw_field(ax, flat, mesh, values, picture.is_nodal, "magma", norm)
+    size = float(np.clip(500 / len(picture.sensor_points), 5, 20))
+    places = picture.sensor_points[:, list(flat.axes)]
+    ax.scatter(*places.T, s=size, c="white", edgecolors=INK, linewidths=0.7, zorder=4)
+    ax.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
+    ax.set_anchor("N")
+    ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
+    ax.set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
+    _colour_bar(ax, "magma", norm, "sd of the log-conductivity")
+
+
+def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
+    num_draws, num_sensors = picture.predicted.shape
+    index = np.arange(num_sensors)
+    size = float(np.clip(400 / num_sensors, 2, 12))
+    ax.scatter(
+        np.tile(index, num_draws), picture.predicted.ravel(), s=size, color=PRIOR, alpha=0.35,
+        linewidths=0, label=f"{num_draws} prior draws, without noise", rasterized=True,
+    )  # fmt: skip
+    low, high = _reach(picture)
+    noise = "noise scale" if picture.is_noise_known else "prior median of the noise scale"
+    ax.errorbar(
+        index, picture.observed, yerr=2 * picture.noise_scale, fmt="o", color=DATA,
+        markersize=float(np.clip(150 / num_sensors, 2.5, 5)), elinewidth=1.1,
+        markeredgecolor="white", markeredgewidth=0.5, label=f"readings, ± 2 × {noise}",
+    )  # fmt: skip
+    ax.set(ylim=(low, high), xlabel="sensor")
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.set_title("Readings", pad=TITLE_PAD)
+    _legend(ax)
+
+
+def _reach(picture: PriorPicture) -> tuple[float, float]:
+    """Limits that hold every prediction and reading, and bars of noise up to that size again."""
+    values = np.concatenate([picture.predicted.ravel(), picture.observed])
+    low, high = float(values.min()), float(values.max())
+    height = (high - low) or abs(low) or 1.0
+    ends = np.clip(
+        [np.min(picture.observed - 2 * picture.noise_scale),
+         np.max(picture.observed + 2 * picture.noise_scale)],
+        low - height / 2, high + height / 2,
+    )  # fmt: skip
+    return min(low, ends[0]) - 0.04 * height, max(high, ends[1]) + 0.04 * height
+
+
+def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
+    ax.axhline(0, color=FAINT, linewidth=0.9)
+    is_one = len(picture.correlations) == 1
+    for number, row in enumerate(picture.correlations):
+        label = "on this mesh" if is_one else f"on this mesh, {len(picture.correlations)} draws"
+        ax.plot(
+            picture.distances, row, color=PRIOR, marker="o", markersize=3 if is_one else 1.5,
+            linewidth=1.1 if is_one else 0.7, alpha=1.0 if is_one else 0.6,
+            label=None if number else label,
+        )  # fmt: skip
+    if picture.formula is not None:
+        ax.plot(
+            *picture.formula, color=INK, linewidth=1.1, linestyle=(0, (4, 3)),
+            label=picture.formula_name,
+        )  # fmt: skip
+    ax.set(xlabel="distance from the middle", xlim=(0, None), ylim=(None, 1.04))
+    ax.set_title("Correlation with the middle", pad=TITLE_PAD)
+    _legend(ax)
+
+
+def _legend(ax: Axes) -> None:
+    """Put the legend between title and axes, where no data are."""
+    legend = ax.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=2, fontsize=8, handletextpad=0.4,
+        columnspacing=1.2, borderaxespad=0.2,
+    )  # fmt: skip
+    legend.set_in_layout(False)  # or it would decide how wide the panels are
