@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
-import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln, kv
 
@@ -141,37 +139,31 @@ def _noise_scale(field: FieldProblem, draws: list[PriorDraw]) -> np.ndarray:
 def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> np.ndarray:
     """Correlation with the first place, one row, or one for each of several drawn ranges."""
     prior = field.problem.prior
+    units = np.zeros((prior.mean.shape[0], len(places)))
+    units[places, np.arange(len(places))] = 1.0
     if isinstance(prior, HierarchicalMaternPrior):
-        rng = np.random.default_rng(spec.sampler.seed)
         num = NUM_RANGES if "range" in prior.unknown else 1
-        given = (
-            prior.given(jax.device_put(rng.standard_normal(prior.num_white))) for _ in range(num)
-        )
-        return np.stack([_row(each, places) for each in islice(given, num)])
+        hyper = np.random.default_rng(spec.sampler.seed).standard_normal((num, prior.num_hyper))
+        return np.stack([np.asarray(_correlation_given(prior, z, units)) for z in hyper])
     if isinstance(prior, AffinePrior):
-        return _row(prior, places)[None]
+        return np.asarray(_correlation(prior, units))[None]
     values = np.stack([draw.log_conductivity[places] for draw in draws])
     return np.corrcoef(values, rowvar=False)[:1]
-
-
-def _row(prior: AffinePrior, places: np.ndarray) -> np.ndarray:
-    return np.asarray(_correlation(prior, _units(prior.mean.shape[0], places)))
-
-
-def _units(size: int, places: np.ndarray) -> np.ndarray:
-    units = np.zeros((size, len(places)))
-    units[places, np.arange(len(places))] = 1.0
-    return units
 
 
 def _correlation_with_first(prior: AffinePrior, units):
     """S^T e_i for each place, and the cosines of their angles with the first, (k,)."""
     roots = prior.sqrt_transpose(units)
-    lengths = jax.numpy.linalg.norm(roots, axis=0)
+    lengths = jnp.linalg.norm(roots, axis=0)
     return roots[:, 0] @ roots / (lengths[0] * lengths)
 
 
+def _correlation_if_known(prior: HierarchicalMaternPrior, hyper, units):
+    return _correlation_with_first(prior.given(hyper), units)
+
+
 _correlation = Program(_correlation_with_first, "none")
+_correlation_given = Program(_correlation_if_known, "none")
 
 
 def _formula(spec: ProblemSpec, reach: float) -> tuple[np.ndarray | None, str]:

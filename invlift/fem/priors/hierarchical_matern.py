@@ -235,10 +235,6 @@ class HierarchicalMaternPrior(Prior):
             alpha=self.alpha,
         )
 
-    def given(self, white: jax.Array) -> MaternPrior:
-        """Prior of the field for the range and standard deviation at white coordinates, (m,)."""
-        return _given(self, white[: self.num_hyper])
-
     def pointwise_std(self) -> np.ndarray:
         """Prior standard deviation at each node, (N,), over the unknown range and std as well.
 
