@@ -174,4 +174,4 @@ def _formula(spec: ProblemSpec, reach: float) -> tuple[np.ndarray | None, str]:
     distances = np.linspace(0.0, reach, NUM_FORMULA)
     values = matern_correlation(distances, length, spec.prior.smoothness)
     kind = "median range" if isinstance(spec.prior.range, Table) else "range"
-    return np.stack([distances, values]), f"Matern formula, {kind} {length:.3g}"
+    return np.stack([distances, values]), f"Matern, {kind} {length:.3g}"

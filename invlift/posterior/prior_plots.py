@@ -28,6 +28,8 @@ from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten
 PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Width of the figure, in inches, and of a field in it.
 WIDTH, FIELD_WIDTH = 13.0, 2.6
+#: Shares of the predictions between which they are drawn for certain.
+OUTER = (0.01, 0.99)
 #: Room for a legend under a title, in points.
 TITLE_PAD = 24
 
@@ -153,12 +155,14 @@ def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
     num_draws, num_sensors = picture.predicted.shape
     index = np.arange(num_sensors)
     size = float(np.clip(400 / num_sensors, 2, 12))
+    low, high = _reach(picture)
+    num_outside = np.count_nonzero((picture.predicted < low) | (picture.predicted > high))
+    outside = f" ({num_outside} points outside)" if num_outside else ""
     ax.scatter(
         np.tile(index, num_draws), picture.predicted.ravel(), s=size, color=PRIOR, alpha=0.35,
-        linewidths=0, label=f"{num_draws} prior draws, without noise", rasterized=True,
+        linewidths=0, label=f"{num_draws} prior draws{outside}", rasterized=True,
     )  # fmt: skip
-    low, high = _reach(picture)
-    noise = "noise scale" if picture.is_noise_known else "prior median of the noise scale"
+    noise = "noise scale" if picture.is_noise_known else "noise scale (median)"
     ax.errorbar(
         index, picture.observed, yerr=2 * picture.noise_scale, fmt="o", color=DATA,
         markersize=float(np.clip(150 / num_sensors, 2.5, 5)), elinewidth=1.1,
@@ -171,9 +175,11 @@ def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
 
 
 def _reach(picture: PriorPicture) -> tuple[float, float]:
-    """Limits that hold every prediction and reading, and bars of noise up to that size again."""
-    values = np.concatenate([picture.predicted.ravel(), picture.observed])
-    low, high = float(values.min()), float(values.max())
+    """Limits that hold every reading and most predictions, and of bars of noise half as much."""
+    low, high = np.quantile(picture.predicted, OUTER)
+    extra = 0.25 * (high - low)  # single draws of a wide prior would hide all others
+    low = min(max(low - extra, picture.predicted.min()), picture.observed.min())
+    high = max(min(high + extra, picture.predicted.max()), picture.observed.max())
     height = (high - low) or abs(low) or 1.0
     ends = np.clip(
         [np.min(picture.observed - 2 * picture.noise_scale),
@@ -187,7 +193,7 @@ def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
     ax.axhline(0, color=FAINT, linewidth=0.9)
     is_one = len(picture.correlations) == 1
     for number, row in enumerate(picture.correlations):
-        label = "on this mesh" if is_one else f"on this mesh, {len(picture.correlations)} draws"
+        label = "on this mesh" if is_one else f"{len(picture.correlations)} drawn ranges"
         ax.plot(
             picture.distances, row, color=PRIOR, marker="o", markersize=3 if is_one else 1.5,
             linewidth=1.1 if is_one else 0.7, alpha=1.0 if is_one else 0.6,

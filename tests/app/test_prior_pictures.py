@@ -49,7 +49,7 @@ def test_correlation_is_that_of_draws(tmp_path):
     assert picture.correlations[0, 0] == pytest.approx(1.0)
     assert np.ptp(picture.correlations[0]) > 0.5  # negative control: not one for all
     assert picture.predicted.shape == (50, 3)
-    assert picture.formula_name == "Matern formula, range 0.6"
+    assert picture.formula_name == "Matern, range 0.6"
     figure = plot_prior(picture)
     titles = [ax.get_title("left") for ax in figure.get_axes()]
     assert [title for title in titles if title.startswith("Draw")] == [
