@@ -29,7 +29,7 @@ PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Width of the figure, in inches, and of a field in it.
 WIDTH, FIELD_WIDTH = 13.0, 2.6
 #: Shares of the predictions between which they are drawn for certain.
-OUTER = (0.01, 0.99)
+OUTER = (0.03, 0.97)
 #: Room for a legend under a title, in points.
 TITLE_PAD = 24
 
