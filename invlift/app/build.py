@@ -35,6 +35,7 @@ class FieldProblem:
     sensors: Sensors
     observation: Observation
     problem: InverseProblem
+    exceedance: tuple[float, ...] = ()
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
@@ -67,7 +68,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         # Without readings there is no noise in them yet, of whatever scale.
         noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
         problem = inverse_problem(forward, prior, noise, sensors.values)
-    return FieldProblem(mesh, sensors, observation, problem)
+    return FieldProblem(mesh, sensors, observation, problem, tuple(spec.output.exceedance))
 
 
 def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:

@@ -209,9 +209,9 @@ def _as_typed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return models as nested dictionaries, paths as text, and leave out empty tables."""
+    """Return models as nested dictionaries, paths as text, and leave out empty tables and lists."""
     if isinstance(value, BaseModel):
         value = {key: getattr(value, key) for key in type(value).model_fields}
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items() if entry not in (None, {})}
+        return {key: _plain(entry) for key, entry in value.items() if entry not in (None, {}, [])}
     return str(value) if isinstance(value, Path) else value

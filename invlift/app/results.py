@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import jax
@@ -22,7 +22,12 @@ from invlift.samplers.chains.results import Run
 def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):
     """Posterior of a run of a problem built from a file: see :func:`field_posterior`."""
     return field_posterior(
-        field.mesh, field.sensors, field.problem, run, num_draws_requested=num_draws_requested
+        field.mesh,
+        field.sensors,
+        field.problem,
+        run,
+        num_draws_requested=num_draws_requested,
+        exceedance=field.exceedance,
     )
 
 
@@ -33,6 +38,7 @@ def field_posterior(
     run: Run,
     *,
     num_draws_requested: int | None = None,
+    exceedance: Sequence[float] = (),
 ) -> Posterior:
     """Bundle the draws of a run with the mesh, sensors, noise and prior they belong to.
 
@@ -46,6 +52,8 @@ def field_posterior(
     run : Run
     num_draws_requested : int, optional
         Draws per chain asked for, to notice a run that was cut short.
+    exceedance : sequence of float
+        Thresholds of the conductivity, in its unit: see `Posterior`.
 
     Returns
     -------
@@ -72,6 +80,7 @@ def field_posterior(
         num_draws_requested=num_draws_requested,
         compile_seconds=run.compile_seconds,
         is_interrupted=run.is_interrupted,
+        exceedance=exceedance,
     )
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from invlift.app.sampling import UNTIL_CONVERGED
@@ -195,8 +202,21 @@ class SamplerTable(Table):
         return KERNELS[self.method](**self.options)
 
 
+def _all_different(values: list[float]) -> list[float]:
+    repeated = next((value for value in values if values.count(value) > 1), None)
+    if repeated is not None:
+        raise problem(
+            expected="different numbers", found=f"{repeated:g} twice", remedy="give each once"
+        )
+    return values
+
+
 class OutputTable(Table):
-    """[output]: where the results go; by default results/<name of the problem file>."""
+    """[output]: where the results go, and what is asked of the conductivity.
+
+    The directory is by default results/<name of the problem file>. For each threshold of
+    `exceedance`, in the unit of the conductivity, the probability of being above it is a field.
+    """
 
     dir: Annotated[
         _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
@@ -204,6 +224,11 @@ class OutputTable(Table):
     max_field_megabytes: number(
         above=0.0, remedy="100 is the default: memory and disk space for the draws of the field"
     ) = 100.0
+    exceedance: Annotated[
+        list[number(1 / _SIZE, _SIZE, remedy="give a value of the conductivity, in its unit")],
+        AfterValidator(_all_different),
+        Key("a list of positive numbers", "for example exceedance = [2.0, 5.0]"),
+    ] = Field(default_factory=list)
 
 
 def _section(table: Any, name: str, example: str):

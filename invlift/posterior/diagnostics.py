@@ -99,6 +99,54 @@ def diagnose_field(
     )
 
 
+def diagnose_precision(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
+    """Tail effective sample size and Monte Carlo standard errors of a field.
+
+    The standard error of the mean is sd / sqrt(ESS of the mean). That of the standard deviation
+    follows from the effective sample size of the squared deviations, to first order (Kenney &
+    Keeping 1951, Mathematics of statistics, part two, p. 141). Both agree with ArviZ.
+
+    Parameters
+    ----------
+    draws : sequence of (num_draws, N) arrays
+        One array per chain.
+    name : str
+        What the draws are of, for error messages.
+
+    Returns
+    -------
+    dict
+        `ess_tail`, without unit, and `mcse_mean` and `mcse_sd`, in the unit of the draws; each
+        (N,). NaN where it cannot be computed: see `Diagnostics`.
+    """
+    blocks = [_precision_of_block(values) for _, values in coefficient_blocks(draws, name)]
+    return {
+        f"{name}_{key}": np.concatenate([block[key] for block in blocks])
+        for key in ("ess_tail", "mcse_mean", "mcse_sd")
+    }
+
+
+def _precision_of_block(values: np.ndarray) -> dict[str, np.ndarray]:
+    """What `diagnose_precision` returns of a (N, chains, num_draws) block, by the same keys."""
+    result = {key: np.full(len(values), np.nan) for key in ("ess_tail", "mcse_mean", "mcse_sd")}
+    is_usable = _is_usable(values)
+    if not is_usable.any():
+        return result
+    usable = values if is_usable.all() else values[is_usable]
+    deviation = usable - usable.mean(axis=(1, 2), keepdims=True)
+    square = deviation**2
+    variance = square.mean(axis=(1, 2))
+    size = usable[0].size
+    result["ess_tail"][is_usable] = _tail_ess(usable)
+    result["mcse_mean"][is_usable] = np.sqrt(
+        variance * size / (size - 1) / _plain_ess(split_chains(deviation))
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_square = square.var(axis=(1, 2)) / _plain_ess(split_chains(square))
+        result["mcse_sd"][is_usable] = np.sqrt(of_square / variance) / 2.0
+    return result
+
+
 def diagnose_block(values: np.ndarray, *, with_tail: bool = True) -> dict[str, np.ndarray]:
     """Diagnostics of a block of quantities.
 
@@ -114,14 +162,9 @@ def diagnose_block(values: np.ndarray, *, with_tail: bool = True) -> dict[str, n
     dict
         `r_hat`, `ess_bulk` and, with the tail, `ess_tail` and `ess_mean`; each (N,).
     """
-    num_quantities, _, num_draws = values.shape
     keys = ("r_hat", "ess_bulk") + (("ess_tail", "ess_mean") if with_tail else ())
-    result = {key: np.full(num_quantities, np.nan) for key in keys}
-    if num_draws < MIN_DRAWS or num_quantities == 0:
-        return result
-    flat = values.reshape(num_quantities, -1)
-    low, high = flat.min(axis=1), flat.max(axis=1)
-    is_usable = np.isfinite(low) & np.isfinite(high) & (low < high)
+    result = {key: np.full(len(values), np.nan) for key in keys}
+    is_usable = _is_usable(values)
     if not is_usable.any():
         return result
     usable = values if is_usable.all() else values[is_usable]
@@ -134,15 +177,28 @@ def diagnose_block(values: np.ndarray, *, with_tail: bool = True) -> dict[str, n
     result["r_hat"][is_usable] = np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))
     result["ess_bulk"][is_usable] = _plain_ess(scores)
     if with_tail:
-        quantiles = np.quantile(usable, TAIL_PROBABILITIES, axis=(1, 2))
-        result["ess_tail"][is_usable] = np.minimum(
-            *(
-                _plain_ess(split_chains((usable <= quantile[:, None, None]).astype(float)))
-                for quantile in quantiles
-            )
-        )
+        result["ess_tail"][is_usable] = _tail_ess(usable)
         result["ess_mean"][is_usable] = _plain_ess(halves)
     return result
+
+
+def _is_usable(values: np.ndarray) -> np.ndarray:
+    """Of which quantities of a (N, chains, num_draws) block there are diagnostics, (N,)."""
+    if values.shape[-1] < MIN_DRAWS or not values.size:
+        return np.zeros(len(values), dtype=bool)
+    low, high = values.min(axis=(1, 2)), values.max(axis=(1, 2))
+    return np.isfinite(low) & np.isfinite(high) & (low < high)
+
+
+def _tail_ess(values: np.ndarray) -> np.ndarray:
+    """Tail effective sample size of (N, chains, num_draws) draws, not yet split."""
+    quantiles = np.quantile(values, TAIL_PROBABILITIES, axis=(1, 2))
+    return np.minimum(
+        *(
+            _plain_ess(split_chains((values <= quantile[:, None, None]).astype(float)))
+            for quantile in quantiles
+        )
+    )
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:

@@ -17,7 +17,8 @@ from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
 from invlift.posterior.agreement import check_mesh, check_names, check_readings
 from invlift.posterior.chains import Chain, check_chains, every_of, kept
-from invlift.posterior.diagnostics import Diagnostics, diagnose
+from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_precision
+from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
 from invlift.posterior.overview import overview_panels
@@ -81,6 +82,9 @@ class Posterior:
         Time it took to compile what the chains ran.
     is_interrupted : bool or None
         Whether the run was stopped before it was done.
+    exceedance : sequence of float
+        Thresholds of the conductivity, in its unit, whose probabilities of being exceeded are
+        among the fields.
 
     Raises
     ------
@@ -101,6 +105,7 @@ class Posterior:
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
+    exceedance: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -109,6 +114,14 @@ class Posterior:
         else:
             check_mesh(shapes, self.location, self.points, self.cells)
         check_readings(shapes, self.sensors)
+        check_thresholds(self.exceedance)
+        if len(self.exceedance) and FIELD not in shapes:
+            raise InputError(
+                "posterior, exceedance",
+                f"draws of {FIELD}",
+                "none",
+                "leave exceedance out for a model of your own",
+            )
 
     # -- pieces -----------------------------------------------------------------------------------
 
@@ -255,6 +268,12 @@ class Posterior:
                 sums = [kept(self.chains, kind) for kind in ("moments", "batches")]
                 sums = [[part[name] for part in parts] for parts in sums]
             result |= coefficient_fields(self.draws(name), name, self.prior_sd, sums)
+            result |= diagnose_precision(self.draws(name), name)
+            if every > 1:
+                ess = result[f"{name}_ess_bulk"]
+                result[f"{name}_mcse_mean"] = result[f"{name}_sd"] / np.sqrt(ess)
+        if name == FIELD:
+            result |= exceedance_fields(self.draws(name), self.exceedance)
         return result | solution_fields(kept(self.chains, "moments"))
 
     # -- what a person asks for -------------------------------------------------------------------
@@ -266,7 +285,8 @@ class Posterior:
         -------
         dict
             For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
-            `_ess_bulk`, `conductivity_mean`, `_q05`, `_q50`, `_q95`; with a prior standard
+            `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
+            `_q95` and for each threshold `conductivity_above_{threshold}`; with a prior standard
             deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per
             node or per cell. `solution_mean` and `solution_sd`, always per node, if the chains
             have kept moments of the solution. For a user's own model the same of `parameters`,

@@ -28,7 +28,8 @@ POINT_FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
     "log_conductivity_q95", "conductivity_mean", "conductivity_q05", "conductivity_q50",
     "conductivity_q95", "solution_mean", "solution_sd", "log_conductivity_ess_bulk",
-    "log_conductivity_r_hat", "variance_reduction",
+    "log_conductivity_r_hat", "variance_reduction", "log_conductivity_ess_tail",
+    "log_conductivity_mcse_mean", "log_conductivity_mcse_sd",
 }  # fmt: skip
 
 

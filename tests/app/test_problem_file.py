@@ -1,6 +1,7 @@
 """The problem file: defaults, paths, round trip, overrides, and one clear line for each mistake."""
 
 import pickle
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -193,6 +194,12 @@ def test_a_spec_survives_pickling():
         ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
+        ("output", {"exceedance": 2.0}, ["[output] exceedance", "a list of positive", "found 2"]),
+        ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.1", "a positive number", "found 0.0"]),
+        ("output", {"exceedance": ["2"]}, ["[output] exceedance.0", "without quotes"]),
+        ("output", {"exceedance": [float("nan")]}, ["[output] exceedance.0", "found nan"]),
+        ("output", {"exceedance": [2.0, 2]}, ["[output] exceedance", "different", "2 twice"]),
+        ("output", {"exceedence": [2.0]}, ["did you mean 'exceedance'?"]),
         # boundary conditions
         ("pde.neumann", {"boundary": 1.0}, ["one condition", "dirichlet and neumann"]),
     ],
@@ -202,6 +209,15 @@ def test_mistakes_are_named_in_one_line(key, value, parts):
     assert message.startswith("problem.toml, [")
     for part in parts:
         assert part in message, message
+
+
+def test_thresholds_are_kept_by_overrides_and_in_the_file_written():
+    data = changed({"output": {"exceedance": [2, 5.5]}}, SMALL)
+    spec = parse_problem(data, "problem.toml").with_overrides(out="elsewhere")
+    assert spec.output.exceedance == [2.0, 5.5]
+    again = parse_problem(tomllib.loads(spec.to_toml()), "other.toml")
+    assert again.output == spec.output
+    assert "exceedance" not in parse_problem(SMALL, "problem.toml").to_toml()
 
 
 def test_a_robin_condition_alone_is_enough():

@@ -151,6 +151,19 @@ def test_a_run_is_judged_by_the_standards_of_its_kernel(problem, standards, word
     assert posterior.record()[standards.failures] == 60
 
 
+def test_thresholds_of_the_problem_file_become_fields(tmp_path):
+    path = write_problem(tmp_path, {"output.exceedance": [0.5, 2]})
+    field = invlift.build_problem(invlift.read_problem(path))
+    posterior = invlift.build_posterior(field, made_up_run(field, HMC.standards))
+    fields = posterior.fields()
+    assert {name for name in fields if "above" in name} == {
+        "conductivity_above_0.5",
+        "conductivity_above_2",
+    }
+    share = (np.concatenate(posterior.draws("log_conductivity")) > np.log(2.0)).mean(axis=0)
+    np.testing.assert_allclose(fields["conductivity_above_2"], share)
+
+
 def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem):
     run = made_up_run(problem, HMC.standards)
     parts = problem.mesh, problem.sensors

@@ -19,7 +19,8 @@ FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
     "log_conductivity_q95", "log_conductivity_ess_bulk", "log_conductivity_r_hat",
     "log_conductivity_prior_sd", "conductivity_mean", "conductivity_q05", "conductivity_q50",
-    "conductivity_q95", "variance_reduction",
+    "conductivity_q95", "variance_reduction", "log_conductivity_ess_tail",
+    "log_conductivity_mcse_mean", "log_conductivity_mcse_sd",
 }  # fmt: skip
 SOLUTION = {"solution_mean", "solution_sd"}
 
@@ -232,8 +233,11 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
     assert posterior.sensor_fit().standardised_residual.shape == (3,)
     assert set(posterior.fields()) == {
         f"parameters_{key}"
-        for key in ("mean", "sd", "q05", "q50", "q95", "r_hat", "ess_bulk", "prior_sd")
-    } | {"variance_reduction"}
+        for key in (
+            "mean", "sd", "q05", "q50", "q95", "r_hat", "ess_bulk", "ess_tail", "mcse_mean",
+            "mcse_sd", "prior_sd",
+        )
+    } | {"variance_reduction"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

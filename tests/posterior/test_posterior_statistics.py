@@ -2,16 +2,20 @@
 
 import numpy as np
 import pytest
+import pyvista
+from posterior_cases import Chain, make_posterior
 from scipy.stats import norm, t
 
 from invlift.errors import InputError
 from invlift.moments import Moments
 from invlift.posterior import (
+    Posterior,
     field_statistics,
     normal_scores,
     sensor_statistics,
     variance_reduction,
 )
+from invlift.posterior.exceedance import exceedance_fields
 from invlift.posterior.quantities import scalar_draws, solution_fields
 from invlift.posterior.statistics import conductivity_statistics
 
@@ -200,3 +204,51 @@ def test_readings_must_fit_the_predictions():
         sensor_statistics([np.zeros((5, 3))], np.zeros(4))
     with pytest.raises(InputError, match="noise_score"):
         sensor_statistics([np.zeros((5, 3))], np.zeros(3), [np.zeros((4, 3))])
+
+
+def test_exceedance_is_the_share_of_draws_above(monkeypatch):
+    rng = np.random.default_rng(21)
+    chains = [rng.normal(size=(50, 11)) for _ in range(3)]
+    chains[1][7, 4] = np.nan
+    thresholds = [0.25, 2.0, 1e-30, 1234.5678901]
+    monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", 3 * 50 * 4)
+    found = exceedance_fields(chains, thresholds)
+    assert list(found) == [
+        "conductivity_above_0.25",
+        "conductivity_above_2",
+        "conductivity_above_1e-30",
+        "conductivity_above_1234.5678901",
+    ]
+    conductivity = np.exp(np.concatenate(chains))
+    others = np.arange(11) != 4
+    for threshold, values in zip(thresholds, found.values(), strict=True):
+        expected = (conductivity > threshold).mean(axis=0)
+        np.testing.assert_allclose(values[others], expected[others], rtol=1e-15)
+        assert np.isnan(values[4])
+    assert (found["conductivity_above_1e-30"][others] == 1.0).all()
+    assert exceedance_fields(chains, []) == {}
+
+
+def test_exceedance_is_among_the_fields(tmp_path):
+    posterior = make_posterior(exceedance=(1.0, 2.5))
+    posterior.write(tmp_path)
+    written = pyvista.read(tmp_path / "posterior.vtu").point_data
+    draws = np.concatenate(posterior.draws("log_conductivity"))
+    np.testing.assert_allclose(written["conductivity_above_1"], (draws > 0.0).mean(axis=0))
+    share = (draws > np.log(2.5)).mean(axis=0)
+    np.testing.assert_allclose(written["conductivity_above_2.5"], share)
+    for key in ("ess_tail", "mcse_mean", "mcse_sd"):
+        assert np.isfinite(written[f"log_conductivity_{key}"]).all()
+    assert not any("above" in name for name in make_posterior().fields())
+
+
+@pytest.mark.parametrize("thresholds", [[0.0], [-1.0], [np.nan], ["2"], [2.0, 2.0], 2.0])
+def test_thresholds_that_are_none_are_refused(thresholds):
+    with pytest.raises(InputError, match="posterior, exceedance: expected"):
+        make_posterior(exceedance=thresholds)
+
+
+def test_a_model_without_a_field_has_no_threshold():
+    chains = [Chain({"parameters": np.zeros((5, 2))})]
+    with pytest.raises(InputError, match="draws of log_conductivity"):
+        Posterior(chains, exceedance=[1.0])
