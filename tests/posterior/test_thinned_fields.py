@@ -93,6 +93,9 @@ def test_effective_size_is_that_of_all_draws(fields, thinned):
     found = thinned.fields()["log_conductivity_ess_bulk"]
     # A variance from 4 x 60 batches has a relative error of sqrt(2 / 240) = 0.09.
     np.testing.assert_allclose(found, expected, rtol=4 * 0.09)
+    # The standard error of the mean follows from it.
+    sd, error = (thinned.fields()[f"log_conductivity_{name}"] for name in ("sd", "mcse_mean"))
+    np.testing.assert_allclose(error, sd / np.sqrt(found))
     # Negative control: that of the stored draws is another.
     _, of_stored = diagnose_field(thinned.draws("log_conductivity"))
     assert np.all(of_stored < 0.65 * expected)
