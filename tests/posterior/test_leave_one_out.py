@@ -78,7 +78,7 @@ def test_accurate_readings_are_told_to_be_too_influential(runs):
     assert verdict.is_converged
     # and rightly so
     assert not found.is_reliable.any()
-    assert (np.abs(found.elpd - model.left_out().logpdf(model.observed)) > 1.0).all()
+    assert (found.elpd > model.left_out().logpdf(model.observed) + 4.0).all()
 
 
 def test_a_likelihood_of_ones_own_takes_the_place_of_the_normal_one(runs):
