@@ -20,9 +20,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from matplotlib.tri import Triangulation
 from scipy.special import ndtr
+from scipy.stats import beta
 
 from invlift.atomic import replace_on_success
 from invlift.posterior.diagnostics import Diagnostics, rank_normalise
+from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh
 from invlift.posterior.statistics import SensorStatistics
 
@@ -295,6 +297,56 @@ def _draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     ax.set_yticks(np.arange(num_chains) + 0.3, [f"chain {i}" for i in range(num_chains)][::-1])
     ax.tick_params(axis="y", length=0, labelsize=8)
     ax.spines["left"].set_visible(False)
+
+
+def plot_leave_one_out(loo: LeaveOneOut) -> Figure:
+    """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
+
+    Parameters
+    ----------
+    loo : LeaveOneOut
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Under a right model with many sensors the probabilities are nearly uniform: the band holds
+        each with probability 0.9, if they are independent. What is not reliable is hollow. Without
+        probabilities the first panel is left out.
+    """
+    colour, bad_colour, size = CHAIN_COLOURS[0], CHAIN_COLOURS[4], loo.elpd.size
+    panels = ["k"] if loo.pit is None else ["pit", "k"]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.4 * len(panels), 4.0), layout="constrained")
+        axes = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
+        if loo.pit is not None:
+            ax, order = axes["pit"], np.argsort(loo.pit)
+            rank = np.arange(1, size + 1)
+            ends = [beta.ppf(level, rank, size + 1 - rank) for level in (0.05, 0.95)]
+            expected = rank / (size + 1)
+            ax.fill_between(expected, *ends, color=colour, alpha=0.09, linewidth=0)
+            ax.plot((0, 1), (0, 1), color=FAINT, linewidth=0.9)
+            is_good = loo.is_reliable[order]
+            for which, face in ((is_good, colour), (~is_good, "white")):
+                ax.scatter(
+                    expected[which], loo.pit[order][which], s=18, facecolor=face,
+                    edgecolor=colour, zorder=3,
+                )  # fmt: skip
+            ax.set(
+                xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal",
+                xlabel="expected", ylabel="P(new reading ≤ reading | others)",
+            )  # fmt: skip
+            ax.set_title("Leave-one-out probabilities, in order")
+        ax, index = axes["k"], np.arange(size)
+        ax.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
+        for which, face, edge in (
+            (loo.is_reliable, colour, colour),
+            (~loo.is_reliable, "white", bad_colour),
+        ):
+            ax.scatter(index[which], loo.pareto_k[which], s=18, facecolor=face, edgecolor=edge)
+        ax.set(xlabel="sensor", ylabel="Pareto k")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title(f"Reliable up to {MAX_PARETO_K:g}")
+    return figure
 
 
 def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Figure:

@@ -553,6 +553,10 @@ class Posterior:
             }
         return plots.saved(plots.plot_chains(scalars, self.scalar_diagnostics), path)
 
+    def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
+        """Draw leave-one-out probabilities and Pareto k: see `plots.plot_leave_one_out`."""
+        return plots.saved(plots.plot_leave_one_out(self.leave_one_out()), path)
+
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:

@@ -1,13 +1,17 @@
 """Slices of meshes, and figures: what they show, and that they change nothing else."""
 
+from dataclasses import replace
+
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from posterior_cases import Chain, box, make_posterior, square
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import LeaveOneOut, Posterior, Readings
+from invlift.posterior.plots import CHAIN_COLOURS, plot_leave_one_out
 from invlift.posterior.slices import flatten, slice_tetrahedra
 
 
@@ -121,6 +125,26 @@ def test_overview_without_prior_solution_or_sensors():
 def test_constant_field_can_be_drawn(tmp_path):
     chains = [Chain({"log_conductivity": np.full((10, 25), 2.0)}) for _ in range(2)]
     make_posterior(chains=chains, sensors=None).plot_fields(tmp_path / "a.png")
+
+
+def test_leave_one_out_is_drawn_with_what_is_not_reliable_hollow(tmp_path):
+    rng = np.random.default_rng(9)
+    loo = LeaveOneOut(
+        elpd=rng.normal(size=20),
+        num_effective=np.full(20, 0.1),
+        pareto_k=np.where(np.arange(20) < 3, 0.9, 0.2),
+        pit=rng.random(20),
+    )
+    probabilities, shapes = plot_leave_one_out(loo).axes
+    _, good, bad = probabilities.collections
+    assert [len(each.get_offsets()) for each in (good, bad)] == [17, 3]
+    np.testing.assert_allclose(np.sort(bad.get_offsets()[:, 1]), np.sort(loo.pit[:3]))
+    np.testing.assert_allclose(good.get_facecolor()[0][:3], to_rgb(CHAIN_COLOURS[0]))
+    np.testing.assert_allclose(bad.get_facecolor()[0][:3], 1.0)
+    assert [len(each.get_offsets()) for each in shapes.collections] == [17, 3]
+    assert len(plot_leave_one_out(replace(loo, pit=None)).axes) == 1
+    make_posterior().plot_leave_one_out(tmp_path / "loo.png")
+    assert (tmp_path / "loo.png").stat().st_size > 5000
 
 
 def test_ranks_of_each_chain_are_drawn_at_their_heights(tmp_path):
