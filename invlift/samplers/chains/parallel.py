@@ -172,9 +172,9 @@ class _Conductor:
         try:
             while running:
                 done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for future in done:
-                    chain = running.pop(future)
-                    self._take(chain, future, goal, running)
+                for future in sorted(done, key=running.get):
+                    self._take(running[future], future, goal, running)
+                    del running[future]
                 patience = self.workers.patience
                 if patience is not None and time.monotonic() > self._stopped_at + patience:
                     return
@@ -182,7 +182,11 @@ class _Conductor:
             self.stop()
             for future in running:
                 future.cancel()
-            wait((each for each in running if not each.cancelled()), self.workers.patience)
+            left = [future for future in running if not future.cancelled()]
+            done, _ = wait(left, self.workers.patience)
+            # Of several chains that failed the first is blamed, whichever was sooner.
+            for future in sorted(done, key=running.get):
+                future.result()
             raise
 
     def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
