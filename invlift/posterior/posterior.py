@@ -17,7 +17,7 @@ from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
 from invlift.posterior.agreement import check_mesh, check_names, check_readings
 from invlift.posterior.chains import Chain, check_chains, every_of, kept
-from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_precision
+from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
@@ -268,10 +268,6 @@ class Posterior:
                 sums = [kept(self.chains, kind) for kind in ("moments", "batches")]
                 sums = [[part[name] for part in parts] for parts in sums]
             result |= coefficient_fields(self.draws(name), name, self.prior_sd, sums)
-            result |= diagnose_precision(self.draws(name), name)
-            if every > 1:
-                ess = result[f"{name}_ess_bulk"]
-                result[f"{name}_mcse_mean"] = result[f"{name}_sd"] / np.sqrt(ess)
         if name == FIELD:
             result |= exceedance_fields(self.draws(name), self.exceedance)
         return result | solution_fields(kept(self.chains, "moments"))

@@ -9,7 +9,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
-from invlift.posterior.diagnostics import diagnose_field
+from invlift.posterior.diagnostics import diagnose_field, diagnose_precision
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
 from invlift.posterior.statistics import (
     conductivity_statistics,
@@ -84,8 +84,8 @@ def coefficient_fields(
     prior_sd : (N,) array, number or None
         Prior standard deviation of the coefficients.
     sums : moments and batch means of each chain, or None
-        Of all draws, where those above are only some of them: mean, standard deviation and
-        effective sample size are then taken from these.
+        Of all draws, where those above are only some of them: mean with its standard
+        error, standard deviation and effective sample size are then taken from these.
 
     Returns
     -------
@@ -101,10 +101,12 @@ def coefficient_fields(
     if name == FIELD:
         result |= conductivity_statistics(draws, result)
     r_hat, ess_bulk = diagnose_field(draws, name)
+    result |= diagnose_precision(draws, name)
     if sums is not None:
         both = merged(sums[0])
         ess_bulk = ess_of_batches(both, sums[1])
         result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
+        result[f"{name}_mcse_mean"] = both.sd / np.sqrt(ess_bulk)
     result |= {f"{name}_r_hat": r_hat, f"{name}_ess_bulk": ess_bulk}
     if prior_sd is not None:
         result["variance_reduction"] = variance_reduction(result[f"{name}_sd"], prior_sd)

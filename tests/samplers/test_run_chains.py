@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from sampler_cases import SPHERE, RelativeDensity
 
 from invlift.errors import InputError
-from invlift.samplers.chains import parallel, workers
+from invlift.samplers.chains import parallel, saving, workers
 from invlift.samplers.chains.chain import (
     Block,
     Plan,
@@ -295,6 +296,44 @@ def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
     assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["a new chain", "a chain that goes on"])
+def test_a_folder_that_is_removed_during_a_save_is_made_again(tmp_path, monkeypatch, is_first):
+    folder = tmp_path / "chains"
+    store = store_in(folder)
+    store.claim(is_resuming=False)
+    state = start_chain(PLAN, STARTS[0])
+    if not is_first:
+        store.save(0, state, [state.add(PLAN, warmup_block(state, 10))])
+    increment = state.add(PLAN, warmup_block(state, state.position.iteration + 10))
+    replace, entered = saving.replace_on_success, []
+
+    @contextmanager
+    def interrupted(path):
+        entered.append(path)
+        with replace(path) as temporary:
+            if len(entered) == 1:
+                shutil.rmtree(folder)
+            yield temporary
+
+    monkeypatch.setattr(saving, "replace_on_success", interrupted)
+    store.save(0, state, [increment])
+    store.claim(is_resuming=True)
+    assert store.load(0, PLAN).position.iteration == state.position.iteration
+
+
+def test_what_is_left_of_a_folder_does_not_stand_in_the_way(tmp_path):
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    state = start_chain(PLAN, STARTS[0])
+    for iteration in (10, 20, 30):
+        store.save(0, state, [state.add(PLAN, warmup_block(state, iteration))])
+        if iteration == 20:
+            (tmp_path / "run.json").unlink()
+    loaded = store.load(0, PLAN)
+    assert loaded.position.iteration == 30
+    assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
+
+
 def test_a_folder_is_for_one_run_at_a_time(tmp_path):
     first, second = store_in(tmp_path), store_in(tmp_path)
 
@@ -556,17 +595,24 @@ def test_work_is_sent_to_each_process_that_does_not_have_it(whole, monkeypatch):
 
 
 def test_what_was_computed_is_saved_when_a_worker_fails(tmp_path, monkeypatch):
+    """Also what other chains were computing at that time."""
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
-    run_segment = workers.run_segment
+    run_segment, failed, waited = workers.run_segment, threading.Event(), []
 
     def fails_later(work, segment, *rest):
-        if segment.position is not None and segment.position.iteration >= 100:
+        iteration = segment.position.iteration if segment.position else 0
+        if segment.chain == 2 and iteration >= 100:
+            failed.set()
             raise RuntimeError("lost")
+        if segment.chain == 0 and iteration >= 50 and not waited:
+            assert failed.wait(120)
+            waited.append(iteration)
         return run_segment(work, segment, *rest)
 
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     monkeypatch.setattr(workers, "run_segment", fails_later)
-    with pytest.raises(RuntimeError, match="lost"):
-        run(store=store)
-    assert store.load(0, PLAN).position.iteration >= 100
+    with ThreadPoolExecutor(4) as executor, pytest.raises(RuntimeError, match="lost"):
+        run(store=store, executor=executor)
+    assert store.load(2, PLAN).position.iteration >= 100
+    assert store.load(0, PLAN).position.iteration > waited[0]

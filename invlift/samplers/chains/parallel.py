@@ -10,6 +10,7 @@ from typing import Any
 
 from invlift.compilation import num_cores
 from invlift.samplers.chains.chain import (
+    Block,
     ChainState,
     Increment,
     Plan,
@@ -173,21 +174,30 @@ class _Conductor:
             while running:
                 done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
                 for future in sorted(done, key=running.get):
-                    self._take(running[future], future, goal, running)
-                    del running[future]
+                    blocks = future.result()
+                    self._take(running.pop(future), blocks, goal, running)
                 patience = self.workers.patience
                 if patience is not None and time.monotonic() > self._stopped_at + patience:
                     return
         except BaseException:
-            self.stop()
-            for future in running:
-                future.cancel()
-            left = [future for future in running if not future.cancelled()]
-            done, _ = wait(left, self.workers.patience)
-            # Of several chains that failed the first is blamed, whichever was sooner.
-            for future in sorted(done, key=running.get):
-                future.result()
+            self._give_up(running)
             raise
+
+    def _give_up(self, running: dict[Future, int]) -> None:
+        """Have all chains end after a failure, and keep what they still bring.
+
+        Of several chains that failed the first is blamed, whichever was sooner.
+        """
+        self.stop()
+        for future in running:
+            future.cancel()
+        left = [future for future in running if not future.cancelled()]
+        done, _ = wait(left, self.workers.patience)
+        failed = [future for future in done if future.exception() is not None]
+        for future in done.difference(failed):
+            self._keep(running[future], future.result())
+        for future in sorted(failed, key=running.get):
+            future.result()
 
     def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
         """Have a chain go on, unless it is where it is to be and that has been looked at."""
@@ -200,25 +210,30 @@ class _Conductor:
         segment = Segment(chain, position, goal, self._recorded[chain])
         running[self.workers.submit(segment)] = chain
 
-    def _take(self, chain: int, future: Future, goal: int, running: dict[Future, int]) -> None:
-        """Take what a segment has brought."""
-        blocks = future.result()
+    def _take(
+        self, chain: int, blocks: Sequence[Block], goal: int, running: dict[Future, int]
+    ) -> None:
+        """Take what a segment has brought, and have its chain go on."""
         self._recorded[chain] = {}
         if not blocks:  # it was at its end, or its own time is over
             return
-        state = self._states[chain]
-        if state is None:
-            state = self._states[chain] = ChainState(blocks[0].end)
-        for block in blocks:
-            increment = state.add(self._plan, block)
-            if self._store:
-                self._unsaved[chain].append(increment)
+        self._keep(chain, blocks)
         self._hand_out(chain, goal, running)
         for block in blocks:
             self._on_progress(progress_of(self._plan, chain, block))
         is_due = time.monotonic() - self._saved_at[chain] > SAVE_INTERVAL
-        if is_due or state.position.iteration >= self._plan.num_warmup + goal:
+        if is_due or blocks[-1].end.iteration >= self._plan.num_warmup + goal:
             self._save(chain)
+
+    def _keep(self, chain: int, blocks: Sequence[Block]) -> None:
+        """Add the blocks of a segment to its chain."""
+        for block in blocks:
+            state = self._states[chain]
+            if state is None:
+                state = self._states[chain] = ChainState(block.end)
+            increment = state.add(self._plan, block)
+            if self._store:
+                self._unsaved[chain].append(increment)
 
     def _save(self, chain: int) -> None:
         """Save what is new of a chain, if anything."""

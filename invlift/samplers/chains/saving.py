@@ -149,12 +149,26 @@ class CheckpointStore:
 
         Everything it has gathered, if somebody has removed the folder in the meantime.
         """
-        if self._record.exists():
-            arrays = _arrays_of(increments)
-            num = sum(increment.num for increment in increments)
-        else:
-            self.restore_record()
-            arrays, num = _all_arrays(state), state.position.iteration
+        try:
+            if self._record.exists():
+                num = sum(increment.num for increment in increments)
+                self._write_piece(chain, state, _arrays_of(increments), num)
+            else:
+                self._save_all(chain, state)
+        except FileNotFoundError:  # it was removed at this very moment
+            self._save_all(chain, state)
+
+    def _save_all(self, chain: int, state: ChainState) -> None:
+        """Write all that a chain has gathered, in the place of what may be there of it."""
+        self.restore_record()
+        older = self._pieces(chain)
+        path = self._write_piece(chain, state, _all_arrays(state), state.position.iteration)
+        for piece in older:
+            if piece != path:
+                piece.unlink(missing_ok=True)
+
+    def _write_piece(self, chain: int, state: ChainState, arrays: dict, num: int) -> Path:
+        """Write what the last iterations, so many, have brought."""
         content = io.BytesIO()
         np.savez(content, **(arrays | _state_arrays(state)))
         last = state.position.iteration
@@ -164,6 +178,11 @@ class CheckpointStore:
         path = self.directory / f"chain-{chain}-{last:08d}.piece"
         with replace_on_success(path) as temporary:
             temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
+        return path
+
+    def _pieces(self, chain: int) -> list[Path]:
+        """What has been saved of a chain, in order."""
+        return sorted(self.directory.glob(f"chain-{chain}-*.piece"))
 
     def load(self, chain: int, plan: Plan) -> ChainState | None:
         """The chain as last saved, or None.
@@ -174,7 +193,7 @@ class CheckpointStore:
             If a piece is damaged or missing, or belongs to another run.
         """
         state = None
-        for path in sorted(self.directory.glob(f"chain-{chain}-*.piece")):
+        for path in self._pieces(chain):
             first, last, arrays = self._read(path, chain)
             done = 0 if state is None else state.position.iteration
             if first != done:
