@@ -148,7 +148,7 @@ class ChainState:
     ----------
     position : Position
     blocks : list of dict
-        ``draws``, ``stats`` (each a dict of arrays) per sampling block, fields left out.
+        ``draws``, ``stats`` (each a dict of arrays) of sampling, piece by piece, fields left out.
     fields : dict of FieldRecord
     moments : dict of Moments
     warmup_blocks : list of dict of arrays
@@ -166,7 +166,7 @@ class ChainState:
     @property
     def num_draws(self) -> int:
         """Draws so far."""
-        return sum(len(next(iter(block["stats"].values()))) for block in self.blocks)
+        return sum(map(_length, self.blocks))
 
     def add(self, plan: Plan, block: Block) -> Increment:
         """Add what a block has brought; returns it as it is saved."""
@@ -185,11 +185,22 @@ class ChainState:
             with np.errstate(invalid="ignore", over="ignore"):  # the verdict tells of such draws
                 short[f"{name}_field_mean"] = np.mean(values, axis=1)
                 short[f"{name}_field_std"] = np.std(values, axis=1)
-        self.blocks.append({"draws": short, "stats": block.stats})
+        added = {"draws": short, "stats": block.stats}
+        self.append_block(added)
         for name, moments in block.moments.items():
             before = self.moments.get(name)
             self.moments[name] = moments if before is None else before.merge(moments)
-        return Increment(block.num, {}, self.blocks[-1], fields)
+        return Increment(block.num, {}, added, fields)
+
+    def append_block(self, block: dict) -> None:
+        """Append a block; neighbours as long as each other are joined, so that few are left.
+
+        Small arrays take many times the memory of the numbers in them.
+        """
+        self.blocks.append(block)
+        while len(self.blocks) > 1 and _length(self.blocks[-1]) >= _length(self.blocks[-2]):
+            last, one = self.blocks.pop(), self.blocks.pop()
+            self.blocks.append({kind: _joined([one[kind], last[kind]]) for kind in one})
 
 
 class Increment(NamedTuple):
@@ -451,23 +462,28 @@ def _scan(step, carry, rng_key, first, num, stages):
     return jax.lax.fori_loop(0, num, body, (carry, stacked))
 
 
+def _length(block: dict) -> int:
+    return len(next(iter(block["stats"].values())))
+
+
+def _joined(parts: Sequence[dict]) -> dict[str, np.ndarray]:
+    """Arrays of the same names, one behind the other."""
+    names = parts[0] if parts else ()
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
 def gather(plan: Plan, state: ChainState) -> ChainResult:
     """What a chain has gathered, as a result."""
 
-    def join(parts):
-        if not parts:
-            return {}
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    stats = join([block["stats"] for block in state.blocks])
+    stats = _joined([block["stats"] for block in state.blocks])
     fields = {name: np.stack(record.rows) for name, record in state.fields.items()}
     moments = {name: record.moments for name, record in state.fields.items()}
     batches = {name: record.batch_means for name, record in state.fields.items()}
     return ChainResult(
-        draws=fields | join([block["draws"] for block in state.blocks]),
+        draws=fields | _joined([block["draws"] for block in state.blocks]),
         stats=stats,
         moments=state.moments | moments,
-        warmup_stats=join(state.warmup_blocks),
+        warmup_stats=_joined(state.warmup_blocks),
         step_size=_step_size(plan, state, stats),
         warmup_seconds=state.position.seconds[0],
         sampling_seconds=state.position.seconds[1],

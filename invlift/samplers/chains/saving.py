@@ -302,7 +302,7 @@ def _extended(plan: Plan, state: ChainState, arrays: dict, iteration: int) -> Ch
     block = {kind: _below(arrays, kind) for kind in ("draws", "stats")}
     num = len(next(iter(block["stats"].values()))) if block["stats"] else 0
     if num:
-        state.blocks.append(block)
+        state.append_block(block)
     moments = {}
     for name in {key.split("/")[1] for key in arrays if key.startswith("moments/")}:
         count, mean, m2 = (arrays[f"moments/{name}/{part}"] for part in ("count", "mean", "m2"))
