@@ -12,7 +12,7 @@ import numpy as np
 
 from invlift.errors import InputError
 
-BLOCK_SIZE = 2**19  # numbers per block: 4 MiB in float64
+BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times that with all copies
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
@@ -97,3 +97,24 @@ def coefficient_blocks(
         for chain, chain_draws in enumerate(draws):
             out[:, chain, :] = np.asarray(chain_draws[:, block]).T
         yield block, out
+
+
+def pooled(draws: Sequence[np.ndarray], name: str = "field") -> Iterator[np.ndarray]:
+    """Yield the draws of one coefficient after the other, of all chains together.
+
+    Parameters
+    ----------
+    draws, name
+        As for `coefficient_blocks`.
+
+    Yields
+    ------
+    (chains * num_draws,) float64 array
+
+    Raises
+    ------
+    InputError
+        See `coefficient_blocks`.
+    """
+    for _, values in coefficient_blocks(draws, name):
+        yield from values.reshape(len(values), -1)

@@ -73,34 +73,8 @@ def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
     return Diagnostics(**result)
 
 
-def diagnose_field(
-    draws: Sequence[np.ndarray], name: str = "field"
-) -> tuple[np.ndarray, np.ndarray]:
-    """R-hat and bulk effective sample size of a field: what is drawn beside it.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for error messages.
-
-    Returns
-    -------
-    r_hat : (N,) array
-    ess_bulk : (N,) array
-    """
-    blocks = [
-        diagnose_block(values, with_tail=False) for _, values in coefficient_blocks(draws, name)
-    ]
-    return (
-        np.concatenate([block["r_hat"] for block in blocks]),
-        np.concatenate([block["ess_bulk"] for block in blocks]),
-    )
-
-
-def diagnose_precision(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
-    """Tail effective sample size and Monte Carlo standard errors of a field.
+def diagnose_field(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
+    """Diagnostics of a field: what is drawn beside it.
 
     The standard error of the mean is sd / sqrt(ESS of the mean). That of the standard deviation
     follows from the effective sample size of the squared deviations, to first order (Kenney &
@@ -116,18 +90,19 @@ def diagnose_precision(draws: Sequence[np.ndarray], name: str = "field") -> dict
     Returns
     -------
     dict
-        `ess_tail`, without unit, and `mcse_mean` and `mcse_sd`, in the unit of the draws; each
-        (N,). NaN where it cannot be computed: see `Diagnostics`.
+        `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
+        `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be
+        computed: see `Diagnostics`.
     """
-    blocks = [_precision_of_block(values) for _, values in coefficient_blocks(draws, name)]
-    return {
-        f"{name}_{key}": np.concatenate([block[key] for block in blocks])
-        for key in ("ess_tail", "mcse_mean", "mcse_sd")
-    }
+    blocks = [
+        diagnose_block(values, with_tail=False) | _precision_of_block(values)
+        for _, values in coefficient_blocks(draws, name)
+    ]
+    return {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
 
 
 def _precision_of_block(values: np.ndarray) -> dict[str, np.ndarray]:
-    """What `diagnose_precision` returns of a (N, chains, num_draws) block, by the same keys."""
+    """Tail effective sample size and standard errors of a (N, chains, num_draws) block."""
     result = {key: np.full(len(values), np.nan) for key in ("ess_tail", "mcse_mean", "mcse_sd")}
     is_usable = _is_usable(values)
     if not is_usable.any():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import h5py
@@ -40,8 +40,8 @@ def build_groups(
     constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     coords: Mapping[str, Sequence] | None = None,
     every: Mapping[str, int] | None = None,
-) -> dict[str, xr.Dataset]:
-    """Label everything a run has produced.
+) -> Iterator[tuple[str, xr.Dataset]]:
+    """Label everything a run has produced, group by group.
 
     Parameters
     ----------
@@ -65,35 +65,35 @@ def build_groups(
         Quantities of which only every so-many-th draw is there: their axis is `stored_draw`, whose
         labels are the numbers of these draws.
 
-    Returns
-    -------
-    dict of str to xarray.Dataset
+    Yields
+    ------
+    str and xarray.Dataset
         Groups `posterior`, and where there is something to put in them `sample_stats`,
         `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`),
         `log_likelihood` (as variable `observed`), `observed_data` and `constant_data`. Axes are
         chain, draw and then those in `dims`. Each array of draws is copied once.
     """
-    groups = {"posterior": _label_chains(draws, dims, coords, every)}
-    if stats:
-        groups["sample_stats"] = _label_chains(stats, {}, coords)
-    if warmup_stats:
-        groups["warmup_sample_stats"] = _label_chains(warmup_stats, {}, coords)
+    sensor = {"observed": ("sensor",)}
+    yield _named("posterior", _label_chains(draws, dims, coords, every))
+    for name, chains in (("sample_stats", stats), ("warmup_sample_stats", warmup_stats)):
+        if chains:
+            yield _named(name, _label_chains(chains, {}, coords))
     if observed is not None:
-        observed = np.asarray(observed, dtype=float)
-        used = _used_coords(("sensor",), coords)
-        groups["observed_data"] = xr.Dataset({"observed": (("sensor",), observed)}, coords=used)
+        values = {"observed": (("sensor",), np.asarray(observed, dtype=float))}
+        yield _named("observed_data", xr.Dataset(values, coords=_used_coords(("sensor",), coords)))
     for name, chains in (("posterior_predictive", replicated), ("log_likelihood", log_likelihood)):
         if chains is not None:
-            groups[name] = _label_chains({"observed": chains}, {"observed": ("sensor",)}, coords)
+            yield _named(name, _label_chains({"observed": chains}, sensor, coords))
     if constants:
+        values = {
+            name: (tuple(axes), np.asarray(value)) for name, (axes, value) in constants.items()
+        }
         names = {axis for axes, _ in constants.values() for axis in axes}
-        groups["constant_data"] = xr.Dataset(
-            {name: (tuple(axes), np.asarray(value)) for name, (axes, value) in constants.items()},
-            coords=_used_coords(names, coords),
-        )
-    for group in groups.values():
-        group.attrs["inference_library"] = "invlift"
-    return groups
+        yield _named("constant_data", xr.Dataset(values, coords=_used_coords(names, coords)))
+
+
+def _named(name: str, group: xr.Dataset) -> tuple[str, xr.Dataset]:
+    return name, group.assign_attrs(inference_library="invlift")
 
 
 def _label_chains(
@@ -156,7 +156,7 @@ def to_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
     Parameters
     ----------
     groups : mapping of str to xarray.Dataset
-        From `build_groups`.
+        Those of `build_groups`.
 
     Returns
     -------
@@ -178,69 +178,54 @@ def _arviz() -> Any:
     return arviz
 
 
-def pareto_smoothed_loo(
+def pareto_smoothed_weights(
     log_likelihood: np.ndarray, efficiency: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """PSIS-LOO of each reading by ArviZ.
+) -> tuple[np.ndarray, float]:
+    """Weights of draws for leaving a reading out, by ArviZ.
 
     Parameters
     ----------
-    log_likelihood : (S, d) array
-        Finite; S draws in all.
+    log_likelihood : (S,) array
+        Of the reading, finite; S draws in all.
     efficiency : float
         Effective number of draws for each draw.
 
     Returns
     -------
-    log_weights : (S, d) array
-        Logarithms of the smoothed weights, which sum to 1 over the draws.
-    elpd : (d,) array
-    pareto_k : (d,) array
+    log_weights : (S,) array
+        Logarithms of the smoothed weights, which sum to 1.
+    pareto_k : float
         Infinite, with weights as they are, where those of the tail are all equal.
     """
     arviz = _arviz()
-    chains = _label_chains({"observed": [log_likelihood]}, {"observed": ("sensor",)}, None)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of large Pareto k: that is returned
+        if hasattr(arviz, "psislw"):  # ArviZ 0.x
+            log_weights, pareto_k = arviz.psislw(-log_likelihood, efficiency)
+            return log_weights, float(pareto_k)
+        draws = _label_chains({"observed": [log_likelihood]}, {}, None)
+        data = to_arviz({"log_likelihood": draws})
         try:
-            result = arviz.loo(
-                to_arviz({"log_likelihood": chains}),
-                pointwise=True,
-                var_name="observed",
-                reff=efficiency,
-            )
-        except ValueError:  # by ArviZ 1.x, on tails of equal weights
-            return _reading_by_reading(log_likelihood, efficiency)
-        if hasattr(result, "elpd_i"):  # ArviZ 1.x
-            elpd, weights = result.elpd_i, result.log_weights.squeeze("chain")
-            weights = weights.transpose("draw", "sensor").values
-            weights = weights - np.logaddexp.reduce(weights, axis=0)
-        else:
-            elpd, weights = result.loo_i, arviz.psislw(-log_likelihood.T, efficiency)[0].T
-    return weights, np.asarray(elpd), np.asarray(result.pareto_k)
+            result = arviz.loo(data, pointwise=True, var_name="observed", reff=efficiency)
+        except ValueError:  # on tails of equal weights
+            return -log_likelihood - np.logaddexp.reduce(-log_likelihood), np.inf
+    log_weights = result.log_weights.values.ravel()
+    return log_weights - np.logaddexp.reduce(log_weights), float(result.pareto_k)
 
 
-def _reading_by_reading(log_likelihood: np.ndarray, efficiency: float):
-    if log_likelihood.shape[1] > 1:
-        each = (pareto_smoothed_loo(column[:, None], efficiency) for column in log_likelihood.T)
-        return tuple(np.concatenate(parts, axis=-1) for parts in zip(*each, strict=True))
-    weights = -log_likelihood - np.logaddexp.reduce(-log_likelihood, axis=0)
-    return weights, np.logaddexp.reduce(weights + log_likelihood, axis=0), np.full(1, np.inf)
-
-
-def save_netcdf(groups: Mapping[str, xr.Dataset], path: str | os.PathLike) -> None:
+def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLike) -> None:
     """Write labelled groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads.
 
     Parameters
     ----------
-    groups : mapping of str to xarray.Dataset
-        From `build_groups`.
+    groups : iterable of pairs of str and xarray.Dataset
+        From `build_groups`; one after the other, so that they need not be in memory all at once.
     path : path-like
         Destination; complete or absent, never half written.
     """
     with replace_on_success(path) as temporary:
         mode = "w"
-        for name, group in groups.items():
+        for name, group in groups:
             encoding = {
                 key: {"zlib": True, "complevel": 1, "shuffle": True}
                 for key, variable in group.data_vars.items()

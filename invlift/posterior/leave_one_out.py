@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from invlift.posterior.blocks import check_draws
+from invlift.posterior.blocks import check_draws, pooled
 from invlift.posterior.diagnostics import diagnose
-from invlift.posterior.labelled import pareto_smoothed_loo
+from invlift.posterior.labelled import pareto_smoothed_weights
 
 #: Pareto k above which an estimate is not reliable (Vehtari et al. 2024, section 3.2.4).
 MAX_PARETO_K = 0.7
@@ -94,19 +95,19 @@ def leave_one_out(
     num_chains, num_draws, shape = check_draws(log_likelihood, "log_likelihood")
     if num_chains * num_draws < MIN_DRAWS:
         return None
-    values = np.concatenate([np.asarray(chain, dtype=float) for chain in log_likelihood])
-    is_finite = np.isfinite(values).all(axis=0)
     elpd, num_effective, pareto_k = np.full((3, *shape), np.nan)
     pit = None if scores is None else np.full(shape, np.nan)
-    if is_finite.any():
-        values = values[:, is_finite]
-        efficiency = _relative_efficiency(np.split(values, num_chains))
-        log_weights, elpd[is_finite], pareto_k[is_finite] = pareto_smoothed_loo(values, efficiency)
-        in_sample = logsumexp(values, axis=0) - np.log(len(values))
-        num_effective[is_finite] = in_sample - elpd[is_finite]
-        if scores is not None:
-            eta = np.concatenate([np.asarray(chain, dtype=float) for chain in scores])
-            pit[is_finite] = np.exp(logsumexp(log_weights + log_ndtr(eta[:, is_finite]), axis=0))
+    efficiency = _relative_efficiency(log_likelihood)
+    etas = repeat(None) if scores is None else pooled(scores)
+    # One by one: each takes many times the memory of its draws.
+    for i, (values, eta) in enumerate(zip(pooled(log_likelihood), etas, strict=False)):
+        if not np.isfinite(values).all():
+            continue
+        log_weights, pareto_k[i] = pareto_smoothed_weights(values, efficiency)
+        elpd[i] = logsumexp(log_weights + values)
+        num_effective[i] = logsumexp(values) - np.log(values.size) - elpd[i]
+        if eta is not None:
+            pit[i] = np.exp(logsumexp(log_weights + log_ndtr(eta)))
     return LeaveOneOut(elpd, num_effective, pareto_k, pit)
 
 
@@ -121,6 +122,8 @@ def _relative_efficiency(chains: Sequence[np.ndarray]) -> float:
     By it the length of the tail is chosen, and nothing more.
     """
     largest = np.max([chain.max(axis=0) for chain in chains], axis=0)
-    ess = diagnose([np.exp(chain - largest) for chain in chains], "log_likelihood").ess_mean
+    with np.errstate(invalid="ignore"):  # where one is not finite there is none
+        likelihoods = [np.exp(chain - largest) for chain in chains]
+    ess = diagnose(likelihoods, "log_likelihood").ess_mean
     known = ess[np.isfinite(ess)]
     return float(known.mean()) / (len(chains) * len(chains[0])) if known.size else 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -359,7 +359,7 @@ class Posterior:
             num_draws_requested=self.num_draws_requested,
         )
 
-    def _groups(self) -> dict:
+    def _groups(self) -> Iterator[tuple[str, Any]]:
         place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
         axes = {FIELD: (place,), PARAMETERS: ("parameter",)}
         axes |= {PREDICTED: ("sensor",), NOISE_SCORE: ("sensor",)}
@@ -406,7 +406,7 @@ class Posterior:
         arviz.InferenceData or xarray.DataTree
             The former under ArviZ 0.x, the latter under 1.x.
         """
-        return labelled.to_arviz(self._groups())
+        return labelled.to_arviz(dict(self._groups()))
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""

@@ -9,7 +9,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
-from invlift.posterior.diagnostics import diagnose_field, diagnose_precision
+from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
 from invlift.posterior.statistics import (
     conductivity_statistics,
@@ -100,18 +100,16 @@ def coefficient_fields(
     result = field_statistics(draws, name)
     if name == FIELD:
         result |= conductivity_statistics(draws, result)
-    r_hat, ess_bulk = diagnose_field(draws, name)
-    result |= diagnose_precision(draws, name)
+    result |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
     if sums is not None:
         both = merged(sums[0])
-        ess_bulk = ess_of_batches(both, sums[1])
+        ess = ess_of_batches(both, sums[1])
         result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
-        result[f"{name}_mcse_mean"] = both.sd / np.sqrt(ess_bulk)
-    result |= {f"{name}_r_hat": r_hat, f"{name}_ess_bulk": ess_bulk}
+        result |= {f"{name}_ess_bulk": ess, f"{name}_mcse_mean": both.sd / np.sqrt(ess)}
     if prior_sd is not None:
         result["variance_reduction"] = variance_reduction(result[f"{name}_sd"], prior_sd)
         prior_sd = np.asarray(prior_sd, dtype=float)
-        result[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, r_hat.shape)
+        result[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, np.shape(draws[0])[1:])
     return result
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import chdtrc, log_ndtr, logsumexp, ndtri_exp
 
 from invlift.errors import InputError
-from invlift.posterior.blocks import check_draws, coefficient_blocks
+from invlift.posterior.blocks import check_draws, coefficient_blocks, pooled
 
 PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 
@@ -191,9 +191,11 @@ def sensor_statistics(
             f"shape {shape}",
             "pass the sensors that were used in the run",
         )
-    values = _pooled(predicted)
-    mean = values.mean(axis=0)
-    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(shape, np.nan)
+    mean, sd = np.full((2, *shape), np.nan)
+    for index, values in enumerate(pooled(predicted, "predicted")):
+        mean[index] = values.mean()
+        if values.size > 1:
+            sd[index] = values.std(ddof=1)
     if scores is None:
         return SensorStatistics(observed, mean, sd, None, None, None)
     if [np.shape(chain) for chain in scores] != [np.shape(chain) for chain in predicted]:
@@ -203,16 +205,21 @@ def sensor_statistics(
             ", ".join(str(np.shape(chain)) for chain in scores),
             "pass the draws of one run",
         )
-    eta = _pooled(scores)
+    pairs = zip(pooled(predicted, "predicted"), pooled(scores, "noise_score"), strict=True)
+    fits = [_fit(reading, *draws) for reading, draws in zip(observed, pairs, strict=True)]
+    return SensorStatistics(observed, mean, sd, *np.array(fits).T)
+
+
+def _fit(reading: float, predicted: np.ndarray, eta: np.ndarray) -> tuple[float, float, float]:
+    """Residual, probability below and scale of the noise of a reading, from (num_draws,) draws."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        square = ((observed - values) / eta) ** 2
+        square = ((reading - predicted) / eta) ** 2
         log_below, log_above = _log_mean(log_ndtr(eta)), _log_mean(log_ndtr(-eta))
-        residual = np.where(log_below < log_above, _quantile(log_below), -_quantile(log_above))
+        residual = _quantile(log_below) if log_below < log_above else -_quantile(log_above)
     # Where a draw meets the reading, both are 0.
     is_known = np.isfinite(square)
-    total = np.sum(np.where(is_known, square, 0.0), axis=0)
-    noise_sd = np.sqrt(total / np.maximum(is_known.sum(axis=0), 1))
-    return SensorStatistics(observed, mean, sd, residual, np.exp(log_below), noise_sd)
+    noise_sd = np.sqrt(np.sum(square[is_known]) / max(is_known.sum(), 1))
+    return residual, np.exp(log_below), noise_sd
 
 
 def normal_scores(
@@ -326,11 +333,11 @@ def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
 
 
-def _quantile(log_probability: np.ndarray) -> np.ndarray:
+def _quantile(log_probability: float) -> float:
     """Standard normal quantile of the probability, however small."""
-    return np.where(log_probability == -np.inf, -np.inf, ndtri_exp(log_probability))
+    return -np.inf if log_probability == -np.inf else ndtri_exp(log_probability)
 
 
-def _log_mean(logs: np.ndarray) -> np.ndarray:
-    """Log of the mean over the first axis of what the logs are of."""
-    return logsumexp(logs, axis=0) - np.log(len(logs))
+def _log_mean(logs: np.ndarray) -> float:
+    """Log of the mean of what the logs, (num,), are of."""
+    return logsumexp(logs) - np.log(logs.size)

@@ -103,7 +103,7 @@ def without_group(source, folder, group):
         for name in ("posterior", "log_likelihood", "observed_data")
         if name != group
     }
-    save_netcdf(data, folder / "posterior.nc")
+    save_netcdf(data.items(), folder / "posterior.nc")
     (folder / "run.json").write_text((source / "run.json").read_text())
 
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from invlift.errors import InputError
 from invlift.posterior import diagnose, diagnose_field
-from invlift.posterior.diagnostics import diagnose_precision, rank_normalise
+from invlift.posterior.diagnostics import rank_normalise
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -72,13 +72,16 @@ def test_effective_size_of_autoregression_is_the_known_one():
 
 def test_field_diagnostics_are_the_same_whatever_the_blocks(monkeypatch):
     chains = autoregressive(3, 60, 37, 0.4)
-    r_hat, ess_bulk = diagnose_field(chains)
+    chains[1][:, 8] = chains[0][:, 8] = chains[2][:, 8] = 0.0
+    whole = diagnose_field(chains)
     monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", 3 * 60 * 5)
-    for found, expected in zip(diagnose_field(chains), (r_hat, ess_bulk), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for name, values in diagnose_field(chains).items():
+        np.testing.assert_array_equal(values, whole[name])
     full = diagnose(chains)
-    np.testing.assert_array_equal(full.r_hat, r_hat)
-    np.testing.assert_array_equal(full.ess_bulk, ess_bulk)
+    for name in ("r_hat", "ess_bulk", "ess_tail"):
+        np.testing.assert_array_equal(getattr(full, name), whole[name])
+    few = diagnose_field([chain[:3] for chain in chains])
+    assert all(np.isnan(values).all() for values in few.values())
 
 
 @pytest.mark.parametrize("has_ties", [False, True])
@@ -99,18 +102,19 @@ def test_precision_agrees_with_arviz_function_by_function(
     data = xr.Dataset({"x": (("chain", "draw", "node"), np.stack(chains))})
     with np.errstate(all="ignore"):
         expected = {
-            "x_ess_tail": arviz.ess(data, method="tail", prob=(0.05, 0.95)),
-            "x_mcse_mean": arviz.mcse(data, method="mean"),
-            "x_mcse_sd": arviz.mcse(data, method="sd"),
+            "ess_tail": arviz.ess(data, method="tail", prob=(0.05, 0.95)),
+            "mcse_mean": arviz.mcse(data, method="mean"),
+            "mcse_sd": arviz.mcse(data, method="sd"),
         }
-    found = diagnose_precision(chains, "x")
-    assert set(found) == set(expected)
+    found = diagnose_field(chains, "x")
+    assert set(found) == set(expected) | {"r_hat", "ess_bulk"}
     is_usable = np.isin(np.arange(12), [4, 7, 9], invert=True)
-    for name, values in found.items():
+    for name in expected:
+        values = found[name]
         assert np.isnan(values[~is_usable]).all(), name
         is_known = is_usable & ~np.isnan(values)
         assert num_draws < 100 or is_known.sum() == 9
-        if name == "x_ess_tail" and has_ties:
+        if name == "ess_tail" and has_ties:
             # see above: there the definition itself is what is agreed with
             np.testing.assert_array_equal(values, diagnose(chains).ess_tail)
             continue
@@ -121,24 +125,13 @@ def test_precision_agrees_with_arviz_function_by_function(
 
 def test_standard_errors_are_how_far_estimates_of_other_seeds_are():
     chains = autoregressive(2, 400, 300, 0.6, seed=11)  # 300 runs of one quantity
-    found = diagnose_precision(chains)
+    found = diagnose_field(chains)
     values = np.concatenate(chains)
     for key, estimates in (("mean", values.mean(axis=0)), ("sd", values.std(axis=0, ddof=1))):
-        error = np.sqrt(np.mean(found[f"field_mcse_{key}"] ** 2))
+        error = np.sqrt(np.mean(found[f"mcse_{key}"] ** 2))
         assert error == pytest.approx(estimates.std(ddof=1), rel=0.15)
         # negative control: correlated draws are worth fewer than their number
         assert estimates.std(ddof=1) > 1.3 * (1.0 if key == "mean" else 0.5**0.5) / 800**0.5
-
-
-def test_precision_is_the_same_whatever_the_blocks(monkeypatch):
-    chains = autoregressive(3, 60, 37, 0.4)
-    chains[1][:, 8] = chains[0][:, 8] = chains[2][:, 8] = 0.0
-    whole = diagnose_precision(chains)
-    monkeypatch.setattr("invlift.posterior.blocks.BLOCK_SIZE", 3 * 60 * 5)
-    for name, values in diagnose_precision(chains).items():
-        np.testing.assert_array_equal(values, whole[name])
-    few = diagnose_precision([chain[:3] for chain in chains])
-    assert all(np.isnan(values).all() for values in few.values())
 
 
 def test_r_hat_sees_scale_as_well_as_location():

@@ -168,18 +168,18 @@ def test_netcdf_round_trip(tmp_path):
 
 def test_file_is_compressed_and_nothing_else_is_left(tmp_path):
     group = xr.Dataset({"x": (("chain", "draw"), np.zeros((4, 100_000)))})
-    save_netcdf({"posterior": group}, tmp_path / "new" / "a.nc")
+    save_netcdf([("posterior", group)], tmp_path / "new" / "a.nc")
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["a.nc"]
     assert (tmp_path / "new" / "a.nc").stat().st_size < 100_000
 
 
 def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "a.nc"
-    save_netcdf({"posterior": xr.Dataset({"x": ("draw", np.arange(3.0))})}, path)
+    save_netcdf([("posterior", xr.Dataset({"x": ("draw", np.arange(3.0))}))], path)
     before = path.read_bytes()
     bad = xr.Dataset({"x": ("draw", np.array([object()] * 3))})
     with pytest.raises((TypeError, ValueError)):
-        save_netcdf({"posterior": bad}, path)
+        save_netcdf([("posterior", bad)], path)
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -279,7 +279,7 @@ def run_blocks(
             schedule[first : first + BLOCK],
         )
         stats, kept, accumulated = (
-            {name: np.asarray(value)[:num] for name, value in part.items()}
+            {name: np.array(value)[:num] for name, value in part.items()}
             for part in (stats, kept, accumulated)
         )
         values, adaptation = np.asarray(values), jax.tree.map(np.asarray, adaptation)
@@ -474,7 +474,6 @@ def _joined(parts: Sequence[dict]) -> dict[str, np.ndarray]:
 
 def gather(plan: Plan, state: ChainState) -> ChainResult:
     """What a chain has gathered, as a result."""
-
     stats = _joined([block["stats"] for block in state.blocks])
     fields = {name: np.stack(record.rows) for name, record in state.fields.items()}
     moments = {name: record.moments for name, record in state.fields.items()}
