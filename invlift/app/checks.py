@@ -400,7 +400,7 @@ def _there_and_back(lifted: LiftedPosterior, point: Point, seed, size):
         state = state._replace(momentum=-state.momentum)
         state = constrained_step(_KERNEL.integrator, lifted, state, size)
         violation = jnp.max(jnp.abs(state.point.constraint))
-        return state, (state.num_failures, state.num_evaluations, violation)
+        return state, (state.num_failures, state.work[0], violation)
 
     # One step in a loop: the program holds it once.
     end, (failures, evaluations, violations) = jax.lax.scan(

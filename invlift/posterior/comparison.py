@@ -47,6 +47,8 @@ class Efficiency:
         standards, and mean step size; NaN where there is no such thing.
     num_factorisations : int
         Evaluations of the forward map while sampling, one sparse factorisation each.
+    num_solves : int or None
+        Right-hand sides solved for with the factors; None if the kernel does not count them.
     note : str
         Why there is nothing, if there is nothing; or what holds of the draws however many they are.
     is_approximate : bool
@@ -66,6 +68,7 @@ class Efficiency:
     failure_share: float = math.nan
     step_size: float = math.nan
     num_factorisations: int = 0
+    num_solves: int | None = None
     note: str = ""
     is_approximate: bool = False
 
@@ -126,6 +129,10 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         [batch_means_ess(rank_normalise(values)) for _, values in coefficient_blocks(columns)]
     )
 
+    def total(name: str) -> int | None:
+        parts = [part[name].sum() for part in stats if name in part]
+        return int(sum(parts)) if parts else None
+
     def mean(name: str | None) -> float:
         parts = [part[name] for part in stats if name in part]
         return float(np.mean(np.concatenate(parts))) if parts else math.nan
@@ -144,7 +151,8 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         acceptance_rate=mean("acceptance_rate"),
         failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
         step_size=mean("step_size"),
-        num_factorisations=int(sum(part["num_factorisations"].sum() for part in stats)),
+        num_factorisations=total("num_factorisations") or 0,
+        num_solves=total("num_solves"),
         note=standards.caveat,
         is_approximate=bool(standards.caveat),
     )

@@ -88,4 +88,4 @@ def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
     np.testing.assert_allclose(back.momentum, -start.momentum, rtol=0, atol=1e-7)
     dense, _ = with_dense_solves(monkeypatch, lambda *args: there_and_back(*args), system, start)
     np.testing.assert_allclose(end.position, dense.position, rtol=0, atol=1e-8)
-    assert abs(int(end.num_evaluations) - int(dense.num_evaluations)) <= 1
+    assert abs(int(end.work[0]) - int(dense.work[0])) <= 1

@@ -13,6 +13,7 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise, lognormal_noise
 from invlift.inverse.problem import jax_problem
+from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
 from invlift.samplers.chains.chain import (
@@ -45,6 +46,8 @@ METRICS = ("identity", "diagonal", "dense")
 
 class Density(Module):
     """A density relative to the standard normal one; a subclass says which."""
+
+    solves = DensitySolves()
 
     def loglikelihood(self, theta):
         raise NotImplementedError

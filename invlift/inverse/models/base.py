@@ -12,6 +12,25 @@ from invlift.derivatives import second_directional
 from invlift.pytrees import Module
 
 
+class Solves(NamedTuple):
+    """Right-hand sides that a model solves for with the factor of its equation.
+
+    Attributes
+    ----------
+    value : int
+        For F(x).
+    linearise : int
+        For F(x) and dF/dx.
+    product : int
+        For a product of dF/dx with one vector or of its transpose, and for a second derivative
+        along one.
+    """
+
+    value: int = 0
+    linearise: int = 0
+    product: int = 0
+
+
 class Expansion(NamedTuple):
     """Where a model was evaluated, for further derivatives there.
 
@@ -48,6 +67,11 @@ class ForwardModel(Module):
     """
 
     coefficients_name: ClassVar[str] = "parameters"
+
+    @property
+    def solves(self) -> Solves:
+        """What it solves for; nothing, as far as is known of a function."""
+        return Solves()
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

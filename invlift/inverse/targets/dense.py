@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from invlift.derivatives import second_directional
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior
-from invlift.inverse.targets.protocols import LocalConstraint
+from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.pytrees import Module, static
 
 
@@ -44,6 +44,11 @@ class DenseTarget(Module):
     A subclass writes ``constraint`` and ``logdensity``, the log density relative to the standard
     normal one with respect to the manifold's own measure.
     """
+
+    @property
+    def solves_of_point(self) -> int:
+        """Right-hand sides that a model solves for at a point: not counted."""
+        return 0
 
     @property
     def constraint_scale(self) -> jax.Array:
@@ -93,6 +98,11 @@ class DenseNormalSpace(NamedTuple):
     jacobian: jax.Array
     origin: jax.Array
 
+    @property
+    def solves(self) -> NormalSolves:
+        """Not counted."""
+        return NormalSolves()
+
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (d,) to (d,)."""
         return self.target.constraint(self.origin - multiplier @ self.jacobian)
@@ -109,7 +119,7 @@ class DenseNormalSpace(NamedTuple):
 
         return LocalConstraint(
             self.target.constraint(position),
-            lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs),
+            lambda rhs, _: (jax.scipy.linalg.lu_solve(factor, rhs), 0),
             curvature,
         )
 

@@ -28,7 +28,7 @@ from invlift.inverse.gram.factors import (
 )
 from invlift.inverse.gram.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import LocalConstraint
+from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.pytrees import Module
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
@@ -111,6 +111,12 @@ class LiftedPosterior(Module):
     def constraint_scale(self) -> jax.Array:
         """Size of the observations, max |y| (at least tiny): tolerances are relative to it."""
         return jnp.maximum(jnp.max(jnp.abs(self.problem.observed)), 1e-300)
+
+    @property
+    def solves_of_point(self) -> int:
+        """Right-hand sides that the model solves for at a point."""
+        solves = self.problem.model.solves
+        return solves.linearise + (self.problem.num_observations + 1) * solves.product
 
     def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """zeta (h,), w (m,) and eta (d,) from q."""
@@ -263,6 +269,22 @@ class NormalSpace(NamedTuple):
     coefficients: jax.Array | None
     transposed: jax.Array
 
+    @property
+    def solves(self) -> NormalSolves:
+        """What the model solves for."""
+        problem = self.target.problem
+        value, linearise, product = problem.model.solves
+        curvature = product if problem.prior.is_affine else 2 * product
+        if self._is_iterative:
+            return NormalSolves(value, value, curvature + product)
+        return NormalSolves(value, linearise, curvature)
+
+    @property
+    def _is_iterative(self) -> bool:
+        """Whether systems are solved by iteration, without the Jacobian."""
+        target = self.target
+        return target._is_underdetermined and target.problem.num_observations > MAX_DENSE
+
     def _at(self, multiplier):
         """zeta (h,), w (m,) and eta (d,) at lambda."""
         zeta, white, eta = self.target.split(self.origin)
@@ -297,7 +319,7 @@ class NormalSpace(NamedTuple):
         else:
             along = tangent.push(jacobian.white_transpose)
         by_eta, by_zeta = target._by_noise(zeta, eta)
-        if target._is_underdetermined and problem.num_observations > MAX_DENSE:
+        if self._is_iterative:
             predicted, expansion = problem.model.expand(coefficients)
             solve = self._krylov_solver(expansion, along, by_zeta, by_eta)
         else:
@@ -329,12 +351,12 @@ class NormalSpace(NamedTuple):
             transposed = self.transposed if tangent is None else along.T
             transpose = transposed @ by_coefficients.T + jacobian.zeta @ by_zeta.T
             factor = jax.scipy.linalg.lu_factor(transpose + jnp.diag(diagonal))
-            return lambda rhs, _: jax.scipy.linalg.lu_solve(factor, rhs, trans=1)
+            return lambda rhs, _: (jax.scipy.linalg.lu_solve(factor, rhs, trans=1), 0)
         pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
         left = jnp.concatenate([by_zeta, pull(by_coefficients.T).T], axis=1)
         right = jnp.concatenate([jacobian.zeta, jacobian.white_transpose.T], axis=1)
         solve = diagonal_plus_product_solver(diagonal, left, right)
-        return lambda rhs, _: solve(rhs)
+        return lambda rhs, _: (solve(rhs), 0)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
         """The same to a relative tolerance, from products with M alone."""
@@ -347,6 +369,8 @@ class NormalSpace(NamedTuple):
             return solve_gram(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            return conjugate_residuals(product, solve_gram(rhs), tolerance, MAX_KRYLOV)
+            found = conjugate_residuals(product, solve_gram(rhs), tolerance, MAX_KRYLOV)
+            solution, num_products = found
+            return solution, num_products * model.solves.product
 
         return solve

@@ -3,9 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+
+
+class DensitySolves(NamedTuple):
+    """Right-hand sides that a density's model solves for, by what is evaluated.
+
+    Attributes
+    ----------
+    value : int
+        The log density.
+    gradient : int
+        The log density and its gradient.
+    metric : int
+    metric_derivative : int
+        A derivative of the metric in one direction or, transposed, along one matrix.
+    """
+
+    value: int = 0
+    gradient: int = 0
+    metric: int = 0
+    metric_derivative: int = 0
+
+
+class NormalSolves(NamedTuple):
+    """Right-hand sides that a constraint's model solves for along a normal space.
+
+    Attributes
+    ----------
+    residual, linearise, curvature : int
+        What these methods solve for, without the systems of ``solve``.
+    """
+
+    residual: int = 0
+    linearise: int = 0
+    curvature: int = 0
 
 
 class LocalConstraint(NamedTuple):
@@ -16,12 +50,12 @@ class LocalConstraint(NamedTuple):
     residual : (d,)
         c there.
     solve : callable
-        ``solve(rhs, tolerance)``, (d,) to (d,): M^-1 rhs with M = J(q_lambda) J^T, exactly or to a
-        relative tolerance.
+        ``solve(rhs, tolerance)``: M^-1 rhs, (d,), for rhs (d,) and M = J(q_lambda) J^T, exactly or
+        to a relative tolerance; and the right-hand sides that the model solved for on the way.
     curvature : callable
         ``curvature(v)``, (d,) to (d,): second derivative of c along J^T v.
     """
 
     residual: jax.Array
-    solve: Callable[[jax.Array, float], jax.Array]
+    solve: Callable[[jax.Array, float], tuple[jax.Array, Any]]
     curvature: Callable[[jax.Array], jax.Array]

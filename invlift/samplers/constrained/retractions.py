@@ -32,14 +32,22 @@ NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
 MAX_HALVINGS = 10
 
 
+def work(num_evaluations, num_solves) -> jax.Array:
+    """Evaluations of the constraint, one factorisation each, and right-hand sides solved for.
+
+    As an array, (2,), so that they add up.
+    """
+    return jnp.asarray([num_evaluations, num_solves])
+
+
 class Retraction(NamedTuple):
     """A method to solve for lambda.
 
     Attributes
     ----------
     correct : callable
-        ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the number
-        of evaluations of the constraint that it took, () int, one factorisation each.
+        ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the
+        :func:`work` that it took.
     move_tolerance : float
         The iteration stops once its last move of the position was below this: the error that is
         then left follows from the order of the method.
@@ -58,19 +66,21 @@ class Retraction(NamedTuple):
 
 def _chebyshev(target, point, space: NormalSpace, multiplier):
     local = space.linearise(multiplier)
-    newton = local.solve(local.residual, NEWTON_TOLERANCE)
-    bend = local.solve(0.5 * local.curvature(newton), CURVATURE_TOLERANCE)
-    return newton + bend, 1
+    newton, first = local.solve(local.residual, NEWTON_TOLERANCE)
+    bend, second = local.solve(0.5 * local.curvature(newton), CURVATURE_TOLERANCE)
+    num_solves = space.solves.linearise + space.solves.curvature + first + second
+    return newton + bend, work(1, num_solves)
 
 
 def _newton(target, point, space: NormalSpace, multiplier):
     local = space.linearise(multiplier)
-    return local.solve(local.residual, NEWTON_TOLERANCE), 1
+    move, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
+    return move, work(1, space.solves.linearise + num_solves)
 
 
 def _newton_line_search(target, point, space: NormalSpace, multiplier):
     local = space.linearise(multiplier)
-    full = local.solve(local.residual, NEWTON_TOLERANCE)
+    full, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
     before = jnp.max(jnp.abs(local.residual))
 
     def is_worse(search):
@@ -87,11 +97,13 @@ def _newton_line_search(target, point, space: NormalSpace, multiplier):
     start = (jnp.asarray(2.0), jnp.asarray(jnp.inf), 0)
     scale, _, count = jax.lax.while_loop(is_worse, halve, start)
     is_settled = before <= 1e-3 * CONSTRAINT_TOLERANCE * target.constraint_scale
-    return jnp.where(is_settled, full, scale * full), 1 + count
+    num_solves = space.solves.linearise + num_solves + count * space.solves.residual
+    return jnp.where(is_settled, full, scale * full), work(1 + count, num_solves)
 
 
 def _symmetric_newton(target, point, space: NormalSpace, multiplier):
-    return target.solve_gram(point, space.residual(multiplier)), 1
+    move = target.solve_gram(point, space.residual(multiplier))
+    return move, work(1, space.solves.residual)
 
 
 #: Retractions by name.
@@ -120,15 +132,14 @@ class Retracted(NamedTuple):
     is_converged : () bool
     is_expected : () bool
         Whether the limit is the expected position.
-    num_evaluations : () int
-        Evaluations of the constraint, one factorisation each.
+    work : (2,) int
     """
 
     position: jax.Array
     multiplier: jax.Array
     is_converged: jax.Array
     is_expected: jax.Array
-    num_evaluations: jax.Array
+    work: jax.Array
 
 
 def retract(
@@ -186,7 +197,7 @@ def retract(
         return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
 
     def iterate(loop):
-        multiplier, _, before, _, evaluations, count = loop
+        multiplier, _, before, _, done, count = loop
         change, spent = retraction.correct(target, point, space, multiplier)
         multiplier = multiplier + change
         move = jnp.max(jnp.abs(target.apply_jacobian_transpose(point, change)))
@@ -200,16 +211,15 @@ def retract(
             )
             is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
             is_expected |= is_certain & (count + 3 <= retraction.max_iterations)
-        return multiplier, move, error, is_expected, evaluations + spent, count + 1
+        return multiplier, move, error, is_expected, done + spent, count + 1
 
     linear = point.constraint + target.apply_jacobian(point, origin - point.position)
     start = target.solve_gram(point, linear)
     # The move before the first must be finite for the loop to start, and above the tolerance.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
-    multiplier, move, _, is_expected, evaluations, _ = jax.lax.while_loop(
-        is_running, iterate, (start, unmoved, error_of(start), jnp.asarray(False), 0, 0)
-    )
+    first = (start, unmoved, error_of(start), jnp.asarray(False), work(0, 0), 0)
+    multiplier, move, _, is_expected, done, _ = jax.lax.while_loop(is_running, iterate, first)
     position = origin - target.apply_jacobian_transpose(point, multiplier)
     is_settled = move <= retraction.move_tolerance
     is_converged = is_settled | (is_expected & may_end_early)
-    return Retracted(position, multiplier, is_converged, is_expected & is_converged, evaluations)
+    return Retracted(position, multiplier, is_converged, is_expected & is_converged, done)

@@ -18,6 +18,7 @@ from invlift.samplers.constrained.retractions import (
     CONSTRAINT_TOLERANCE,
     Retraction,
     retract,
+    work,
 )
 from invlift.samplers.constrained.splittings import Splitting
 from invlift.samplers.constrained.target import ConstrainedTarget, project_momentum
@@ -52,8 +53,10 @@ class State(NamedTuple):
     logdensity_grad : (Q,)
     point
         The target's evaluation at the position.
-    num_evaluations, num_failures : () int
-        Counted along the trajectory: factorisations, and steps that failed.
+    work : (2,) int
+        Counted along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
+    num_failures : () int
+        Steps along the trajectory that failed.
     """
 
     position: jax.Array
@@ -61,11 +64,11 @@ class State(NamedTuple):
     logdensity: jax.Array
     logdensity_grad: jax.Array
     point: Any
-    num_evaluations: jax.Array
+    work: jax.Array
     num_failures: jax.Array
 
 
-def build_state(point, momentum: jax.Array, num_evaluations=0, num_failures=0) -> State:
+def build_state(point, momentum: jax.Array, done=(0, 0), num_failures=0) -> State:
     """State at a point with a momentum, (Q,), in its tangent space."""
     position = point.position
     return State(
@@ -74,7 +77,7 @@ def build_state(point, momentum: jax.Array, num_evaluations=0, num_failures=0) -
         point.logdensity - 0.5 * position @ position,
         point.logdensity_grad - position,
         point,
-        jnp.asarray(num_evaluations),
+        jnp.asarray(done),
         jnp.asarray(num_failures),
     )
 
@@ -117,7 +120,7 @@ def constrained_step(
 
     def flow(loop):
         """Flow there from a new start (even numbers), then back from where that led (odd)."""
-        number, _, origin, point, momentum, count = loop
+        number, _, origin, point, momentum, done = loop
         is_there = number % 2 == 0
         origin = jnp.where(is_there, point.position, origin)
         expected = jnp.where(is_there, jnp.inf, origin)
@@ -129,10 +132,15 @@ def constrained_step(
             new = target.point(retracted.position)
             violation = jnp.max(jnp.abs(new.constraint)) / target.constraint_scale
             is_met = (violation < CONSTRAINT_TOLERANCE) & jnp.isfinite(new.logdensity)
-            return is_met, new, project_momentum(target, new, moved), 1
+            return (
+                is_met,
+                new,
+                project_momentum(target, new, moved),
+                work(1, target.solves_of_point),
+            )
 
         def stay(_):
-            return retracted.is_expected, point, momentum, 0
+            return retracted.is_expected, point, momentum, work(0, 0)
 
         is_good, point, momentum, extra = jax.lax.cond(
             is_there & retracted.is_converged, arrive, stay, None
@@ -143,20 +151,20 @@ def constrained_step(
             origin,
             point,
             momentum,
-            count + retracted.num_evaluations + extra,
+            done + retracted.work + extra,
         )
 
     # There and back share one loop body: the program holds the forward map only twice.
-    _, is_good, _, new, momentum, count = jax.lax.while_loop(
+    _, is_good, _, new, momentum, done = jax.lax.while_loop(
         is_going,
         flow,
-        (0, jnp.asarray(True), start.position, start, momentum, state.num_evaluations),
+        (0, jnp.asarray(True), start.position, start, momentum, state.work),
     )
     momentum = project_momentum(target, new, momentum + half * splitting.force(new))
-    moved = build_state(new, momentum, count, state.num_failures)
+    moved = build_state(new, momentum, done, state.num_failures)
     failed = state._replace(
         logdensity=jnp.full_like(state.logdensity, -jnp.inf),
-        num_evaluations=count,
+        work=done,
         num_failures=state.num_failures + 1,
     )
     return jax.tree.map(lambda new, old: jnp.where(is_good, new, old), moved, failed)

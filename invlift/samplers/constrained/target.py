@@ -13,7 +13,16 @@ import jax
 
 
 class NormalSpace(Protocol):
-    """The constraint on a normal space: lambda -> c(origin - J^T lambda)."""
+    """The constraint on a normal space: lambda -> c(origin - J^T lambda).
+
+    Attributes
+    ----------
+    solves
+        Right-hand sides that a model solves for, with the members ``residual``, ``linearise`` and
+        ``curvature``: see :class:`invlift.inverse.targets.protocols.NormalSolves`.
+    """
+
+    solves: Any
 
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (d,) to (d,)."""
@@ -22,7 +31,7 @@ class NormalSpace(Protocol):
     def linearise(self, multiplier: jax.Array) -> Any:
         """The constraint at lambda and its derivatives along the normal space.
 
-        With the members ``residual`` (d,), ``solve(rhs, tolerance)`` and ``curvature(v)``: see
+        With the members ``residual`` (d,), ``solve(rhs, tolerance)``, ``curvature(v)``: see
         :class:`invlift.inverse.targets.protocols.LocalConstraint`.
         """
         ...
@@ -36,6 +45,7 @@ class ConstrainedTarget(Protocol):
     """
 
     constraint_scale: jax.Array
+    solves_of_point: int
 
     def point(self, position: jax.Array) -> Any:
         """Evaluate everything at a position, (Q,)."""

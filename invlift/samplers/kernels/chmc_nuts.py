@@ -49,6 +49,6 @@ class ConstrainedNUTS(ConstrainedKernel, settings=True):
             jnp.any(end.position != start.position),
             info.num_integration_steps,
             left.num_failures + right.num_failures,
-            left.num_evaluations + right.num_evaluations,
+            left.work + right.work,
             info.energy,
         )

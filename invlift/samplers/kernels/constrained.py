@@ -11,7 +11,7 @@ from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
-from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
+from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability, counts
 from invlift.tables import integer, number
 
 
@@ -120,7 +120,7 @@ class ConstrainedKernel(Kernel, settings=True):
             is_accepted,
             count,
             end.num_failures,
-            end.num_evaluations,
+            end.work,
             energy(chosen),
         )
 
@@ -131,7 +131,7 @@ def energy(state: State) -> jax.Array:
 
 
 def statistics(
-    point, acceptance_rate, is_accepted, num_steps, num_failures, num_factorisations, energy
+    point, acceptance_rate, is_accepted, num_steps, num_failures, work, energy
 ) -> dict[str, jax.Array]:
     """Statistics of a transition.
 
@@ -147,8 +147,8 @@ def statistics(
         Steps taken.
     num_failures : () int
         Steps whose retraction failed or that were not reversible.
-    num_factorisations : () int
-        Evaluations of the constraint, one sparse factorisation each.
+    work : (2,) int
+        See :func:`~invlift.samplers.constrained.retractions.work`.
     energy : ()
         Hamiltonian at the new state.
 
@@ -162,7 +162,6 @@ def statistics(
         "is_accepted": is_accepted,
         "num_steps": num_steps,
         "num_projection_failures": num_failures,
-        "num_factorisations": num_factorisations,
         "energy": energy,
         "constraint_error": jnp.max(jnp.abs(point.constraint)),
-    }
+    } | counts(*work)

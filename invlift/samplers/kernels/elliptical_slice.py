@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.kernels.base import Kernel
+from invlift.samplers.kernels.base import Kernel, counts
 
 
 class EllipticalSlice(Kernel, settings=True):
@@ -34,8 +34,7 @@ class EllipticalSlice(Kernel, settings=True):
             "acceptance_rate": 1.0 / info.subiter,
             "is_accepted": jnp.any(new.position != state.position),
             "num_steps": info.subiter,
-            "num_factorisations": info.subiter,
-        }
+        } | counts(info.subiter, info.subiter * target.solves.value)
 
 
 def _likelihood_of(target):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, counts
 from invlift.tables import integer, number
 
 #: Range around the nominal number of steps, against resonance.
@@ -69,7 +69,7 @@ class HMC(_EuclideanKernel, settings=True):
         state, info = build_kernel()(
             key_step, state, target.logdensity, step_size, inverse_mass, num_steps
         )
-        return state, _statistics(info, info.is_accepted, num_steps)
+        return state, _statistics(target, info, info.is_accepted, num_steps)
 
 
 class NUTS(_EuclideanKernel, settings=True):
@@ -96,15 +96,14 @@ class NUTS(_EuclideanKernel, settings=True):
             rng_key, state, target.logdensity, step_size, inverse_mass, self.max_doublings
         )
         has_moved = jnp.any(new.position != state.position)
-        return new, _statistics(info, has_moved, info.num_integration_steps)
+        return new, _statistics(target, info, has_moved, info.num_integration_steps)
 
 
-def _statistics(info, is_accepted, num_steps) -> dict[str, jax.Array]:
+def _statistics(target, info, is_accepted, num_steps) -> dict[str, jax.Array]:
     return {
         "acceptance_rate": info.acceptance_rate,
         "is_accepted": is_accepted,
         "num_steps": num_steps,
         "num_divergences": info.is_divergent.astype(int),
-        "num_factorisations": num_steps,  # log density and gradient share one
         "energy": info.energy,
-    }
+    } | counts(num_steps, num_steps * target.solves.gradient)

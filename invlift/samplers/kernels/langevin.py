@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import Kernel, Standards, counts
 from invlift.tables import number
 
 
@@ -50,5 +50,4 @@ class MALA(Kernel, settings=True):
             "acceptance_rate": info.acceptance_rate,
             "is_accepted": info.is_accepted,
             "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(1),  # log density and gradient share one
-        }
+        } | counts(1, target.solves.gradient)  # which share a factorisation

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.kernels.base import Kernel, Standards, WalksOn, acceptance_probability
+from invlift.samplers.kernels.base import Kernel, Standards, WalksOn, acceptance_probability, counts
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
 from invlift.tables import number
@@ -88,5 +88,4 @@ class Laplace(Kernel, settings=True):
             "acceptance_rate": acceptance_probability(new.log_weight - state.log_weight),
             "is_accepted": jnp.asarray(True),
             "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(1),
-        }
+        } | counts(1, target.solves.value)

@@ -1,0 +1,102 @@
+"""Factorisations and right-hand sides that kernels report, against those that are computed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structured import box_mesh, interior_points
+
+from invlift.app.sampling import target_of
+from invlift.fem import linalg
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets import lifted
+from invlift.samplers.constrained.retractions import RETRACTIONS
+from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.samplers.kernels.riemannian import RiemannianHMC
+
+NUM_SENSORS = 4
+CASES = {name: kernel() for name, kernel in KERNELS.items()}
+CASES |= {f"chmc with {name}": ConstrainedHMC(retraction=name) for name in RETRACTIONS}
+CASES["rmhmc with softabs"] = RiemannianHMC(metric="softabs", num_steps=2)
+#: One of each way to count; the others take a minute of compilation.
+DEFAULT = ("chmc", "nuts", "elliptical-slice", "pd-mala", "rmhmc")
+EACH = [pytest.param(n, marks=() if n in DEFAULT else pytest.mark.slow) for n in CASES]
+
+
+def build_problem():
+    mesh = box_mesh(2, 3)
+    points = interior_points(2, NUM_SENSORS)
+    observed = np.array([0.03, 0.05, 0.02, 0.04])
+    sensors = sensors_from_arrays(points, observed)
+    observation = locate(mesh, sensors)
+    forward = assemble_poisson(mesh, observation, source=1.0, dirichlet={"boundary": 0.0})
+    prior = StandardNormalPrior(jnp.zeros(forward.num_coefficients))
+    return inverse_problem(forward, prior, lognormal_noise(-3.0, 0.5), observed)
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Factorisations, and columns of right-hand sides, each time one is computed."""
+    found = {"num_factorisations": 0, "num_solves": 0}
+    solve, factorise = linalg.solve, linalg.factorise
+
+    def add(name, num, _):
+        found[name] += num
+
+    def counting_solve(factor, rhs):
+        num = 1 if rhs.ndim == 1 else rhs.shape[1]
+        jax.debug.callback(lambda entry: add("num_solves", num, entry), rhs.ravel()[0])
+        return solve(factor, rhs)
+
+    def counting_factorise(structure, values):
+        jax.debug.callback(lambda entry: add("num_factorisations", 1, entry), values.ravel()[0])
+        return factorise(structure, values)
+
+    monkeypatch.setattr(linalg, "solve", counting_solve)
+    monkeypatch.setattr(linalg, "factorise", counting_factorise)
+    return found
+
+
+def reported(kernel, computed, num_draws=3):
+    """Sums of a kernel's statistics, and what was computed in the meantime."""
+    target = target_of(build_problem(), kernel)
+    lift = lifted.LiftedPosterior(target.problem).lift
+    position = target.from_lifted(lift(0.3 * jnp.ones(target.problem.num_unknowns)))
+    state = jax.jit(kernel.init)(target, position)
+    step = jax.jit(lambda key, state: kernel.step(target, key, state, tuning_of(kernel, position)))
+    totals = dict.fromkeys(computed, 0)
+    jax.effects_barrier()
+    computed |= totals
+    for key in jax.random.split(jax.random.key(1), num_draws):
+        state, statistics = step(key, state)
+        totals = {name: totals[name] + int(statistics[name]) for name in totals}
+    jax.effects_barrier()
+    return totals, dict(computed)
+
+
+def tuning_of(kernel, position):
+    """What the kernel is tuned to at first."""
+    adaptation = kernel.adaptation
+    return adaptation.tuning(adaptation.init(position.size), jnp.asarray(True))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_what_is_reported_is_what_is_computed(name, computed):
+    totals, found = reported(CASES[name], computed)
+    assert totals == found
+    assert totals["num_solves"] >= totals["num_factorisations"] > 0
+
+
+def test_solves_of_an_iteration_are_counted_as_they_are_made(computed, monkeypatch):
+    """With many readings, of which four count as such here."""
+    monkeypatch.setattr(lifted, "MAX_DENSE", NUM_SENSORS - 1)
+    totals, found = reported(ConstrainedHMC(), computed)
+    assert totals == found
+    monkeypatch.undo()
+    # Negative control: a count that does not know of the iteration would be another.
+    assert totals["num_solves"] != reported(ConstrainedHMC(), computed)[0]["num_solves"]
