@@ -250,6 +250,24 @@ def test_starts_of_a_linear_problem_are_draws_of_its_posterior(starts):
     assert np.diag(covariance).max() < 0.8
 
 
+def wide(theta, matrix):
+    return jnp.tanh(matrix @ theta)
+
+
+@pytest.mark.parametrize("starts", STARTS)
+@pytest.mark.parametrize("method", ["chmc", "nuts", "gpcn"])
+def test_starts_are_the_same_bits_where_a_target_has_been_sent(method, starts):
+    """To another process it comes as NumPy's arrays, which sum in another order than JAX."""
+    matrix = jnp.asarray(np.random.default_rng(5).normal(size=(12, 300)) / 30)
+    observed = np.linspace(-0.4, 0.4, 12)
+    problem = jax_problem(wide, 300, lognormal_noise(-2.0, 0.5), observed, arguments=(matrix,))
+    kernel = KERNELS[method]()
+    here = STARTS[starts](kernel, target_of(problem, kernel), 5, 2)
+    sent = jax.tree.map(np.asarray, here)
+    for chain in range(2):
+        np.testing.assert_array_equal(sent[chain], here[chain])
+
+
 def test_chains_from_the_laplace_approximation(run):
     close = sample(problem_with(), **SHORT, seed=3, starts="laplace")
     assert not np.array_equal(

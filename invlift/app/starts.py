@@ -11,7 +11,6 @@ import numpy as np
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
-from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -118,10 +117,10 @@ def find_start(
     best, least, num_found = None, np.inf, 0
     for attempt in range(MAX_STARTS):
         if approximation is None:
-            lifted = np.asarray(_start(problem, seed, chain, attempt))
+            found = _start(target, seed, chain, attempt)
         else:
-            lifted = np.asarray(_approximate_start(problem, approximation, seed, chain, attempt))
-        position = np.asarray(target.from_lifted(lifted))
+            found = _approximate_start(target, approximation, seed, chain, attempt)
+        lifted, position = map(np.asarray, found)
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
@@ -148,13 +147,18 @@ def _key(seed, chain, attempt):
     return jax.random.fold_in(key, attempt)
 
 
-def _attempted_start(problem: InverseProblem, seed, chain, attempt):
-    return initial_position(problem, _key(seed, chain, attempt))
+# All of it in one program: NumPy, which would take over in a process that has been sent the target,
+# does not sum in the same order.
+def _attempted_start(target, seed, chain, attempt):
+    lifted = initial_position(target.problem, _key(seed, chain, attempt))
+    return lifted, target.from_lifted(lifted)
 
 
-def _draw_of(problem: InverseProblem, approximation: LaplaceApproximation, seed, chain, attempt):
+def _draw_of(target, approximation: LaplaceApproximation, seed, chain, attempt):
+    problem = target.problem
     white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
-    return LiftedPosterior(problem).lift(approximation.colour(white))
+    lifted = LiftedPosterior(problem).lift(approximation.colour(white))
+    return lifted, target.from_lifted(lifted)
 
 
 _start = Program(_attempted_start, "none")
