@@ -15,11 +15,12 @@ TIMEOUT = 10
 
 
 def dask_setup(worker) -> None:
-    """Have a worker of this machine leave Ctrl-C to the process that it works for.
+    """Have a worker of this machine leave Ctrl-C, and words, to the process that it works for.
 
     Dask calls this in each worker that is told of this module.
     """
     del worker
+    _be_quiet()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -55,8 +56,7 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
             "none",
             "install it: pip install 'invlift[distributed]'",
         ) from None
-    # What it tells of workers that come and go is no concern of the person at the terminal.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _be_quiet()
     cluster = None
     try:
         if scheduler is None:
@@ -94,3 +94,8 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     finally:
         if cluster is not None:
             cluster.close()
+
+
+def _be_quiet() -> None:
+    """What Dask tells of workers that come and go is no concern of the person at the terminal."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)

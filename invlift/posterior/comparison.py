@@ -19,7 +19,7 @@ from invlift.posterior.diagnostics import diagnose, rank_normalise
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
 from invlift.posterior.quantities import scalar_draws
 from invlift.posterior.standards import Standards
-from invlift.posterior.verdict import MAX_R_HAT
+from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 
 #: Ratio of two estimates of an effective sample size from which both are told.
 DISAGREEMENT = 2.0
@@ -74,8 +74,12 @@ class Efficiency:
 
     @property
     def is_converged(self) -> bool:
-        """Whether R-hat is at most 1.01 (Vehtari et al. 2021, section 4)."""
-        return self.r_hat <= MAX_R_HAT
+        """Whether R-hat is at most 1.01, of enough effective draws to say so.
+
+        These are 100 for each chain, as in a run's verdict (Vehtari et al. 2021, section 4).
+        """
+        is_enough = self.ess_bulk >= MIN_ESS_PER_CHAIN * self.num_chains
+        return is_enough and self.r_hat <= MAX_R_HAT
 
     @property
     def doubt(self) -> str:

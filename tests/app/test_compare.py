@@ -3,6 +3,7 @@
 import csv
 import math
 import signal
+from dataclasses import replace
 
 import matplotlib.image
 import numpy as np
@@ -106,12 +107,14 @@ def test_arguments_are_checked_before_anything_runs():
 
 def test_hollow_bars_are_those_in_doubt(tmp_path):
     good = Efficiency(
-        "good", 4, 100, 1.0, 2.0, 1.001, 300.0, 250.0, 310.0, 0.8, 0.0, 0.3, 900
+        "good", 4, 300, 1.0, 2.0, 1.001, 500.0, 250.0, 510.0, 0.8, 0.0, 0.3, 900
     )  # fmt: skip
     bad = Efficiency("bad", 4, 100, 1.0, 2.0, 1.3, 3.0, 2.0, 9.0, 0.8, 0.0, 0.3, 900)
-    figure = plot_comparison([good, bad, Efficiency("none", note="no draws")], tmp_path / "a.png")
+    few = replace(good, method="few", num_draws=10, ess_bulk=40.0, ess_batch=40.0)
+    rows = [good, bad, few, Efficiency("none", note="no draws")]
+    figure = plot_comparison(rows, tmp_path / "a.png")
     bars = {bar.get_y(): bar for bar in figure.axes[0].patches}
-    assert [bool(bars[y].get_facecolor()[3]) for y in sorted(bars)] == [False, True]
+    assert [bool(bars[y].get_facecolor()[3]) for y in sorted(bars)] == [False, False, True]
     assert matplotlib.image.imread(tmp_path / "a.png").shape[1] > 1000
 
 
