@@ -90,9 +90,10 @@ def compare_with_truth(field: FieldProblem, posterior: Posterior, truth: Truth) 
         ``truth`` and the ``quantile`` of the posterior that it is at.
     """
     draws, prior = posterior.draws(FIELD), field.problem.prior
+    band = (posterior.fields()[f"{FIELD}_{name}"] for name in ("q05", "q95"))
     record = {
         "file": truth.file,
-        "share_inside_90": share_inside(draws, truth.field),
+        "share_inside_90": share_inside(*band, truth.field),
         "crps": float(np.mean(crps(draws, truth.field))),
     }
     if prior.is_affine:
