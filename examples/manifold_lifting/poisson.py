@@ -152,7 +152,10 @@ def conclude(rows: list[dict]) -> None:
         if method.startswith("C-HMC"):
             continue
         own = [row for row in rows if row["method"] == method and row["scale"] in best]
-        ratios = [best[row["scale"]] / row["ess_per_second"] for row in own]
+        found = [row for row in own if math.isfinite(row["ess_per_second"])]
+        ratios = [best[row["scale"]] / row["ess_per_second"] for row in found]
+        if own and not found:
+            print(f"{method:>20}: no draws in the time at any of {len(own)} scales")
         unconverged = sum(not has_converged(row) for row in own)
         if ratios:
             print(

@@ -18,7 +18,7 @@ from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import FIELDS
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Plan, Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -49,7 +49,7 @@ def sample(
     seed: int = 0,
     starts: Literal["prior", "laplace"] = "prior",
     max_seconds: float | None = None,
-    max_field_megabytes: float = 100.0,
+    max_field_megabytes: float = 200.0,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -80,9 +80,9 @@ def sample(
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
-        Memory for the stored draws of the field of a mesh, of all chains together, MB.  Where they
-        would take more, every second, fourth, ... is stored; all count in its mean, standard
-        deviation and effective sample size.
+        Memory for the stored draws of log-conductivity and solution on a mesh, of all chains
+        together, MB, half of it for each.  Where they would take more, every second, fourth, ...
+        is stored; all count in mean, standard deviation and effective sample size.
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
         few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.
@@ -100,7 +100,7 @@ def sample(
         Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity``
         there and ``parameters`` for a user's own function; of ``predicted``, the noise-free
         observations, (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.
-        Moments of what else the model computes, of ``solution`` on a mesh.
+        And of the ``solution`` on a mesh; moments of what else a model computes.
 
     Raises
     ------
@@ -119,8 +119,8 @@ def sample(
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     target = target_of(problem, kernel)
-    room = 1e6 * max_field_megabytes / chains
-    plan = Plan(kernel, int(warmup), int(first), fields=(FIELD,), max_field_bytes=room)
+    room = 1e6 * max_field_megabytes / chains / len(FIELDS)
+    plan = Plan(kernel, int(warmup), int(first), fields=FIELDS, max_field_bytes=room)
     store = None
     if checkpoint is not None:
         store = CheckpointStore(Path(checkpoint), fingerprint(target, plan, seed))

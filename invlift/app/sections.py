@@ -222,8 +222,8 @@ class OutputTable(Table):
         _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
     ]
     max_field_megabytes: number(
-        above=0.0, remedy="100 is the default: memory and disk space for the draws of the field"
-    ) = 100.0
+        above=0.0, remedy="200 is the default: memory and disk space for the draws of the fields"
+    ) = 200.0
     exceedance: Annotated[
         list[number(1 / _SIZE, _SIZE, remedy="give a value of the conductivity, in its unit")],
         AfterValidator(_all_different),

@@ -63,7 +63,8 @@ def build_groups(
         Labels along axes.
     every : mapping of str to int or None
         Quantities of which only every so-many-th draw is there: their axis is `stored_draw`, whose
-        labels are the numbers of these draws.
+        labels are the numbers of these draws; `stored_draw_of_...` of a second such quantity that
+        has not as many.
 
     Yields
     ------
@@ -115,6 +116,8 @@ def _label_chains(
             )
         step = (every or {}).get(name, 1)
         draw = "draw" if step == 1 else "stored_draw"
+        if draw in sizes and len(sizes[draw]) != num_draws:  # of fields of two sizes
+            draw = f"stored_draw_of_{name}"
         variables[name] = (("chain", draw, *axes), np.stack([np.asarray(c) for c in chains]))
         sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
     used = {axis for axes, _ in variables.values() for axis in axes}

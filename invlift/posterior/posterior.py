@@ -20,7 +20,15 @@ from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, vector_of
+from invlift.posterior.names import (
+    FIELD,
+    NOISE_SCORE,
+    PARAMETERS,
+    PREDICTED,
+    SIGMA,
+    SOLUTION,
+    vector_of,
+)
 from invlift.posterior.overview import overview_panels
 from invlift.posterior.quantities import coefficient_fields, scalar_draws, solution_fields
 from invlift.posterior.readings import SensorTable
@@ -270,7 +278,8 @@ class Posterior:
             result |= coefficient_fields(self.draws(name), name, self.prior_sd, sums)
         if name == FIELD:
             result |= exceedance_fields(self.draws(name), self.exceedance)
-        return result | solution_fields(kept(self.chains, "moments"))
+        solutions = self.draws(SOLUTION) if self._has(SOLUTION) else None
+        return result | solution_fields(kept(self.chains, "moments"), solutions)
 
     # -- what a person asks for -------------------------------------------------------------------
 
@@ -284,9 +293,9 @@ class Posterior:
             `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
             `_q95` and for each threshold `conductivity_above_{threshold}`; with a prior standard
             deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per
-            node or per cell. `solution_mean` and `solution_sd`, always per node, if the chains
-            have kept moments of the solution. For a user's own model the same of `parameters`,
-            without the conductivity.
+            node or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have
+            kept moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws
+            of it. For a user's own model the same of `parameters`, without the conductivity.
         """
         return dict(self._fields)
 
@@ -362,7 +371,7 @@ class Posterior:
     def _groups(self) -> Iterator[tuple[str, Any]]:
         place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
         axes = {FIELD: (place,), PARAMETERS: ("parameter",)}
-        axes |= {PREDICTED: ("sensor",), NOISE_SCORE: ("sensor",)}
+        axes |= {SOLUTION: ("node",), PREDICTED: ("sensor",), NOISE_SCORE: ("sensor",)}
         if self._has(SIGMA) and np.ndim(self.draws(SIGMA)[0]) == 2:
             num_scales, values = self.draws(SIGMA)[0].shape[1], self._sensor_data("values")
             is_each = values is None or num_scales == len(values)

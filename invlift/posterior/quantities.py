@@ -10,7 +10,7 @@ from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
+from invlift.posterior.names import FIELD, FIELDS, NOISE_SCORE, PARAMETERS, PREDICTED, SOLUTION
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
@@ -53,7 +53,7 @@ def scalar_draws(
         result |= _entries(draws[PARAMETERS], names or _numbered(PARAMETERS, draws[PARAMETERS]))
     for name, chains in draws.items():
         is_vector = np.ndim(chains[0]) == 2 and np.shape(chains[0])[1] <= MAX_ENTRIES
-        if is_vector and name not in (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE):
+        if is_vector and name not in (*FIELDS, PARAMETERS, PREDICTED, NOISE_SCORE):
             result |= _entries(chains, _numbered(name, chains))
     return result
 
@@ -113,20 +113,24 @@ def coefficient_fields(
     return result
 
 
-def solution_fields(moments: Sequence[Mapping[str, Moments]]) -> dict[str, np.ndarray]:
+def solution_fields(
+    moments: Sequence[Mapping[str, Moments]], draws: Sequence[np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
     """`solution_mean` and `solution_sd`, (num_nodes,) each; nothing if no chain has seen any.
 
     Parameters
     ----------
     moments : sequence of mappings of str to Moments
         One per chain. Chains that have seen nothing are passed over.
+    draws : sequence of (num_draws, num_nodes) arrays or None
+        One array per chain, for quantiles `solution_q05`, `_q50`, `_q95` as well.
 
     Raises
     ------
     InputError
         If the solutions differ in size.
     """
-    parts = [part["solution"] for part in moments if "solution" in part]
+    parts = [part[SOLUTION] for part in moments if SOLUTION in part]
     filled = [part for part in parts if part.count > 0]
     if not filled:
         return {}
@@ -139,4 +143,5 @@ def solution_fields(moments: Sequence[Mapping[str, Moments]]) -> dict[str, np.nd
             "combine chains of one mesh only",
         )
     both = merged(filled)
-    return {"solution_mean": both.mean, "solution_sd": both.sd}
+    quantiles = {} if draws is None else field_statistics(draws, SOLUTION)
+    return quantiles | {f"{SOLUTION}_mean": both.mean, f"{SOLUTION}_sd": both.sd}

@@ -28,6 +28,7 @@ POINT_FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
     "log_conductivity_q95", "conductivity_mean", "conductivity_q05", "conductivity_q50",
     "conductivity_q95", "solution_mean", "solution_sd", "log_conductivity_ess_bulk",
+    "solution_q05", "solution_q50", "solution_q95",
     "log_conductivity_r_hat", "variance_reduction", "log_conductivity_ess_tail",
     "log_conductivity_mcse_mean", "log_conductivity_mcse_sd",
 }  # fmt: skip
@@ -365,7 +366,15 @@ def test_a_converged_run_has_status_0_and_all_its_files(whole_run):
         assert draws["log_conductivity"].shape == (2, 3000, 16)
         assert draws["predicted"].shape == (2, 3000, 3)
         mean = draws["log_conductivity"].mean(("chain", "draw")).to_numpy()
+        solution, predicted = draws["solution"].to_numpy(), draws["predicted"].to_numpy()
     np.testing.assert_allclose(grid["log_conductivity_mean"], mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(grid["solution_mean"], solution.mean((0, 1)), rtol=1e-9, atol=1e-12)
+    quantiles = np.quantile(solution.reshape(-1, 16), (0.05, 0.95), axis=0)
+    for name, expected in zip(("solution_q05", "solution_q95"), quantiles, strict=True):
+        np.testing.assert_allclose(grid[name], expected, rtol=1e-6, atol=1e-9)
+    grid["of_a_draw"] = solution[1, 77]
+    sampled = pyvista.PolyData(sensors_file.points).sample(grid)["of_a_draw"]
+    np.testing.assert_allclose(sampled, predicted[1, 77], rtol=1e-6)
 
 
 def test_the_record_of_the_run(whole_run):
@@ -409,10 +418,8 @@ def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
             for name in expected:
                 np.testing.assert_array_equal(draws[name], expected[name], err_msg=name)
     one, other = (pyvista.read(f / "posterior.vtu") for f in (whole, tmp_path / "out"))
-    for name in POINT_FIELDS - {"solution_mean", "solution_sd"}:
+    for name in POINT_FIELDS:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-    for name in ("solution_mean", "solution_sd"):
-        np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
 
 
 def test_resuming_another_problem_is_refused(whole_run, tmp_path, capsys):

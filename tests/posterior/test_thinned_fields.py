@@ -10,6 +10,7 @@ import xarray as xr
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior, diagnose_field
 from invlift.posterior.batches import ess_of_batches
+from invlift.posterior.labelled import build_groups
 from invlift.samplers.chains.fields import FieldRecord
 
 CHAINS, DRAWS, NODES = 4, 3000, 5
@@ -127,6 +128,15 @@ def test_too_few_batches_and_constants_have_no_effective_size():
     assert np.all(np.isnan(ess_of_batches(moments, [few])))
     constant = Moments.of(np.ones((500, 2)))
     assert np.all(np.isnan(ess_of_batches(constant, [BatchMeans(25, np.ones((20, 2)))])))
+
+
+def test_fields_of_two_sizes_have_numbers_of_their_own():
+    draws = {"first": [np.zeros((5, 2))], "second": [np.zeros((3, 4))]}
+    group = dict(build_groups(draws, {}, every={"first": 2, "second": 4}))["posterior"]
+    assert group["first"].dims[1] == "stored_draw"
+    assert group["second"].dims[1] == "stored_draw_of_second"
+    np.testing.assert_array_equal(group["stored_draw"], [0, 2, 4, 6, 8])
+    np.testing.assert_array_equal(group["stored_draw_of_second"], [0, 4, 8])
 
 
 def test_files_say_which_draws_are_stored(thinned, tmp_path):

@@ -18,7 +18,7 @@ from invlift.errors import InputError
 from invlift.input_files import read_text
 from invlift.posterior.files import CELL_TYPES
 from invlift.posterior.labelled import SUMMARY_COLUMNS
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
 from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
 from invlift.posterior.report.record import read_record
@@ -221,7 +221,7 @@ def _posterior(
         draws = {
             name: [np.asarray(variable[chain])]
             for name, variable in posterior.data_vars.items()
-            if variable.dims[:1] == ("chain",) and name not in (PREDICTED, NOISE_SCORE)
+            if variable.dims[:1] == ("chain",) and name not in (PREDICTED, NOISE_SCORE, SOLUTION)
         }
         for name, (values,) in scalar_draws(draws, names).items():
             found.setdefault(name, []).append(values)

@@ -190,6 +190,13 @@ def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
         "viridis",
         is_log=True,
     )
+    solutions = {"solution_mean": "Solution, posterior mean"}
+    if body.find("solution_q05") is not None:  # which older runs have not kept
+        solutions |= {
+            "solution_q05": "Solution, 5 % quantile",
+            "solution_q50": "Solution, median",
+            "solution_q95": "Solution, 95 % quantile",
+        }
     others = (
         family(
             {f"{FIELD}_sd": "Log-conductivity, standard deviation"},
@@ -202,9 +209,7 @@ def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
             "cividis",
             is_share=True,
         ),
-        family(
-            {"solution_mean": "Solution, posterior mean"}, "in the unit of the readings", "viridis"
-        ),
+        family(solutions, "in the unit of the readings", "viridis"),
         family(
             {"solution_sd": "Solution, standard deviation"},
             "in the unit of the readings",

@@ -129,7 +129,9 @@ class Block(NamedTuple):
         What is recorded of each draw; of warm-up as well.
     stats : dict of arrays (num,)
     moments : dict of Moments
-        Of quantities too large to record.
+        Of what the model computes on the way, of which only these are kept.
+    byproducts : dict of arrays (num, ...)
+        Of what the model computes on the way, the plan's fields; of sampling alone.
     """
 
     end: Position
@@ -138,6 +140,7 @@ class Block(NamedTuple):
     draws: dict[str, np.ndarray]
     stats: dict[str, np.ndarray]
     moments: dict[str, Moments]
+    byproducts: dict[str, np.ndarray] = {}
 
 
 @dataclass
@@ -176,12 +179,14 @@ class ChainState:
             self.warmup_blocks.append(block.stats)
             return Increment(block.num, block.stats, {}, {})
         short, fields = {}, {}
-        for name, values in block.draws.items():
+        for name, values in (block.draws | block.byproducts).items():
             if name not in plan.fields:
                 short[name] = values
                 continue
             record = self.fields.setdefault(name, FieldRecord(plan.max_field_bytes))
             fields[name] = record.add(values)
+            if name in block.byproducts:
+                continue
             with np.errstate(invalid="ignore", over="ignore"):  # the verdict tells of such draws
                 short[f"{name}_field_mean"] = np.mean(values, axis=1)
                 short[f"{name}_field_std"] = np.std(values, axis=1)
@@ -283,12 +288,14 @@ def run_blocks(
             for part in (stats, kept, accumulated)
         )
         values, adaptation = np.asarray(values), jax.tree.map(np.asarray, adaptation)
-        moments = {} if is_warmup else {name: Moments.of(x) for name, x in accumulated.items()}
+        accumulated = {} if is_warmup else accumulated
+        fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
+        moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
         spent = time.perf_counter() - began
         warmup, sampling = seconds
         seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
         position = Position(values, adaptation, iteration + num, seconds)
-        yield Block(position, num, is_warmup, kept, stats, moments)
+        yield Block(position, num, is_warmup, kept, stats, moments, fields)
 
 
 def run_chain(

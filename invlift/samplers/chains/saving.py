@@ -22,7 +22,7 @@ from invlift.samplers.chains.chain import ChainState, Increment, Plan, Position,
 from invlift.samplers.chains.fields import FieldRecord
 
 #: First word of a saved piece, with the version of its layout.
-MAGIC = "invlift-chain-2"
+MAGIC = "invlift-chain-3"
 
 
 @dataclass(frozen=True)
