@@ -42,7 +42,9 @@ def test_efficiency_on_the_manifold_does_not_depend_on_the_noise(rates):
 
 def test_it_is_ahead_of_all_samplers_on_the_density_by_far(rates):
     others = {key: rate for key, rate in rates.items() if not key[0].startswith("C-HMC")}
-    assert len(others) == 9 * 6
+    assert len(others) == 13 * 6
+    others = {key: rate for key, rate in others.items() if not key[0].startswith("RM-HMC")}
+    assert len(others) == 12 * 6  # RM-HMC has made no draws in its time
     for (method, scale), rate in others.items():
         assert rates["C-HMC, default", scale] > 30 * rate, (method, scale)
     # Negative control: not of the paper's own setting.
@@ -50,7 +52,7 @@ def test_it_is_ahead_of_all_samplers_on_the_density_by_far(rates):
 
 
 def test_only_methods_on_the_manifold_have_converged():
-    converged = {row["method"] for row in poisson.read() if row["r_hat"] <= 1.01}
+    converged = {row["method"] for row in poisson.read() if poisson.has_converged(row)}
     assert "C-HMC, default" in converged
     assert all(method.startswith("C-HMC") for method in converged)
     # Whatever the noise.

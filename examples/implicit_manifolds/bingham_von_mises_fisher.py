@@ -37,11 +37,11 @@ from scipy.optimize import brentq
 import invlift
 from invlift.atomic import replace_on_success
 from invlift.compilation import Program
-from invlift.inverse.targets.protocols import LocalConstraint
+from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
 from invlift.pytrees import Module
-from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction
+from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction, work
 from invlift.samplers.kernels import (
     ConstrainedLangevin,
     ConstrainedRandomWalk,
@@ -97,6 +97,11 @@ class NormalLine(NamedTuple):
     position: jax.Array
     origin: jax.Array
 
+    @property
+    def solves(self) -> NormalSolves:
+        """None: there is no equation behind it."""
+        return NormalSolves()
+
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (1,) to (1,)."""
         moved = self.origin - multiplier[0] * self.position
@@ -108,7 +113,7 @@ class NormalLine(NamedTuple):
         slope, square = moved @ self.position, self.position @ self.position
         return LocalConstraint(
             0.5 * (moved @ moved - jnp.ones(1)),
-            lambda rhs, _: rhs / slope,
+            lambda rhs, _: (rhs / slope, 0),
             lambda direction: direction**2 * square,
         )
 
@@ -140,6 +145,11 @@ class BinghamVonMisesFisher(Module):
     def constraint_scale(self) -> jax.Array:
         """One: the constraint is of order one."""
         return jnp.asarray(1.0)
+
+    @property
+    def solves_of_point(self) -> int:
+        """None: there is no equation behind it."""
+        return 0
 
     def logdensity(self, position: jax.Array) -> jax.Array:
         """d^T q + q^T A q, (..., Q) to (...)."""
@@ -281,7 +291,7 @@ def _to_radial_root(target, point, space, multiplier):
     square = point.position @ point.position
     along = space.origin @ point.position
     beyond = along**2 - square * (space.origin @ space.origin - 1.0)
-    return (along - jnp.sqrt(beyond)) / square - multiplier, 1
+    return (along - jnp.sqrt(beyond)) / square - multiplier, work(1, 0)
 
 
 #: The sphere's own retraction: along q the constraint is a quadratic, whose root is known.  One
