@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import logging
@@ -120,6 +121,7 @@ class Program:
             found = self._compile(shapes, structure)
             if file is not None:
                 _keep(file, found)
+        _give_back_memory()
         return found
 
     def _compile(self, shapes, structure) -> _Compiled:
@@ -142,6 +144,12 @@ class Program:
 
 def _shapes_of(leaves) -> tuple:
     return tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def _give_back_memory() -> None:
+    """Return to the system what compiling or loading a program has freed."""
+    with suppress(AttributeError, OSError, TypeError):  # glibc's own; others do not hold it back
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @functools.cache
