@@ -21,10 +21,12 @@ def make_posterior(dim=2, *, location="nodes", num=4, num_draws=60, num_sensors=
     mesh = box_mesh(dim, num)
     rng = np.random.default_rng(seed)
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
+    solutions = 2 + rng.normal(size=(2, num_draws, mesh.num_nodes))
     chains = [
         SimpleNamespace(
             draws={
                 "log_conductivity": 0.3 + 0.5 * rng.normal(size=(num_draws, size)),
+                "solution": solution,
                 "sigma": 0.1 * np.exp(0.2 * rng.normal(size=num_draws)),
                 "predicted": 1.0 + 0.05 * rng.normal(size=(num_draws, num_sensors)),
             },
@@ -36,12 +38,12 @@ def make_posterior(dim=2, *, location="nodes", num=4, num_draws=60, num_sensors=
                 "num_factorisations": np.full(num_draws, 30),
             },
             warmup_stats={"step_size": np.exp(0.3 * rng.normal(size=40))},
-            moments={"solution": Moments.of(2 + rng.normal(size=(num_draws, mesh.num_nodes)))},
+            moments={"solution": Moments.of(solution)},
             step_size=0.5,
             warmup_seconds=1.0,
             sampling_seconds=2.0,
         )
-        for _ in range(2)
+        for solution in solutions
     ]
     sensors = Readings(
         values=1.0 + 0.1 * rng.normal(size=num_sensors),

@@ -51,7 +51,7 @@ def box(num=4, height=0.5):
 
 
 def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, seed=0):
-    """Independent draws of a field, a noise scale and predictions; everything is right here."""
+    """Independent draws of two fields, a noise scale and predictions; everything is right here."""
     rng = np.random.default_rng(seed)
     chains = []
     for _ in range(num_chains):
@@ -61,6 +61,7 @@ def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, 
             Chain(
                 draws={
                     "log_conductivity": fields,
+                    "solution": solution,
                     "sigma": np.exp(0.1 * rng.normal(size=num_draws)) * 0.1,
                     "predicted": 1.0 + 0.03 * rng.normal(size=(num_draws, num_sensors)),
                 },

@@ -22,7 +22,7 @@ FIELDS = {
     "conductivity_q95", "variance_reduction", "log_conductivity_ess_tail",
     "log_conductivity_mcse_mean", "log_conductivity_mcse_sd",
 }  # fmt: skip
-SOLUTION = {"solution_mean", "solution_sd"}
+SOLUTION = {f"solution_{name}" for name in ("mean", "sd", "q05", "q50", "q95")}
 
 
 class Stalls:
@@ -76,6 +76,8 @@ def test_fields_hold_what_their_names_say():
     np.testing.assert_allclose(fields["conductivity_q05"], np.exp(np.quantile(draws, 0.05, axis=0)))
     np.testing.assert_allclose(fields["variance_reduction"], 1 - draws.var(axis=0, ddof=1))
     assert np.abs(fields["solution_mean"] - 2.0).max() < 5 * 0.1 / np.sqrt(1600)
+    solutions = np.concatenate(posterior.draws("solution"))
+    np.testing.assert_allclose(fields["solution_q95"], np.quantile(solutions, 0.95, axis=0))
     # negative control: a prior twice as wide is another reduction
     wide = make_posterior(prior_sd=2.0).fields()["variance_reduction"]
     assert (wide > fields["variance_reduction"] + 0.1).all()

@@ -276,10 +276,11 @@ def test_bytes_of_the_page_are_the_fields(content, page):
     np.testing.assert_allclose(points, content.body.points, atol=1e-6)
     triangles = unpacked(view["triangles"], "<u2").reshape(-1, 3)
     np.testing.assert_array_equal(triangles, content.body.cells)
-    family = ("conductivity_mean", "conductivity_q05", "conductivity_q50", "conductivity_q95")
-    assert {data["fields"][name]["scale"] for name in family} == {0}
-    others = [field["scale"] for name, field in data["fields"].items() if name not in family]
-    assert sorted(others) == [1, 2, 3, 4]
+    for index, name in enumerate(("conductivity", "solution")):
+        family = [f"{name}_{kind}" for kind in ("mean", "q05", "q50", "q95")]
+        assert {data["fields"][each]["scale"] for each in family} == {index}
+    spreads = [field["scale"] for field in data["fields"].values() if field["scale"] > 1]
+    assert sorted(spreads) == [2, 3, 4]
 
     def decoded(text, scale):
         share = unpacked(text) / (NUM_LEVELS - 1)

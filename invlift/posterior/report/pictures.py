@@ -85,17 +85,18 @@ class Pictures:
     ----------
     frames : tuple of Frame
         One for each flat view.
-    conductivity : Family or None
-        Fields that share a scale, and the draws with them.
-    others : tuple of Family
-        Of one figure each.
+    conductivity, solution : Family or None
+        Mean and quantiles of each; the draws share the scale of the first.
+    spreads : tuple of Family
+        What is known of them, of one figure each.
     data : mapping
         For the script, as JSON takes it.
     """
 
     frames: tuple[Frame, ...]
     conductivity: Family | None
-    others: tuple[Family, ...]
+    solution: Family | None
+    spreads: tuple[Family, ...]
     data: Mapping
 
 
@@ -116,15 +117,14 @@ def pictures_of(
     frames = tuple(_frame(view, body, groups, places) for view in views)
     if body.dim == 3:
         views = [*views, surface_view(body.points, body.cells)]
-    conductivity, others = _families(body)
-    families = ([conductivity] if conductivity else []) + list(others)
+    conductivity, solution, spreads = _families(body)
+    families = [each for each in (conductivity, solution, *spreads) if each is not None]
     data = {
         "views": [_view(view) for view in views],
         "scales": [_scale(family.scale) for family in families],
         "fields": {
             figure.name: {
                 "scale": index,
-                "title": figure.title,
                 "isNodal": figure.name in body.on_nodes,
                 "levels": _levels(views, family.scale, body, figure.name),
             }
@@ -155,21 +155,23 @@ def pictures_of(
     if body.dim == 3 and groups:
         found = groups_on_surface(views[-1], [group.facets for group in groups])
         data["groups"] = _packed(np.where(found < 0, NO_GROUP, found % NO_GROUP).astype(np.uint8))
-    return Pictures(frames, conductivity, others, data)
+    return Pictures(frames, conductivity, solution, spreads, data)
 
 
-def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
-    """The fields there are, those of the conductivity together."""
+def _families(body: Body) -> tuple[Family | None, Family | None, tuple[Family, ...]]:
+    """The fields there are: of the conductivity, of the solution, and what is known of them."""
 
-    def figure(name: str, title: str) -> Figure:
+    def figure(name: str, title: str, subject: str) -> Figure:
         values = body.find(name)
         finite = values[np.isfinite(values)]
-        text = f"Map of {title[0].lower()}{title[1:]}"
+        text = f"Map of {subject}{title[0].lower()}{title[1:]}"
         if finite.size:
             text += f", from {number(finite.min())} to {number(finite.max())}"
         return Figure(name, title, f"{text}.")
 
-    def family(names: dict[str, str], label: str, colours: str, **kinds: bool) -> Family | None:
+    def family(
+        names: dict[str, str], label: str, colours: str, subject: str = "", **kinds: bool
+    ) -> Family | None:
         fields = [body.find(name) for name in names]
         if any(values is None for values in fields):
             return None
@@ -177,7 +179,7 @@ def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
             scale = Scale(label, 0.0, 1.0, colours, **kinds)
         else:
             scale = scale_of(fields, label, colours, **kinds)
-        return Family(scale, tuple(figure(name, title) for name, title in names.items()))
+        return Family(scale, tuple(figure(*each, subject) for each in names.items()))
 
     conductivity = family(
         {
@@ -188,16 +190,22 @@ def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
         },
         "conductivity k, logarithmic scale",
         "viridis",
+        "the conductivity, ",
         is_log=True,
     )
-    solutions = {"solution_mean": "Solution, posterior mean"}
-    if body.find("solution_q05") is not None:  # which older runs have not kept
-        solutions |= {
-            "solution_q05": "Solution, 5 % quantile",
-            "solution_q50": "Solution, median",
-            "solution_q95": "Solution, 95 % quantile",
-        }
-    others = (
+    quantiles = {
+        "solution_q05": "5 % quantile",
+        "solution_q50": "Median",
+        "solution_q95": "95 % quantile",
+    }
+    is_kept = body.find("solution_q05") is not None  # older runs have not kept them
+    solution = family(
+        {"solution_mean": "Posterior mean"} | (quantiles if is_kept else {}),
+        "solution u, in the unit of the readings",
+        "viridis",
+        "the solution, ",
+    )
+    spreads = (
         family(
             {f"{FIELD}_sd": "Log-conductivity, standard deviation"},
             "0.1 is about 10 % of k, 0.7 a factor of 2",
@@ -209,14 +217,13 @@ def _families(body: Body) -> tuple[Family | None, tuple[Family, ...]]:
             "cividis",
             is_share=True,
         ),
-        family(solutions, "in the unit of the readings", "viridis"),
         family(
             {"solution_sd": "Solution, standard deviation"},
             "in the unit of the readings",
             "cividis",
         ),
     )
-    return conductivity, tuple(each for each in others if each is not None)
+    return conductivity, solution, tuple(each for each in spreads if each is not None)
 
 
 def _box(view: View) -> tuple[np.ndarray, np.ndarray]:
