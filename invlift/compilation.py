@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import hashlib
 import logging
@@ -25,6 +24,7 @@ from jax.experimental import serialize_executable
 
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
+from invlift.memory import give_back_memory
 
 #: Most that is kept, bytes.
 MAX_KEPT = 10**9
@@ -121,7 +121,7 @@ class Program:
             found = self._compile(shapes, structure)
             if file is not None:
                 _keep(file, found)
-        _give_back_memory()
+        give_back_memory()
         return found
 
     def _compile(self, shapes, structure) -> _Compiled:
@@ -144,12 +144,6 @@ class Program:
 
 def _shapes_of(leaves) -> tuple:
     return tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-
-
-def _give_back_memory() -> None:
-    """Return to the system what compiling or loading a program has freed."""
-    with suppress(AttributeError, OSError, TypeError):  # glibc's own; others do not hold it back
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 @functools.cache

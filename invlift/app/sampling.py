@@ -135,7 +135,7 @@ def sample(
             executor=executor,
             store=store,
             max_seconds=max_seconds,
-            next_goal=partial(_next_goal, kernel) if is_open else lambda chains: None,
+            next_goal=partial(_next_goal, kernel) if is_open else None,
             on_progress=on_progress,
         )
 

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from typing import Any
 
 from invlift.compilation import num_cores
+from invlift.memory import give_back_memory
 from invlift.samplers.chains.chain import (
     Block,
     ChainState,
@@ -35,7 +36,7 @@ def run_chains(
     executor: Executor | None = None,
     store: CheckpointStore | None = None,
     max_seconds: float | None = None,
-    next_goal: Callable[[Sequence[ChainResult]], int | None] = lambda chains: None,
+    next_goal: Callable[[Sequence[ChainResult]], int | None] | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Run:
     """Run one chain from each start.
@@ -59,7 +60,7 @@ def run_chains(
         Time from now after which all chains end, to within a segment.
     next_goal : callable
         Asked when all chains have made the draws of the plan: how many they are to have next, or
-        None if that was all.
+        None if that was all.  Without it the draws of the plan are all.
     on_progress : callable
         Called after every block.
 
@@ -73,9 +74,15 @@ def run_chains(
     if executor is None:
         size = min(starts.shape[0], num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
-    saved = [store.load(chain, plan) if store else None for chain in range(starts.shape[0])]
     kind = Threads if isinstance(executor, ThreadPoolExecutor) else Processes
-    conductor = _Conductor(plan, kind(work, executor), saved, store, next_goal, on_progress)
+    conductor = _Conductor(
+        plan,
+        kind(work, executor),
+        [store.load(chain, plan) if store else None for chain in range(starts.shape[0])],
+        store,
+        next_goal,
+        on_progress,
+    )
     if max_seconds is not None:
         conductor.deadline = time.monotonic() + max_seconds
     # In a thread of its own, so that Ctrl-C cannot leave it with half a block.
@@ -115,7 +122,7 @@ class _Conductor:
         workers: Workers,
         saved: Sequence[ChainState | None],
         store: CheckpointStore | None,
-        next_goal: Callable[[Sequence[ChainResult]], int | None],
+        next_goal: Callable[[Sequence[ChainResult]], int | None] | None,
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.workers = workers
@@ -146,6 +153,8 @@ class _Conductor:
             state = self._states.pop(0)
             if state is not None:
                 found.append(gather(self._plan, state))
+            del state
+            give_back_memory()
         return found
 
     def run(self) -> None:
@@ -154,7 +163,8 @@ class _Conductor:
         try:
             while goal is not None:
                 self._run_to(goal)
-                goal = None if self._is_over else self._next_goal(self.results())
+                is_last = self._is_over or self._next_goal is None
+                goal = None if is_last else self._next_goal(self.results())
         finally:
             if self._store:
                 for chain in range(len(self._states)):
