@@ -1,10 +1,11 @@
 """Runs that are killed again and again: every resume must end with the bits of a run left alone.
 
-    python tests/benchmarks/stress_kills.py [--runs 50] [--kills 4] [--workers]
+    python tests/benchmarks/stress_kills.py [--runs 50] [--kills 4] [--processes | --workers]
 
 Each run has another sampling method, in turn, and stores few draws of its field.  It is killed
-(SIGKILL) so many times at random moments, resumed after each, and then compared.  With --workers
-the chains run in two processes of Dask, and of these one is killed while the run goes on.
+(SIGKILL) so many times at random moments, resumed after each, and then compared.  With --processes
+the chains run in a pool of two, which dies with it.  With --workers they run in two processes of
+Dask, and of these one is killed while the run goes on.
 """
 
 from __future__ import annotations
@@ -30,20 +31,37 @@ from invlift.samplers.kernels import KERNELS
 
 #: Saved, and handed out, far more often than usual.
 COMMAND = """
-import sys
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from invlift.app.commands import run
 from invlift.samplers.chains import parallel, workers
 parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS, workers.REMOTE_SECONDS = 0.2, 0.05, 0.05
 from invlift.__main__ import main
-sys.argv = ["invlift", *sys.argv[1:]]
+if sys.argv[1] == "pool":
+    run._executor = lambda *_: ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
+sys.argv = ["invlift", *sys.argv[2:]]
 main()
 """
 
 
-def start(problem: Path, method: str, out: str, *options: str) -> subprocess.Popen:
-    """Start a run in a session of its own."""
+def start(
+    problem: Path, method: str, out: str, *options: str, where: str = "threads"
+) -> subprocess.Popen:
+    """Start a run in a session of its own, its chains in threads or in a pool of processes."""
     settings = ["--method", method, "--chains", "3", "--warmup", "60", "--draws", "1500"]
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "run", str(problem), *settings, "--out", out, *options],
+        [
+            sys.executable,
+            "-c",
+            COMMAND,
+            where,
+            "run",
+            str(problem),
+            *settings,
+            "--out",
+            out,
+            *options,
+        ],
         cwd=problem.parent,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -92,9 +110,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--kills", type=int, default=4, help="of each run")
-    parser.add_argument("--workers", action="store_true", help="kill workers of Dask instead")
+    among = parser.add_mutually_exclusive_group()
+    among.add_argument("--processes", action="store_true", help="chains in a pool of processes")
+    among.add_argument("--workers", action="store_true", help="kill workers of Dask instead")
     parser.add_argument("--seed", type=int, default=0)
     parsed = parser.parse_args()
+    where = "pool" if parsed.processes else "threads"
     rng, total, num_pieces = random.Random(parsed.seed), 0, []
     for index in range(parsed.runs):
         method = list(KERNELS)[index % len(KERNELS)]
@@ -104,7 +125,7 @@ def main() -> None:
             problem = write_problem(folder, changes)
             finish(start(problem, method, "whole"))
             options = ("--workers", "2") if parsed.workers else ()
-            process, done = start(problem, method, "part", *options), 0
+            process, done = start(problem, method, "part", *options, where=where), 0
             while done < parsed.kills and process.poll() is None:
                 wait_for_pieces(process, folder / "part" / "chains", rng.randrange(6))
                 time.sleep(rng.uniform(0.0, 0.3))
@@ -113,13 +134,15 @@ def main() -> None:
                     continue
                 os.kill(rng.choice(victims), signal.SIGKILL)
                 done += 1
+                if parsed.processes:  # Python leaves a pool that has lost its parent waiting
+                    os.killpg(process.pid, signal.SIGKILL)
                 if not parsed.workers:
                     process.wait()
                     saved = folder / "part" / "chains" / "run.json"
                     again = ("--resume",) if saved.exists() else ()
                     if not again:  # killed before there was anything: begin anew
                         subprocess.run(["rm", "-rf", str(folder / "part")], check=True)
-                    process = start(problem, method, "part", *again)
+                    process = start(problem, method, "part", *again, where=where)
             finish(process)
             num_pieces.append(len(list((folder / "part" / "chains").glob("*.piece"))))
             one, other = draws_of(folder / "whole"), draws_of(folder / "part")
