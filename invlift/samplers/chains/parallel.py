@@ -234,6 +234,7 @@ class _Conductor:
         is_due = time.monotonic() - self._saved_at[chain] > SAVE_INTERVAL
         if is_due or blocks[-1].end.iteration >= self._plan.num_warmup + goal:
             self._save(chain)
+            give_back_memory()
 
     def _keep(self, chain: int, blocks: Sequence[Block]) -> None:
         """Add the blocks of a segment to its chain."""
@@ -247,8 +248,7 @@ class _Conductor:
 
     def _save(self, chain: int) -> None:
         """Save what is new of a chain, if anything."""
-        if not (self._store and self._unsaved[chain]):
-            return
-        self._store.save(chain, self._states[chain], self._unsaved[chain])
-        self._unsaved[chain] = []
+        if self._store and self._unsaved[chain]:
+            self._store.save(chain, self._states[chain], self._unsaved[chain])
+            self._unsaved[chain] = []
         self._saved_at[chain] = time.monotonic()
