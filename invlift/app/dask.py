@@ -66,7 +66,11 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
                 dashboard_address="127.0.0.1:0",
                 preload=[__name__],
             )
-        with distributed.Client(cluster or scheduler, timeout=TIMEOUT) as client:
+        # Not Dask's default: without an answer it would stay that, for all that asks Dask later,
+        # such as xarray when it writes a file.
+        with distributed.Client(
+            cluster or scheduler, timeout=TIMEOUT, set_as_default=False
+        ) as client:
             yield client.get_executor(pure=False)
     except (OSError, ValueError) as error:
         if scheduler is None or (isinstance(error, OSError) and error.filename):

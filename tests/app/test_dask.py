@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -145,6 +146,8 @@ def test_what_cannot_work_is_told_in_a_line(tmp_path, capsys, monkeypatch, optio
     error = capsys.readouterr().err.splitlines()[-1]
     for word in words:
         assert word in error
+    # What asks Dask afterwards, as xarray does to write a file, is sent to no client that failed.
+    assert dask.config.get("scheduler", None) is None
 
 
 def test_without_the_package_it_is_named(monkeypatch):
