@@ -102,6 +102,11 @@ class NormalLine(NamedTuple):
         """None: there is no equation behind it."""
         return NormalSolves()
 
+    @property
+    def max_derivative(self) -> int:
+        """Order of the derivatives that :meth:`linearise` gives."""
+        return 2
+
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (1,) to (1,)."""
         moved = self.origin - multiplier[0] * self.position
@@ -114,7 +119,7 @@ class NormalLine(NamedTuple):
         return LocalConstraint(
             0.5 * (moved @ moved - jnp.ones(1)),
             lambda rhs, _: (rhs / slope, 0),
-            lambda direction: direction**2 * square,
+            lambda path, lower: (path[0] ** 2 * square, lower),
         )
 
 
@@ -297,7 +302,7 @@ def _to_radial_root(target, point, space, multiplier):
 #: The sphere's own retraction: along q the constraint is a quadratic, whose root is known.  One
 #: iteration, after which any move of finite size settles it; NaN, and so a failure, where a step
 #: leads past the sphere.
-RADIAL = Retraction(_to_radial_root, move_tolerance=1e3, max_iterations=1, is_superlinear=True)
+RADIAL = Retraction(_to_radial_root, lambda _: 1e3, max_iterations=1, is_superlinear=True)
 
 
 class GibbsState(NamedTuple):

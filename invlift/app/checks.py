@@ -120,7 +120,7 @@ def _look(lifted: LiftedPosterior, position, heading) -> _Sight:
     direction = scale * direction
     _, expansion = problem.model.linearise(point.coefficients)
     first = problem.model.derivative(expansion, direction)
-    second = problem.model.second_derivative(expansion, direction)
+    second = problem.model.higher_derivative(expansion, (direction,))[0]
     if not problem.prior.is_affine:
         second += problem.model.derivative(expansion, tangent.curvature(scale * along))
     return _Sight(point, first, second, scale)

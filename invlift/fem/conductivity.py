@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import jax
 import jax.numpy as jnp
@@ -39,13 +43,20 @@ class Conductivity:
         at_points = self._at_points(log_conductivity)
         return (self.weights[:, None] * self.basis).T @ at_points
 
-    def directional(
-        self, log_conductivity: jax.Array, direction: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """First and second derivative of each cell's conductivity along a direction (N,)."""
-        along = self._interpolate(direction)
-        first = self._at_points(log_conductivity) * along
-        return self.weights @ first, self.weights @ (first * along)
+    def along(
+        self, log_conductivity: jax.Array, path: Sequence[jax.Array], order: int
+    ) -> list[jax.Array]:
+        """Derivatives of orders 1 to ``order`` of each cell's conductivity, (num_cells,) each.
+
+        Along the curve phi + t path[0] + t^2 path[1] / 2 + ..., at t = 0; (exp phi)' = phi' exp phi
+        is differentiated by Leibniz' rule.
+        """
+        moves = [self._interpolate(each) for each in path]
+        found = [self._at_points(log_conductivity)]
+        for n in range(order):
+            terms = [math.comb(n, k) * move * found[n - k] for k, move in enumerate(moves[: n + 1])]
+            found.append(reduce(add, terms))
+        return [self.weights @ each for each in found[1:]]
 
     def pull_back_derivative(self, log_conductivity: jax.Array, cotangent: jax.Array) -> jax.Array:
         """Gradient of <X, derivative> by each cell's coefficients, for X of (k, num_cells)."""

@@ -11,6 +11,7 @@ directions or points are loops over all cells, which the processor works on seve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
@@ -141,6 +142,7 @@ class PoissonMap(ForwardModel):
     observation_load: jax.Array
 
     coefficients_name: ClassVar[str] = "log_conductivity"
+    max_derivative: ClassVar[int] = 3
 
     @property
     def num_observations(self) -> int:
@@ -309,34 +311,56 @@ class PoissonMap(ForwardModel):
         (d,) float64
             d F(phi + t v) / dt at t = 0, in units of u.
         """
-        first, _ = self.conductivity.directional(expansion.log_conductivity, direction)
-        return self._read(self._along(expansion, first * self.volumes))
+        (rate,) = self._rates(expansion, (direction,), 1)
+        return self._read(self._bend(expansion, (rate,), (self._flux(expansion.solution),)))
 
-    def second_derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
-        """Second derivative of the readings along a direction, by one or two solves.
+    def higher_derivative(
+        self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
+    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        """Derivative of order n of the readings along a curve, by one or two solves.
 
-        With A' and A'' the derivatives of A along v and A u' = -A' u, it is
-        -B A^-1 (A'' u + 2 A' u'), where Lambda saves the second solve.  Parameters as for
-        :meth:`derivative`.
+        With A^(k) and u^(k) the derivatives of A and u along the curve,
+        A u^(n) = -sum_k binom(n, k) A^(k) u^(n - k), k = 1 ... n.  One solve is for u^(n - 1), from
+        the lower ones; Lambda saves that for u^(n).
+
+        Parameters
+        ----------
+        expansion : Expansion
+            From :meth:`expand` or :meth:`linearise`, where the derivative is taken.
+        path : tuple of n - 1 (N,) float64
+            Derivatives of orders 1 to n - 1 of the curve; that of order n is zero.
+        lower : tuple of n - 1 (dim, num_cells), optional
+            What this method returned for order n - 1 along the same curve; nothing for n = 2.
 
         Returns
         -------
-        (d,) float64
-            d^2 F(phi + t v) / dt^2 at t = 0, in units of u.
+        derivative : (d,) float64
+            d^n F / dt^n at t = 0, in units of u.
+        lower : tuple of n (dim, num_cells)
+            Gradients of u, u', ..., u^(n - 1).
         """
-        first, second = self.conductivity.directional(expansion.log_conductivity, direction)
-        first, second = first * self.volumes, second * self.volumes
-        flux_along = self._flux_of_unknowns(self._along(expansion, first))
-        flux = self._flux(expansion.solution)
-        forces = -self._divergence(second * flux + 2.0 * first * flux_along)
+        order = len(path) + 1
+        rates = self._rates(expansion, path, order)
+        fluxes = lower or (self._flux(expansion.solution),)
+        fluxes = (*fluxes, self._flux_of_unknowns(self._bend(expansion, rates[:-1], fluxes)))
         if expansion.adjoint is None:
-            return self._read(linalg.solve(expansion.factor, forces))
-        return forces @ expansion.adjoint
+            return self._read(self._bend(expansion, rates, fluxes)), fluxes
+        return self._pull(rates, fluxes) @ expansion.adjoint, fluxes
 
-    def _along(self, expansion, weights):
-        """u' = -A^-1 A' u on the unknowns, (n,), where A' has weights (num_cells,)."""
-        flux = self._flux(expansion.solution)
-        return linalg.solve(expansion.factor, -self._divergence(weights * flux))
+    def _rates(self, expansion, path, order):
+        """Derivatives of the weights of A along a curve, (num_cells,) each."""
+        rates = self.conductivity.along(expansion.log_conductivity, path, order)
+        return [rate * self.volumes for rate in rates]
+
+    def _bend(self, expansion, rates, fluxes):
+        """u^(n) on the unknowns, (n,), from n rates and the fluxes of the lower derivatives."""
+        return linalg.solve(expansion.factor, self._pull(rates, fluxes))
+
+    def _pull(self, rates, fluxes):
+        """-sum_k binom(n, k) A^(k) u^(n - k), (n,)."""
+        n = len(rates)
+        terms = [math.comb(n, k) * rate * fluxes[n - k] for k, rate in enumerate(rates, 1)]
+        return -self._divergence(reduce(add, terms))
 
     def _read(self, unknowns):
         """Readings (d, ...) of fields on the unknowns, (n, ...), that are zero where u is held."""

@@ -199,7 +199,7 @@ def _differentiate(problem: InverseProblem):
     gradient = problem.model.pull_back(expansion, pushed, lambda columns: columns)
     _, expansion = problem.model.expand(mean)
     first = problem.model.derivative(expansion, gradient)
-    return first, problem.model.second_derivative(expansion, gradient)
+    return first, problem.model.higher_derivative(expansion, (gradient,))[0]
 
 
 def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:

@@ -12,6 +12,7 @@ from skfem.helpers import dot, grad
 from structured import box_mesh, interior_points
 from taylor import assert_taylor_second_order, taylor_slope
 
+from invlift.derivatives import derivatives_along
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.mesh.mesh import mesh_from_arrays
@@ -323,8 +324,26 @@ class Derivatives(NamedTuple):
     curvature: np.ndarray  # second derivative of the readings along v
     slope: np.ndarray  # their derivative along v, without the Jacobian
     matrix_free: np.ndarray  # the second one, likewise
+    along_curve: list  # second, third and fourth derivative along a curve
+    matrix_free_along_curve: list
+    expected_along_curve: list
     columnwise: np.ndarray
     rowwise: np.ndarray
+
+
+def curves(direction, directions):
+    """The first derivative of a curve of log-conductivities, the first two, and three."""
+    path = (direction, directions[:, 0], directions[:, 1])
+    return [path[:size] for size in (1, 2, 3)]
+
+
+def along_curve(forward, expansion, path):
+    """Derivatives of orders 2 to 4 along a curve, each with what the last one has left."""
+    found, lower = [], ()
+    for size in range(1, len(path) + 1):
+        value, lower = forward.higher_derivative(expansion, path[:size], lower)
+        found.append(value)
+    return found
 
 
 @jax.jit
@@ -340,9 +359,15 @@ def differentiate(forward, phi, direction, weights, directions, symmetric):
         jax.vjp(jacobian_fn, phi)[1](symmetric @ directions.T)[0],
         forward.pull_back(expansion, pushed, lambda columns: columns @ symmetric),
         products,
-        forward.second_derivative(expansion, direction),
+        forward.higher_derivative(expansion, (direction,))[0],
         forward.derivative(forward.expand(phi)[1], direction),
-        forward.second_derivative(forward.expand(phi)[1], direction),
+        forward.higher_derivative(forward.expand(phi)[1], (direction,))[0],
+        along_curve(forward, expansion, curves(direction, directions)[-1]),
+        along_curve(forward, forward.expand(phi)[1], curves(direction, directions)[-1]),
+        [
+            derivatives_along(value_fn, (phi, *path, jnp.zeros_like(phi)))[-1]
+            for path in curves(direction, directions)
+        ],
         jax.jacfwd(value_fn)(phi),
         jax.jacrev(value_fn)(phi),
     )
@@ -396,6 +421,16 @@ def test_second_derivative_is_that_of_the_jacobian(case):
     tolerance = 1e-11 * np.abs(expected).max()
     np.testing.assert_allclose(case.derivatives.curvature, expected, rtol=0, atol=tolerance)
     np.testing.assert_allclose(case.derivatives.matrix_free, expected, rtol=0, atol=tolerance)
+
+
+def test_higher_derivatives_along_a_curve_are_those_of_automatic_differentiation(case):
+    found = case.derivatives
+    for order, expected in enumerate(found.expected_along_curve, 2):
+        tolerance = 1e-11 * np.abs(expected).max()
+        for each in (found.along_curve, found.matrix_free_along_curve):
+            np.testing.assert_allclose(each[order - 2], expected, rtol=0, atol=tolerance)
+    # Negative control: each order has a value of its own.
+    assert np.abs(found.expected_along_curve[1] - found.expected_along_curve[2]).max() > tolerance
 
 
 def test_directional_derivative_is_the_jacobian_times_the_direction(case):

@@ -7,6 +7,7 @@ import pytest
 from inverse_cases import CASES
 from taylor import assert_taylor_second_order, taylor_slope
 
+from invlift.derivatives import derivatives_along
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.constrained.retractions import RETRACTIONS
 
@@ -120,6 +121,34 @@ def test_step_in_the_normal_space_equals_the_dense_one(lifted):
     curvature = dense_curvature(lifted, moved, newton @ lifted.jacobian)
     expected = newton + np.linalg.solve(matrix, 0.5 * curvature)
     np.testing.assert_allclose(step, expected, rtol=1e-9)
+
+
+def test_derivatives_along_a_curve_in_the_normal_space_equal_dense_ones(lifted):
+    origin = lifted.position + 0.05 * lifted.direction
+    rng = np.random.default_rng(8)
+    velocity, bend = (jnp.asarray(rng.normal(size=lifted.multiplier.shape)) for _ in range(2))
+
+    @jax.jit
+    def found_and_expected(multiplier):
+        space = lifted.system.on_normal_space(lifted.point, origin)
+        local = space.linearise(multiplier)
+        second, lower = local.derivative((velocity,), ())
+        third, _ = local.derivative((velocity, bend), lower)
+        along = derivatives_along(
+            lambda multiplier: lifted.system.constraint(origin - multiplier @ lifted.jacobian),
+            (multiplier, velocity, bend, jnp.zeros_like(bend)),
+        )
+        # That of second order contains the bend, which the other leaves to the solve.
+        return second, third, along[2] + local_matrix(multiplier) @ bend, along[3]
+
+    def local_matrix(multiplier):
+        moved = origin - multiplier @ lifted.jacobian
+        return jax.jacfwd(lifted.system.constraint)(moved) @ lifted.jacobian.T
+
+    second, third, *expected = found_and_expected(lifted.multiplier)
+    np.testing.assert_allclose(second, expected[0], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(third, expected[1], rtol=1e-9, atol=1e-11)
+    assert np.abs(third).max() > 1e-3
 
 
 def test_density_on_the_manifold_pushes_forward_to_the_ordinary_posterior(lifted):

@@ -44,6 +44,12 @@ def by_function(matrix):
     return JaxFunction(lambda x, matrix: jnp.tanh(matrix @ x) + 0.2 * (matrix @ x) ** 2, (matrix,))
 
 
+def third_along(model, expansion, path):
+    """Third derivative along a curve, with what the second one has left."""
+    _, lower = model.higher_derivative(expansion, path[:1])
+    return model.higher_derivative(expansion, path, lower)[0]
+
+
 KINDS = {"values": ValuesAlone, "jacobian": WithJacobian, "function": by_function}
 
 
@@ -104,7 +110,13 @@ def test_derivatives_against_finite_differences(kind, shape):
             "gradient": gradient,
             # Along a direction, from both kinds of expansions.
             "first": [model.derivative(each, direction) for each in (expansion, alone)],
-            "second": [model.second_derivative(each, direction) for each in (expansion, alone)],
+            "second": [
+                model.higher_derivative(each, (direction,))[0] for each in (expansion, alone)
+            ],
+            "third": [
+                third_along(model, each, (direction, directions[:, 0]))
+                for each in (expansion, alone)
+            ],
         }
 
     found = derivatives(position)
@@ -126,3 +138,17 @@ def test_derivatives_against_finite_differences(kind, shape):
     assert np.abs(expected).max() > 1e-2
     for second in found["second"]:
         np.testing.assert_allclose(second, expected, **close)
+    bend = directions[:, 0]
+
+    def at(t, bend=bend):
+        return np.asarray(value_fn(position + t * direction + 0.5 * t**2 * bend))
+
+    def third_difference(curve, h=2e-3):
+        return (curve(2 * h) - 2 * curve(h) + 2 * curve(-h) - curve(-2 * h)) / (2 * h**3)
+
+    expected = third_difference(at)
+    for third in found["third"]:
+        np.testing.assert_allclose(third, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+    # Negative control: the straight line has another.
+    straight = third_difference(lambda t: at(t, 0.0))
+    assert np.abs(straight - expected).max() > 0.1 * np.abs(expected).max()

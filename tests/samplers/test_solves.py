@@ -85,6 +85,15 @@ def tuning_of(kernel, position):
     return adaptation.tuning(adaptation.init(position.size), jnp.asarray(True))
 
 
+def test_third_derivatives_are_taken_where_they_cost_less_than_they_save(monkeypatch):
+    target = target_of(build_problem(), ConstrainedHMC())
+    position = target.lift(0.3 * jnp.ones(target.problem.num_unknowns))
+    space = target.on_normal_space(jax.jit(target.point)(position), position)
+    assert space.max_derivative == 3
+    monkeypatch.setattr(lifted, "MAX_DENSE", NUM_SENSORS - 1)
+    assert space.max_derivative == 2
+
+
 @pytest.mark.parametrize("name", EACH)
 def test_what_is_reported_is_what_is_computed(name, computed):
     totals, found = reported(CASES[name], computed)

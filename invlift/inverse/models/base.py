@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import second_directional
+from invlift.derivatives import derivatives_along
 from invlift.pytrees import Module
 
 
@@ -64,9 +64,13 @@ class ForwardModel(Module):
     ----------
     coefficients_name : str
         What the coefficients are called among the draws.
+    max_derivative : int
+        Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 2 or 3:
+        by automatic differentiation a third derivative takes as long as a whole Jacobian.
     """
 
     coefficients_name: ClassVar[str] = "parameters"
+    max_derivative: ClassVar[int] = 2
 
     @property
     def solves(self) -> Solves:
@@ -124,6 +128,25 @@ class ForwardModel(Module):
         """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
         return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]
 
-    def second_derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
-        """d^2 F(x + t v) / dt^2 at t = 0, (d,), where the expansion is from, for v of (N,)."""
-        return second_directional(self.__call__, (expansion.coefficients,), (direction,))
+    def higher_derivative(
+        self, expansion: Any, path: tuple[jax.Array, ...], lower: Any = ()
+    ) -> tuple[jax.Array, Any]:
+        """d^n F / dt^n, (d,), at t = 0 along the curve x + t path[0] + ... + t^m path[m - 1] / m!.
+
+        Parameters
+        ----------
+        expansion
+            Where the derivative is taken.
+        path : tuple of m (N,)
+            Derivatives of the curve; n = m + 1 is the first order whose own is zero.
+        lower
+            What this returned beside the derivative for order n - 1; nothing for n = 2.
+
+        Returns
+        -------
+        derivative : (d,)
+        lower
+            What saves work for order n + 1 along the same curve; here nothing.
+        """
+        path = (expansion.coefficients, *path, jnp.zeros_like(path[0]))
+        return derivatives_along(self.__call__, path)[-1], ()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import second_directional
+from invlift.derivatives import derivatives_along
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
@@ -103,6 +103,11 @@ class DenseNormalSpace(NamedTuple):
         """Not counted."""
         return NormalSolves()
 
+    @property
+    def max_derivative(self) -> int:
+        """As of a model by automatic differentiation."""
+        return 2
+
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (d,) to (d,)."""
         return self.target.constraint(self.origin - multiplier @ self.jacobian)
@@ -113,14 +118,15 @@ class DenseNormalSpace(NamedTuple):
         matrix = jax.jacrev(self.target.constraint)(position) @ self.jacobian.T
         factor = jax.scipy.linalg.lu_factor(matrix)
 
-        def curvature(direction):
-            moves = (direction @ self.jacobian,)
-            return second_directional(self.target.constraint, (position,), moves)
+        def derivative(path, lower):
+            moves = (-each @ self.jacobian for each in path)
+            curve = (position, *moves, jnp.zeros_like(position))
+            return derivatives_along(self.target.constraint, curve)[-1], lower
 
         return LocalConstraint(
             self.target.constraint(position),
             lambda rhs, _: (jax.scipy.linalg.lu_solve(factor, rhs), 0),
-            curvature,
+            derivative,
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import second_directional
+from invlift.derivatives import derivatives_along
 from invlift.inverse.gram.factors import (
     DenseGram,
     WoodburyGram,
@@ -274,10 +274,20 @@ class NormalSpace(NamedTuple):
         """What the model solves for."""
         problem = self.target.problem
         value, linearise, product = problem.model.solves
-        curvature = product if problem.prior.is_affine else 2 * product
+        derivative = product if problem.prior.is_affine else 2 * product
         if self._is_iterative:
-            return NormalSolves(value, value, curvature + product)
-        return NormalSolves(value, linearise, curvature)
+            return NormalSolves(value, value, derivative + product)
+        return NormalSolves(value, linearise, derivative)
+
+    @property
+    def max_derivative(self) -> int:
+        """That of the model, or 2 where a third one costs more than it saves.
+
+        So it does under a prior that is not affine, and where systems are solved by iteration.
+        """
+        problem = self.target.problem
+        is_cheap = problem.prior.is_affine and not self._is_iterative
+        return problem.model.max_derivative if is_cheap else 2
 
     @property
     def _is_iterative(self) -> bool:
@@ -327,15 +337,20 @@ class NormalSpace(NamedTuple):
             predicted, by_coefficients = linear
             solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
 
-        def curvature(direction):
-            by_model = problem.model.second_derivative(expansion, along @ direction)
-            if tangent is not None:
-                bend = tangent.curvature(jacobian.white_transpose @ direction)
+        def derivative(path, lower):
+            fields = tuple(-along @ each for each in path)
+            by_model, lower = problem.model.higher_derivative(expansion, fields, lower)
+            if tangent is not None:  # and the order 2: see ``max_derivative``
+                bend = tangent.curvature(jacobian.white_transpose @ path[0])
                 by_model = by_model + problem.model.derivative(expansion, bend)
-            moves = (direction @ jacobian.zeta, jacobian.eta * direction)
-            return by_model + second_directional(target._of_noise, (zeta, eta), moves)
+            moves = [(-each @ jacobian.zeta, -jacobian.eta * each) for each in path]
+            still = jax.tree.map(jnp.zeros_like, (zeta, eta))
+            by_noise = derivatives_along(
+                lambda at: target._of_noise(*at), ((zeta, eta), *moves, still)
+            )
+            return by_model + by_noise[-1], lower
 
-        return LocalConstraint(predicted + target._of_noise(zeta, eta), solve, curvature)
+        return LocalConstraint(predicted + target._of_noise(zeta, eta), solve, derivative)
 
     def _coefficients(self, white, multiplier) -> tuple[jax.Array, Any]:
         """Coefficients at lambda, and the prior's derivatives if they are not constant."""

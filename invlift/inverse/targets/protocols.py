@@ -33,13 +33,13 @@ class NormalSolves(NamedTuple):
 
     Attributes
     ----------
-    residual, linearise, curvature : int
+    residual, linearise, derivative : int
         What these methods solve for, without the systems of ``solve``.
     """
 
     residual: int = 0
     linearise: int = 0
-    curvature: int = 0
+    derivative: int = 0
 
 
 class LocalConstraint(NamedTuple):
@@ -52,10 +52,13 @@ class LocalConstraint(NamedTuple):
     solve : callable
         ``solve(rhs, tolerance)``: M^-1 rhs, (d,), for rhs (d,) and M = J(q_lambda) J^T, exactly or
         to a relative tolerance; and the right-hand sides that the model solved for on the way.
-    curvature : callable
-        ``curvature(v)``, (d,) to (d,): second derivative of c along J^T v.
+    derivative : callable
+        ``derivative(path, lower)``: derivative of order n = len(path) + 1 of c, (d,), along the
+        curve of lambda with the derivatives ``path``, (d,) each, and that of order n zero; and what
+        saves work for order n + 1 along the same curve, which is ``lower`` there.  For n = 2 that
+        is an empty tuple.
     """
 
     residual: jax.Array
     solve: Callable[[jax.Array, float], tuple[jax.Array, Any]]
-    curvature: Callable[[jax.Array], jax.Array]
+    derivative: Callable[[tuple[jax.Array, ...], Any], tuple[jax.Array, Any]]

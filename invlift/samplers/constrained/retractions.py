@@ -6,6 +6,7 @@ correct a lambda and agree in everything else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -48,9 +49,9 @@ class Retraction(NamedTuple):
     correct : callable
         ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the
         :func:`work` that it took.
-    move_tolerance : float
-        The iteration stops once its last move of the position was below this: the error that is
-        then left follows from the order of the method.
+    move_tolerance : callable
+        Of a space: the iteration stops once its last move of the position was below this.  The
+        error that is then left follows from the order of the method, and is about 1e-12.
     max_iterations : int
         Beyond these a proposal is not worth its cost (Au et al. 2023, section 4.2, allow Newton's
         method 50).
@@ -59,23 +60,34 @@ class Retraction(NamedTuple):
     """
 
     correct: Callable
-    move_tolerance: float
+    move_tolerance: Callable[[NormalSpace], float]
     max_iterations: int
     is_superlinear: bool
 
 
 def _chebyshev(target, point, space: NormalSpace, multiplier):
-    local = space.linearise(multiplier)
-    newton, first = local.solve(local.residual, NEWTON_TOLERANCE)
-    bend, second = local.solve(0.5 * local.curvature(newton), CURVATURE_TOLERANCE)
-    num_solves = space.solves.linearise + space.solves.curvature + first + second
-    return newton + bend, work(1, num_solves)
+    return _series(space, multiplier, space.max_derivative)
+
+
+def _chebyshev_tolerance(space: NormalSpace):
+    """After a move m an error of about m^3 is left, or of m^4."""
+    return 5e-5 if space.max_derivative == 2 else 1e-3
 
 
 def _newton(target, point, space: NormalSpace, multiplier):
+    return _series(space, multiplier, 1)
+
+
+def _series(space: NormalSpace, multiplier, num_terms):
     local = space.linearise(multiplier)
-    move, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
-    return move, work(1, space.solves.linearise + num_solves)
+    velocity, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
+    path, lower, num_solves = (velocity,), (), space.solves.linearise + num_solves
+    for _ in range(1, num_terms):
+        bend, lower = local.derivative(path, lower)
+        term, spent = local.solve(bend, CURVATURE_TOLERANCE)
+        path, num_solves = (*path, term), num_solves + space.solves.derivative + spent
+    move = sum(term / math.factorial(order) for order, term in enumerate(path, 1))
+    return move, work(1, num_solves)
 
 
 def _newton_line_search(target, point, space: NormalSpace, multiplier):
@@ -107,16 +119,18 @@ def _symmetric_newton(target, point, space: NormalSpace, multiplier):
 
 
 #: Retractions by name.
-#: "chebyshev": of third order: Newton's move v and the curvature of c along it, lambda + M^-1 (c +
-#: D^2 c[v, v] / 2) (Traub 1964, section 5.1).  "newton": of second order (Au et al. 2023, section
-#: 4.2).  "newton-line-search": Newton's move halved until the residual decreases.
+#: "chebyshev": of third or fourth order: the first terms of the Taylor series of the curve along
+#: which c falls to zero, c(lambda(t)) = (1 - t) c(lambda(0)), at t = 1 (Traub 1964, section 5.1).
+#: They are Newton's move, the curvature of c along it and, where the space offers that, the third
+#: derivative along both.  "newton": the first term, of second order (Au et al. 2023, section 4.2).
+#: "newton-line-search": Newton's move halved until the residual decreases.
 #: "symmetric-newton": J J^T at the point in place of Newton's matrix: of first order, but needs
 #: values of the constraint alone (Barth et al. 1995; Au et al. 2023, section 4.2).
 RETRACTIONS: dict[str, Retraction] = {
-    "chebyshev": Retraction(_chebyshev, 5e-5, 20, True),
-    "newton": Retraction(_newton, 1e-7, 50, True),
-    "newton-line-search": Retraction(_newton_line_search, 1e-7, 50, True),
-    "symmetric-newton": Retraction(_symmetric_newton, 1e-11, 50, False),
+    "chebyshev": Retraction(_chebyshev, _chebyshev_tolerance, 20, True),
+    "newton": Retraction(_newton, lambda _: 1e-7, 50, True),
+    "newton-line-search": Retraction(_newton_line_search, lambda _: 1e-7, 50, True),
+    "symmetric-newton": Retraction(_symmetric_newton, lambda _: 1e-11, 50, False),
 }
 
 
@@ -186,6 +200,7 @@ def retract(
     space = target.on_normal_space(point, origin)
     tolerance = REVERSIBILITY_TOLERANCE * jnp.maximum(1.0, jnp.max(jnp.abs(expected)))
     may_end_early = ends_early and retraction.is_superlinear
+    move_tolerance = retraction.move_tolerance(space)
 
     def error_of(multiplier):
         position = origin - target.apply_jacobian_transpose(point, multiplier)
@@ -193,7 +208,7 @@ def retract(
 
     def is_running(loop):
         _, move, _, is_expected, _, count = loop
-        is_settled = (move <= retraction.move_tolerance) | (is_expected & may_end_early)
+        is_settled = (move <= move_tolerance) | (is_expected & may_end_early)
         return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
 
     def iterate(loop):
@@ -206,9 +221,7 @@ def retract(
         if may_end_early:
             # What would settle it must be among the iterations allowed: one more where it is
             # there, two where it is only certain to get there.
-            is_expected &= (move <= retraction.move_tolerance) | (
-                count + 2 <= retraction.max_iterations
-            )
+            is_expected &= (move <= move_tolerance) | (count + 2 <= retraction.max_iterations)
             is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
             is_expected |= is_certain & (count + 3 <= retraction.max_iterations)
         return multiplier, move, error, is_expected, done + spent, count + 1
@@ -220,6 +233,6 @@ def retract(
     first = (start, unmoved, error_of(start), jnp.asarray(False), work(0, 0), 0)
     multiplier, move, _, is_expected, done, _ = jax.lax.while_loop(is_running, iterate, first)
     position = origin - target.apply_jacobian_transpose(point, multiplier)
-    is_settled = move <= retraction.move_tolerance
+    is_settled = move <= move_tolerance
     is_converged = is_settled | (is_expected & may_end_early)
     return Retracted(position, multiplier, is_converged, is_expected & is_converged, done)

@@ -19,10 +19,14 @@ class NormalSpace(Protocol):
     ----------
     solves
         Right-hand sides that a model solves for, with the members ``residual``, ``linearise`` and
-        ``curvature``: see :class:`invlift.inverse.targets.protocols.NormalSolves`.
+        ``derivative``: see :class:`invlift.inverse.targets.protocols.NormalSolves`.
+    max_derivative : int
+        Order of the derivatives of the constraint along curves up to which they cost less than they
+        save, 2 or 3.
     """
 
     solves: Any
+    max_derivative: int
 
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (d,) to (d,)."""
@@ -31,7 +35,8 @@ class NormalSpace(Protocol):
     def linearise(self, multiplier: jax.Array) -> Any:
         """The constraint at lambda and its derivatives along the normal space.
 
-        With the members ``residual`` (d,), ``solve(rhs, tolerance)``, ``curvature(v)``: see
+        With the members ``residual`` (d,), ``solve(rhs, tolerance)`` and ``derivative(path,
+        lower)``: see
         :class:`invlift.inverse.targets.protocols.LocalConstraint`.
         """
         ...
