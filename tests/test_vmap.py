@@ -29,9 +29,9 @@ def lifted():
 
 def transition(lifted, key, step_size):
     key_start, key_move = jax.random.split(key)
-    start = lifted.point(initial_position(lifted.problem, key_start))
-    point, info = ConstrainedHMC().step(lifted, key_move, start, step_size)
-    return start.position, point.position, info
+    kernel, position = ConstrainedHMC(), initial_position(lifted.problem, key_start)
+    end, info = kernel.step(lifted, key_move, kernel.init(lifted, position), step_size)
+    return position, kernel.position(end), info
 
 
 def test_vmap_over_chains_is_the_same_as_one_after_another(lifted):

@@ -47,7 +47,7 @@ NUM_SHOWN = 400
 
 #: By their names on the poster, and the library's default kernel.
 KERNELS: dict[str, Kernel] = {
-    "CHMC, quarter periods": ConstrainedHMC(splitting="stormer-verlet"),
+    "CHMC, quarter periods": ConstrainedHMC(splitting="stormer-verlet", persistence=0.0),
     "CHMC (L = 3)": FixedConstrainedHMC(splitting="stormer-verlet"),
     "CLangevin": ConstrainedLangevin(),
     "CMetropolis": ConstrainedRandomWalk(),

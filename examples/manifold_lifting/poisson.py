@@ -39,9 +39,11 @@ SCALES = (1e-5, 1e-4, 1e-3, *PAPER)
 #: Methods on the manifold: the paper's two solvers, in its splitting, and this library's default.
 #: Methods on the density: dynamic HMC with both metrics, as in the paper.
 METHODS = {
-    "C-HMC, Newton": ConstrainedHMC(retraction="newton", splitting="stormer-verlet"),
+    "C-HMC, Newton": ConstrainedHMC(
+        retraction="newton", splitting="stormer-verlet", persistence=0.0
+    ),
     "C-HMC, symmetric Newton": ConstrainedHMC(
-        retraction="symmetric-newton", splitting="stormer-verlet"
+        retraction="symmetric-newton", splitting="stormer-verlet", persistence=0.0
     ),
     "C-HMC, default": ConstrainedHMC(),
     "NUTS, diagonal": NUTS(metric="diagonal"),

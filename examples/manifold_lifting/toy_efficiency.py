@@ -73,14 +73,14 @@ SAMPLERS = [
     Sampler("RM-HMC, SoftAbs", RiemannianHMC(metric="softabs"), 1000, _RED, "s"),
     Sampler(
         "C-HMC, Newton",
-        ConstrainedHMC(retraction="newton", splitting="stormer-verlet"),
+        ConstrainedHMC(retraction="newton", splitting="stormer-verlet", persistence=0.0),
         5000,
         _GREEN,
         "o",
     ),
     Sampler(
         "C-HMC, symmetric Newton",
-        ConstrainedHMC(retraction="symmetric-newton", splitting="stormer-verlet"),
+        ConstrainedHMC(retraction="symmetric-newton", splitting="stormer-verlet", persistence=0.0),
         5000,
         _PINK,
         "s",

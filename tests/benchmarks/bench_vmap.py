@@ -33,13 +33,15 @@ ROUNDS = 5
 def draws(lifted, key, num_draws):
     """Steps taken from a start by so many transitions."""
 
-    def transition(number, carry):
-        point, num_steps = carry
-        own_key = jax.random.fold_in(key, number)
-        point, info = ConstrainedHMC().step(lifted, own_key, point, STEP_SIZE)
-        return point, num_steps + info["num_steps"]
+    kernel = ConstrainedHMC()
 
-    start = lifted.point(initial_position(lifted.problem, key))
+    def transition(number, carry):
+        state, num_steps = carry
+        own_key = jax.random.fold_in(key, number)
+        state, info = kernel.step(lifted, own_key, state, STEP_SIZE)
+        return state, num_steps + info["num_steps"]
+
+    start = kernel.init(lifted, initial_position(lifted.problem, key))
     return jax.lax.fori_loop(0, num_draws, transition, (start, jnp.asarray(0)))[1]
 
 

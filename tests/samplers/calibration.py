@@ -20,11 +20,11 @@ def ranks_of(system, kernel, rng_key, truth, quantities_fn: Callable):
     key_start, key_run = jax.random.split(rng_key)
     size = system.problem.num_unknowns
 
-    def body(point, key):
-        point, _ = kernel.step(system, key, point, STEP_SIZE)
-        return point, point.position[:size]
+    def body(state, key):
+        state, _ = kernel.step(system, key, state, STEP_SIZE)
+        return state, kernel.position(state)[:size]
 
-    start = system.point(initial_position(system.problem, key_start))
+    start = kernel.init(system, initial_position(system.problem, key_start))
     keys = jax.random.split(key_run, NUM_WARMUP + NUM_KEPT * THINNING)
     draws = jax.lax.scan(body, start, keys)[1][NUM_WARMUP + THINNING - 1 :: THINNING]
     return jnp.sum(jax.vmap(quantities_fn)(draws) < quantities_fn(truth), axis=0)

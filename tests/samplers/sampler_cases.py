@@ -35,10 +35,12 @@ def on_torus(position):
     return jnp.reshape(ring**2 + position[2] ** 2 - small**2, 1)
 
 
+PLANE = np.array([[1.0, 0.5, -0.3, 0.0, 0.2], [0.0, -1.0, 0.4, 0.8, 0.1]])
+
+
 def on_plane(position):
     """Two linear constraints in five dimensions."""
-    matrix = jnp.asarray([[1.0, 0.5, -0.3, 0.0, 0.2], [0.0, -1.0, 0.4, 0.8, 0.1]])
-    return matrix @ position - jnp.asarray([0.7, -0.4])
+    return PLANE @ position - jnp.asarray([0.7, -0.4])
 
 
 def flat(position):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_mean_within, stacked
-from sampler_cases import SPHERE, RelativeDensity, on_sphere, skewed
+from monte_carlo import assert_mean_within, effective_size, stacked
+from sampler_cases import PLANE, SPHERE, RelativeDensity, on_plane, on_sphere, skewed
 
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
@@ -87,11 +87,11 @@ def squares_on_flower(kernel=QUARTER_PERIOD, num_draws=6000, step_size=0.6):
     system = RelativeDensity(on_flower, tilted)
 
     def run(rng_key):
-        def body(point, key):
-            point, info = kernel.step(system, key, point, step_size)
-            return point, (point.position, info)
+        def body(state, key):
+            state, info = kernel.step(system, key, state, step_size)
+            return state, (kernel.position(state), info)
 
-        start = system.point(jnp.asarray([petals(0.0), 0.0]))
+        start = kernel.init(system, jnp.asarray([petals(0.0), 0.0]))
         return jax.lax.scan(body, start, jax.random.split(rng_key, num_draws))[1]
 
     positions, info = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
@@ -158,6 +158,60 @@ def test_without_the_reversibility_check_the_density_is_wrong(monkeypatch):
         assert_mean_within(squares, flower_squares(), min_ess=2000)
 
 
+# Momentum that is kept ----------------------------------------------------------------------------
+
+
+class NeverReversing(ConstrainedHMC, settings=True):
+    """A chain that goes on in the old direction after a rejection: a wrong one."""
+
+    def step(self, target, rng_key, state, tuning):
+        new, info = super().step(target, rng_key, state, tuning)
+        return new._replace(momentum=jnp.where(info["is_accepted"], 1, -1) * new.momentum), info
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.9])
+def test_momentum_that_is_kept_leaves_the_density_right(persistence):
+    squares, _ = squares_on_flower(ConstrainedHMC(persistence=persistence))
+    assert_mean_within(squares, flower_squares(), min_ess=1500)
+
+
+def test_momentum_not_reversed_by_a_rejection_makes_the_density_wrong():
+    """Negative control of the reversal."""
+    squares, _ = squares_on_flower(NeverReversing(persistence=0.9))
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(squares, flower_squares(), min_ess=1500)
+
+
+def test_first_momentum_depends_on_the_last_one_only_if_there_is_one():
+    @jax.jit
+    def step(state):
+        return ConstrainedHMC().step(SPHERE, jax.random.key(1), state, 0.3)[0].point.position
+
+    start = ConstrainedHMC().init(SPHERE, jnp.eye(3)[0])
+    other = start._replace(momentum=jnp.eye(3)[1])
+    np.testing.assert_array_equal(step(start), step(other))
+    moving = (some._replace(has_momentum=jnp.asarray(True)) for some in (start, other))
+    assert np.max(np.abs(np.subtract(*map(step, moving)))) > 0.01
+
+
+def test_momentum_that_is_kept_is_worth_more_draws_where_a_density_is_wide():
+    """Ten standard deviations of the normal one in each direction of the plane."""
+    system = RelativeDensity(on_plane, lambda position: 0.495 * position @ position)
+    starts = np.zeros((4, 5)) + np.linalg.pinv(PLANE) @ np.asarray([0.7, -0.4])
+
+    def num_effective(persistence):
+        kernel = ConstrainedHMC(persistence=persistence)
+        run = run_chains(system, Plan(kernel, 100, 2000), starts, seed=5)
+        positions = stacked(run, "position")
+        spread = np.linalg.svd(PLANE)[2][2:]  # of the plane's own directions
+        return min(map(effective_size, np.moveaxis(positions @ spread.T, -1, 0)))
+
+    assert num_effective(0.4) > 1.4 * num_effective(0.0)
+
+
+# Trajectories that end before their time ----------------------------------------------------------
+
+
 @pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedNUTS()])
 def test_transition_whose_every_step_fails_stays_where_it_is(kernel):
     """A density that is finite at the start alone."""
@@ -167,10 +221,10 @@ def test_transition_whose_every_step_fails_stays_where_it_is(kernel):
         return jnp.where(position[2] == 1.0, 0.0, -jnp.inf)
 
     system = RelativeDensity(on_sphere, only_at_the_start)
-    point, info = jax.jit(lambda key: kernel.step(system, key, system.point(start), 0.3))(
+    state, info = jax.jit(lambda key: kernel.step(system, key, kernel.init(system, start), 0.3))(
         jax.random.key(1)
     )
-    np.testing.assert_array_equal(point.position, start)
+    np.testing.assert_array_equal(kernel.position(state), start)
     assert info["acceptance_rate"] == 0.0
     assert not info["is_accepted"]
     assert info["num_projection_failures"] == 1
@@ -181,8 +235,9 @@ def test_trajectories_last_about_a_quarter_period_whatever_the_step_size():
 
     @partial(jax.vmap, in_axes=(0, None))
     def transition(rng_key, step_size):
-        start = SPHERE.point(jnp.eye(3)[0])
-        return ConstrainedHMC().step(SPHERE, rng_key, start, step_size)[1]
+        kernel = ConstrainedHMC()
+        start = kernel.init(SPHERE, jnp.eye(3)[0])
+        return kernel.step(SPHERE, rng_key, start, step_size)[1]
 
     keys, compiled = jax.random.split(jax.random.key(2), 200), jax.jit(transition)
     for step_size in (0.1, 0.5, 1.5):
@@ -195,8 +250,8 @@ def test_trajectories_last_about_a_quarter_period_whatever_the_step_size():
 
 def test_trajectories_of_very_short_steps_end_early():
     """The shortest step of a quarter period would take 785."""
-    point = SPHERE.point(jnp.asarray([1.0, 0.0, 0.0]))
+    state = ConstrainedHMC().init(SPHERE, jnp.asarray([1.0, 0.0, 0.0]))
     for size, most in ((2e-3, 100), (0.05, 42)):
-        _, info = jax.jit(ConstrainedHMC().step)(SPHERE, jax.random.key(3), point, size)
+        _, info = jax.jit(ConstrainedHMC().step)(SPHERE, jax.random.key(3), state, size)
         assert most / 3 < int(info["num_steps"]) <= most
         assert int(info["num_projection_failures"]) == 0

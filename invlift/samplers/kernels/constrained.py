@@ -96,8 +96,8 @@ class ConstrainedKernel(Kernel, settings=True):
 
         Returns
         -------
-        point
-            At the new position.
+        State
+            The end, or the start as it was.
         dict
             Statistics.
         """
@@ -114,7 +114,7 @@ class ConstrainedKernel(Kernel, settings=True):
         acceptance = acceptance_probability(energy(start) - energy(end))
         is_accepted = jax.random.uniform(rng_key) < acceptance
         chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
-        return chosen.point, statistics(
+        return chosen, statistics(
             chosen.point,
             acceptance,
             is_accepted,
