@@ -26,7 +26,7 @@ from scipy.spatial import Delaunay
 import invlift
 from invlift.app.compare import compare
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
-from invlift.samplers.kernels import HMC
+from invlift.samplers.kernels import HMC, ConstrainedHMC
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -40,7 +40,7 @@ SENSORS = np.array([0.35, 0.65, 0.35, 0.65, 0.5])[:, None] * np.column_stack(
 )
 #: Noise of the left panel, and of the right one, in the unit of u.
 SCALE, SCALES = 0.01, (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-METHODS = {"C-HMC": "chmc", "HMC, identity": HMC(metric="identity")}
+METHODS = {"C-HMC": ConstrainedHMC(persistence=0.0), "HMC, identity": HMC(metric="identity")}
 SECONDS, CHAINS, WARMUP, SEED = 10.0, 4, 500, 20260101
 
 

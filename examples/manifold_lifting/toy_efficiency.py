@@ -85,7 +85,7 @@ SAMPLERS = [
         _PINK,
         "s",
     ),
-    Sampler("C-HMC, Chebyshev", ConstrainedHMC(), 10_000, INK, "^"),
+    Sampler("C-HMC, Chebyshev", ConstrainedHMC(persistence=0.0), 10_000, INK, "^"),
 ]
 
 

@@ -139,9 +139,15 @@ class DualAveraging(NamedTuple):
         return jnp.clip(jnp.exp(found), self.least, self.most)
 
     def update(self, state: StepSizeSearch, stage, position, statistics: dict) -> StepSizeSearch:
-        """State after an iteration."""
+        """State after an iteration.
+
+        The search averages step sizes as they are used: if it averaged those beyond the bounds,
+        its result would be too close to the bound.
+        """
         del stage, position
-        return state.updated(statistics["acceptance_rate"], self.target)
+        new = state.updated(statistics["acceptance_rate"], self.target)
+        bounded = jnp.clip(new.log_step_size, np.log(self.least), np.log(self.most))
+        return new._replace(log_step_size=bounded)
 
     def report(self, tuning: jax.Array) -> dict[str, jax.Array]:
         """The step size."""
