@@ -169,9 +169,8 @@ class NeverReversing(ConstrainedHMC, settings=True):
         return new._replace(momentum=jnp.where(info["is_accepted"], 1, -1) * new.momentum), info
 
 
-@pytest.mark.parametrize("persistence", [0.0, 0.9])
-def test_momentum_that_is_kept_leaves_the_density_right(persistence):
-    squares, _ = squares_on_flower(ConstrainedHMC(persistence=persistence))
+def test_momentum_that_is_kept_leaves_the_density_right():
+    squares, _ = squares_on_flower(ConstrainedHMC(persistence=0.9))
     assert_mean_within(squares, flower_squares(), min_ess=1500)
 
 
