@@ -66,6 +66,7 @@ def test_another_prior_is_told_apart(runs):
         check_posterior(invlift.sample(other, **SETTINGS))
 
 
+@pytest.mark.slow
 def test_stored_draws_lie_on_the_manifold():
     problem = example(1e-5)
     run = invlift.sample(problem, chains=1, warmup=20, draws=20, seed=1)

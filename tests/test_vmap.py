@@ -34,6 +34,7 @@ def transition(lifted, key, step_size):
     return position, kernel.position(end), info
 
 
+@pytest.mark.slow
 def test_vmap_over_chains_is_the_same_as_one_after_another(lifted):
     keys = jax.random.split(jax.random.key(1), 5)
     # Steps of different sizes: chains take different numbers of steps and projections.

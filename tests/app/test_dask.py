@@ -96,6 +96,7 @@ def test_workers_draw_what_threads_draw_whoever_is_killed(problem, in_threads, c
         assert_same_draws(other, in_threads)
 
 
+@pytest.mark.slow
 def test_command_with_workers_of_this_machine(tmp_path):
     """Ctrl-C reaches everyone, and what was drawn is kept: that of threads."""
     path = write_problem(tmp_path)

@@ -15,7 +15,7 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
     "name",
     [
         "disc",
-        "plate",
+        pytest.param("plate", marks=pytest.mark.slow),
         pytest.param("wolfcamp", marks=pytest.mark.slow),
         pytest.param("body3d", marks=pytest.mark.slow),
     ],
