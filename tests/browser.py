@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = (
@@ -14,7 +13,6 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-pipe",
 )  # fmt: skip
-SECONDS = 60
 
 
 class Browser:
@@ -49,7 +47,7 @@ class Browser:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait(SECONDS)
+        self._process.wait()
         self._reader.close()
         self._writer.close()
         self._profile.cleanup()
@@ -61,14 +59,12 @@ class Browser:
         if self._session:
             message["sessionId"] = self._session
         self._writer.write(json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + SECONDS
-        while time.monotonic() < until:
+        answer = {}
+        while answer.get("id") != self._number:
             answer = self._receive()
-            if answer.get("id") == self._number:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                return answer["result"]
-        raise TimeoutError(method)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
 
     def _receive(self):
         while b"\0" not in self._buffer:
@@ -102,10 +98,8 @@ class Browser:
         )  # fmt: skip
         self._events.clear()
         self("Page.navigate", url=path.resolve().as_uri())
-        until = time.monotonic() + SECONDS
-        while "Page.loadEventFired" not in self._events and time.monotonic() < until:
-            self("Runtime.evaluate", expression="0")
-            time.sleep(0.02)
+        while "Page.loadEventFired" not in self._events:
+            self._receive()
         self.run("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
 
     def run(self, expression):

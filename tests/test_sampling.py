@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from invlift.errors import InputError
 from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
 from invlift.inverse.problem import jax_problem
 from invlift.posterior import Posterior, Readings
+from invlift.samplers.chains import parallel, workers
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
@@ -313,12 +315,25 @@ def test_a_run_until_converged_goes_on_to_the_same_end(converged, tmp_path, save
             np.testing.assert_array_equal(chain.draws[name], values)
 
 
-def test_a_run_ends_when_its_time_is_over(tmp_path):
+def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    """By a clock that shows the iteration that both chains have come to."""
+    done = {0: 0, 1: 0}
+    clock = SimpleNamespace(monotonic=lambda: min(done.values()))
+    monkeypatch.setattr(parallel, "time", clock)
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
     problem = problem_with()
-    run = sample(problem, chains=2, warmup=20, draws=10**9, max_seconds=3.0, checkpoint=tmp_path)
+    run = sample(
+        problem,
+        chains=2,
+        warmup=20,
+        draws=10**9,
+        max_seconds=100,
+        checkpoint=tmp_path,
+        on_progress=lambda news: done.update({news.chain: news.iteration}),
+    )
     assert not run.is_interrupted
     num = run.chains[0].num_draws
-    assert 0 < num < 10**9
+    assert 90 <= num < 10**9
     # What there was is saved, and goes on.
     longer = sample(
         problem, chains=2, warmup=20, draws=num + 1, seed=0, checkpoint=tmp_path, resume=True

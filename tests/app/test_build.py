@@ -276,7 +276,7 @@ def test_the_record_from_python_says_what_compilation_took(tmp_path):
     posterior.write(tmp_path / "out")
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["compile_seconds"] == run.compile_seconds
-    assert 0.0 < record["compile_seconds"] < 600.0
+    assert record["compile_seconds"] > 0.0
     assert record["is_interrupted"] is False
 
 

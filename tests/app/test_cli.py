@@ -1,10 +1,7 @@
 """The command line as a person meets it: exit statuses, files, one line for each mistake."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -12,11 +9,18 @@ import numpy as np
 import pytest
 import pyvista
 import xarray as xr
+from command_line import (
+    assert_one_line_at_end,
+    call,
+    finish,
+    start,
+    start_held,
+    strict_json,
+)
 from problem_files import REMOVED, SENSORS, write_problem
 
 from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report
-from invlift.app.cli import main
 from invlift.app.problem_file import read_problem
 from invlift.fem.sensors import read_sensors
 
@@ -32,20 +36,6 @@ POINT_FIELDS = {
     "log_conductivity_r_hat", "variance_reduction", "log_conductivity_ess_tail",
     "log_conductivity_mcse_mean", "log_conductivity_mcse_sd",
 }  # fmt: skip
-
-
-def call(*arguments):
-    """Run the command line in this process and return its exit status."""
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return caught.value.code
-
-
-def strict_json(path):
-    def refuse(name):
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -317,27 +307,6 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
 LONG = {"sampler.draws": 3000, "sampler.warmup": 40}
 
 
-def environment():
-    """A shell's: without the settings that a call in this process leaves behind."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("XLA", "PJRT"))}
-    return kept | {"OMP_NUM_THREADS": "1"}
-
-
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "invlift", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-
-
-def finish(process):
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
-
-
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
     """A run from the shell, left to its end."""
@@ -392,17 +361,14 @@ def test_the_record_of_the_run(whole_run):
 def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
     """Ctrl-C in the middle of sampling loses nothing and changes nothing."""
     path = write_problem(tmp_path, LONG)
-    process = start("run", path)
-    for line in process.stderr:
-        if "sampling" in line:
-            break
+    process = start_held(200, "run", path)
     process.send_signal(signal.SIGINT)
     status, out, err = finish(process)
     assert status == 3, out + err
     assert "Traceback" not in err
     assert "--resume" in out
     with xr.open_dataset(tmp_path / "out" / "posterior.nc", group="posterior") as draws:
-        assert 1 <= draws.sizes["draw"] < 3000
+        assert draws.sizes["draw"] == 200 - LONG["sampler.warmup"]
     assert strict_json(tmp_path / "out" / "run.json")["is_interrupted"] is True
     # without --resume nothing is overwritten
     assert call("run", path) == 2
@@ -430,10 +396,3 @@ def test_resuming_another_problem_is_refused(whole_run, tmp_path, capsys):
     assert call("run", path, "--out", folder / "out", "--resume") == 2
     assert_one_line_at_end(capsys, ["chains of another"])
     assert [each.stat().st_mtime_ns for each in kept] == before
-
-
-def assert_one_line_at_end(capsys, parts):
-    captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
-    for part in parts:
-        assert part in captured.err

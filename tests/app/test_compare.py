@@ -2,22 +2,35 @@
 
 import csv
 import math
+import os
 import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import matplotlib.image
 import numpy as np
 import pytest
+from clocks import steady_clock
+from command_line import call
 from problem_files import write_problem
-from test_cli import call, start
 
+from invlift.app.commands import compare as compare_command
 from invlift.app.compare import compare
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.posterior.comparison import Efficiency, batch_means_ess, plot_comparison
 from invlift.posterior.diagnostics import diagnose_block
+from invlift.samplers.chains import chain, parallel
 from invlift.samplers.kernels import HMC
+
+
+@pytest.fixture
+def block_seconds(monkeypatch):
+    """The time that every block of ten iterations takes, whatever the machine, s."""
+    monkeypatch.setattr(chain, "time", steady_clock(0.005))
+    return 0.005
 
 
 def autoregressive(correlation, chains=4, draws=4000, num=20):
@@ -59,7 +72,7 @@ def problem():
     return jax_problem(linear, 3, known_noise(0.5), np.array([0.4, 0.1]))
 
 
-def test_methods_get_the_same_chains_and_time():
+def test_methods_get_the_same_chains_and_time(block_seconds):
     methods = {"chmc": "chmc", "dense": HMC(metric="dense"), "pcn": "pcn", "laplace": "laplace"}
     news = []
     rows = list(
@@ -76,9 +89,10 @@ def test_methods_get_the_same_chains_and_time():
     assert [row.method for row in rows] == list(methods)
     for row in rows:
         assert row.num_chains == 2
-        # To within a block, and what machines are busy with.
-        assert 1.6 < row.warmup_seconds + row.sampling_seconds < 4.0
-        assert row.warmup_seconds < 1.6
+        # To within a block; of both chains.
+        seconds = row.warmup_seconds + row.sampling_seconds
+        assert 2.0 < seconds < 2.0 + 2.5 * block_seconds
+        assert row.warmup_seconds == pytest.approx(2 * 10 * block_seconds)
         assert row.r_hat < 1.02
         assert row.ess_bulk > 100
         assert row.estimators_agree
@@ -88,6 +102,7 @@ def test_methods_get_the_same_chains_and_time():
     assert [row.doubt for row in rows] == ["", "", "", "approximate"]
 
 
+@pytest.mark.usefixtures("block_seconds")
 def test_what_keeps_one_method_from_sampling_is_a_note():
     single = jax_problem(lambda theta: theta**3, 1, known_noise(0.3), np.array([0.5]))
     rows = list(compare(single, ["mams", "rwm"], seconds=0.3, chains=2, warmup=50))
@@ -121,6 +136,7 @@ def test_hollow_bars_are_those_in_doubt(tmp_path):
 # The command --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("block_seconds")
 def test_command(tmp_path, capsys):
     path = write_problem(tmp_path)
     out = tmp_path / "out-comparison"
@@ -140,14 +156,33 @@ def test_command(tmp_path, capsys):
     assert "which is there already" in capsys.readouterr().err
 
 
-def test_interrupted_command_keeps_what_was_found(tmp_path):
+@pytest.mark.usefixtures("block_seconds")
+def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch):
+    """The signal that ends a batch job, at the first news of the second method."""
+    is_stopped, stop = threading.Event(), parallel._Conductor.stop
+
+    def stop_and_tell(conductor):
+        stop(conductor)
+        is_stopped.set()
+
+    pressed = []
+
+    @contextmanager
+    def display(console):
+        def show(method, news):
+            if method == "rwm" and not pressed:
+                pressed.append(method)
+                is_stopped.clear()
+                os.kill(os.getpid(), signal.SIGTERM)
+                is_stopped.wait()
+
+        yield show
+
+    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
+    monkeypatch.setattr(compare_command, "comparison_display", display)
     path = write_problem(tmp_path, {"sampler.chains": 1})
-    process = start("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "6")
-    assert any(line.startswith("rwm:") for line in process.stderr)
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 3
-    assert "rwm: stopped before its time was over" in out
+    assert call("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "0.5") == 3
+    assert "rwm: stopped before its time was over" in capsys.readouterr().out
     with (tmp_path / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
         assert [row["method"] for row in csv.DictReader(stream)] == ["pcn", "rwm"]
 

@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import dask
 import distributed
 import numpy as np
 import pytest
 import xarray as xr
+from command_line import call, wait_for_file
 from problem_files import write_problem
-from test_cli import call
 
 from invlift.app.build import build_problem
 from invlift.app.dask import dask_executor
@@ -34,11 +33,17 @@ def in_threads(problem):
     return sample(problem, **RUN)
 
 
+#: Makes a worker return after every block of iterations, so that a chain takes many tasks.
+BLOCKWISE = "from invlift.samplers.chains import workers; workers.REMOTE_SECONDS = 0.0"
+
+
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(tmp_path_factory):
     """A scheduler and a worker, each a process of its own; yields the address and the worker."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     python = [sys.executable, "-m"]
+    blockwise = tmp_path_factory.mktemp("preload") / "blockwise.py"
+    blockwise.write_text(BLOCKWISE)
     scheduler = subprocess.Popen(
         [
             *(*python, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"),
@@ -54,7 +59,7 @@ def cluster():
         return subprocess.Popen(
             [
                 *(*python, "distributed.cli.dask_worker", address, "--nthreads", "1"),
-                *("--no-nanny", "--no-dashboard"),
+                *("--no-nanny", "--no-dashboard", "--preload", str(blockwise)),
             ],
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -74,7 +79,11 @@ def assert_same_draws(run, expected):
             np.testing.assert_array_equal(chain.draws[name], values, err_msg=name)
 
 
-def test_workers_draw_what_threads_draw_whoever_is_killed(problem, in_threads, cluster):
+def test_workers_draw_what_threads_draw_whoever_is_killed(
+    problem, in_threads, cluster, monkeypatch
+):
+    """After the first block of a chain, before any other of it is asked for from the next one."""
+    monkeypatch.setattr("invlift.app.dask.TIMEOUT", 600)
     address, started, start_worker = cluster
     news = []
 
@@ -112,11 +121,9 @@ def test_command_with_workers_of_this_machine(tmp_path):
         text=True,
         start_new_session=True,
     )
-    while not list((tmp_path / "part" / "chains").glob("*.piece")):
-        time.sleep(0.1)
-        assert process.poll() is None
+    wait_for_file(tmp_path / "part" / "chains", process, "*.piece")
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate()
     assert process.returncode == 3, output
     assert "The run was interrupted" in output
     assert "Traceback" not in output

@@ -5,21 +5,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from command_line import call, environment, finish, let_go, start, start_held, strict_json
 from problem_files import SENSORS, write_problem
-from test_cli import LONG, RESULTS, assert_one_line, call, environment, finish, start, strict_json
+from test_cli import LONG, RESULTS, assert_one_line
 
 QUICK = {"sampler.draws": 6, "sampler.warmup": 4, "sampler.chains": 1}
-
-
-def wait_for(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 # --- two runs, one folder -----------------------------------------------------------------------
@@ -28,15 +21,14 @@ def wait_for(condition, seconds=120.0):
 def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
-    first = start("run", path)
-    wait_for((out / "chains" / "run.json").exists)
+    first = start_held(100, "run", path)
+    assert any(out.glob("chains/*.piece"))
     kept = {file: file.read_bytes() for file in (out / "problem.toml", out / "chains" / "run.json")}
     for options in ([], ["--seed", 6, "--resume"]):
         assert call("run", path, *options) == 2
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
         assert str(out) in captured.err
-    wait_for(lambda: any(out.glob("chains/*.piece")))
     first.kill()
     first.communicate()
     assert kept == {file: file.read_bytes() for file in kept}
@@ -49,9 +41,9 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
-    process = start("run", path)
-    wait_for((out / "chains" / "run.json").exists)
+    process = start_held(100, "run", path)
     shutil.rmtree(out)
+    let_go(process)
     status, printed, err = finish(process)
     assert status == 0, printed + err
     assert {entry.name for entry in out.iterdir()} == RESULTS | {"chains"}
@@ -176,31 +168,35 @@ def test_a_folder_of_jax_that_cannot_be_written_to_is_noted_once(tmp_path):
 # --- signals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.5])
-def test_interrupted_at_once_is_one_line(tmp_path, seconds):
-    path = write_problem(tmp_path, LONG)
-    # Python itself takes a moment to start, longer on a busy machine.
-    code = "import invlift.__main__ as m; print(flush=True); m.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "run", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    process.stdout.readline()
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    status, _, err = finish(process)
+INTERRUPTED = """
+import os, signal, sys
+
+module = sys.argv.pop(1)
+
+class Pressing:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Pressing())
+from invlift.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "jax", "invlift.app.commands.run"])
+def test_interrupted_at_once_is_one_line(tmp_path, module):
+    """Ctrl-C while a module is imported: before all others, and after most."""
+    path = write_problem(tmp_path, QUICK)
+    status, out, err = finish(start(module, "run", path, program=("-c", INTERRUPTED)))
     assert status == 3
     assert err == "invlift: interrupted\n"
+    assert out == ""
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
-    process = start("run", write_problem(tmp_path, LONG))
-    for line in process.stderr:
-        if "sampling" in line:
-            break
+    process = start_held(100, "run", write_problem(tmp_path, LONG))
     process.send_signal(signal.SIGTERM)
     status, out, err = finish(process)
     assert status == 3, out + err
@@ -230,11 +226,20 @@ def test_a_reading_where_the_solution_is_given(tmp_path, capsys):
     assert "at sensor 3" in capsys.readouterr().out
 
 
+TALKATIVE = """
+import sys
+import invlift.app.progress
+invlift.app.progress.SILENCE = 0.01  # however soon a machine has compiled
+from invlift.__main__ import main
+main()
+"""
+
+
 def test_check_says_that_it_compiles_on_pipes_and_terminals(tmp_path):
     import pty
 
     places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
-    command = start_command("check", write_problem(tmp_path, QUICK))
+    command = [sys.executable, "-c", TALKATIVE, "check", str(write_problem(tmp_path, QUICK))]
     found = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
     assert found.stderr.startswith("compiling")
     assert "compiling" not in found.stdout
@@ -254,7 +259,7 @@ def test_check_says_that_it_compiles_on_pipes_and_terminals(tmp_path):
 
 def test_it_is_said_that_it_compiles(tmp_path):
     places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
-    command = start_command("run", write_problem(tmp_path, QUICK))
+    command = [sys.executable, "-c", TALKATIVE, "run", str(write_problem(tmp_path, QUICK))]
     first = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
     assert "compiling" in first.stderr
     shutil.rmtree(tmp_path / "out")
@@ -275,16 +280,12 @@ def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
 def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
     """The first process compiles them, the second finds them: the problem is the same."""
     places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
-    path = write_problem(tmp_path, {"sampler.draws": 2_000_000})
-    process = subprocess.Popen(
-        start_command("run", path), stderr=subprocess.PIPE, text=True, env=environment() | places
-    )
-    assert any("sampling" in line for line in process.stderr)
+    path = write_problem(tmp_path, {"sampler.draws": 60})
+    process = start_held(50, "run", path, places=places)
     process.kill()
     process.communicate()
-    draws = ["--draws", "60"]
     found = subprocess.run(
-        start_command("run", path, "--resume", *draws),
+        start_command("run", path, "--resume"),
         capture_output=True,
         text=True,
         env=environment() | places,
@@ -292,9 +293,9 @@ def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
     assert "compiling" not in found.stderr
     assert "Written to" in found.stdout
     # Negative control: another problem is refused.
-    other = write_problem(tmp_path, {"noise.sigma": 0.2})
+    other = write_problem(tmp_path, {"sampler.draws": 60, "noise.sigma": 0.2})
     found = subprocess.run(
-        start_command("run", other, "--resume", *draws),
+        start_command("run", other, "--resume"),
         capture_output=True,
         text=True,
         env=environment() | places,

@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
+from command_line import call
 from problem_files import write_problem
-from test_cli import call
 
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem

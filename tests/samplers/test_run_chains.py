@@ -7,10 +7,10 @@ import os
 import shutil
 import signal
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,18 +84,17 @@ def test_spawned_processes_give_the_same_bits(whole):
 
 
 def test_chains_run_side_by_side(monkeypatch):
-    meeting = threading.Barrier(2)
+    meeting = threading.Barrier(2)  # where one alone would wait for good
     run_segment = workers.run_segment
 
     def meet(work, segment, *rest):
         if segment.chain < 2 and segment.position is None:
-            meeting.wait(timeout=60)
+            meeting.wait()
         return run_segment(work, segment, *rest)
 
     monkeypatch.setattr(workers, "run_segment", meet)
     with ThreadPoolExecutor(2) as executor:
-        run(executor=executor)
-    assert not meeting.broken
+        assert not run(executor=executor).is_interrupted
 
 
 def test_fewer_chains_are_the_first_of_more(whole):
@@ -105,22 +104,30 @@ def test_fewer_chains_are_the_first_of_more(whole):
     )
 
 
-def interrupting(at_iteration):
-    """Progress reports, the last of which presses Ctrl-C."""
-    pressed = []
+@pytest.fixture
+def interrupting(monkeypatch):
+    """Makes progress reports, one of which presses Ctrl-C; no chain is told to go on after it."""
+    is_stopped, stop = threading.Event(), parallel._Conductor.stop
 
-    def on_progress(progress):
-        if pressed:
-            time.sleep(0.02)
-        elif progress.iteration >= at_iteration:
-            pressed.append(True)
-            os.kill(os.getpid(), signal.SIGINT)
+    def stop_and_tell(conductor):
+        stop(conductor)
+        is_stopped.set()
 
-    return on_progress
-
-
-def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
+
+    def at(iteration):
+        def on_progress(progress):
+            if progress.iteration >= iteration and not is_stopped.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+                is_stopped.wait()
+
+        return on_progress
+
+    return at
+
+
+def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_path, interrupting):
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     part = run(store=store, on_progress=interrupting(100))
@@ -162,8 +169,7 @@ def test_chains_of_unequal_length_are_cut_so_that_most_draws_are_left(lengths, k
     assert all(each.num_draws == len(each.draws["x"]) == length for each in found)
 
 
-def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path, interrupting):
     store = store_in(tmp_path)
     with ThreadPoolExecutor(1) as executor:
         part = run(store=store, executor=executor, on_progress=interrupting(10))
@@ -319,6 +325,19 @@ def test_a_folder_that_is_removed_during_a_save_is_made_again(tmp_path, monkeypa
     store.save(0, state, [increment])
     store.claim(is_resuming=True)
     assert store.load(0, PLAN).position.iteration == state.position.iteration
+
+
+def test_a_folder_that_another_chain_has_made_again_lacks_pieces_of_this_one(tmp_path):
+    store = store_in(tmp_path / "chains")
+    store.claim(is_resuming=False)
+    states = [start_chain(PLAN, start) for start in STARTS[:2]]
+    for iteration in (10, 20):
+        for chain, state in enumerate(states):
+            store.save(chain, state, [state.add(PLAN, warmup_block(state, iteration))])
+        if iteration == 10:
+            shutil.rmtree(tmp_path / "chains")
+    for chain in range(2):
+        assert store.load(chain, PLAN).position.iteration == 20
 
 
 def test_what_is_left_of_a_folder_does_not_stand_in_the_way(tmp_path):
@@ -563,13 +582,23 @@ def test_chains_go_on_for_as_long_as_they_are_told_to(whole, tmp_path):
 
 
 def test_chains_end_when_their_time_is_over(tmp_path, monkeypatch):
+    """By a clock that shows the iteration that all chains have come to."""
+    done = dict.fromkeys(range(4), 0)
+
+    def on_progress(progress):
+        done[progress.chain] = progress.iteration
+
+    clock = SimpleNamespace(monotonic=lambda: min(done.values()))
+    monkeypatch.setattr(parallel, "time", clock)
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
     store = store_in(tmp_path)
     store.claim(is_resuming=False)
     endless = Plan(ConstrainedHMC(), 40, 10**9)
-    part = run_chains(SPHERE, endless, STARTS, SEED, store=store, max_seconds=1.0)
+    options = {"store": store, "on_progress": on_progress}
+    part = run_chains(SPHERE, endless, STARTS, SEED, max_seconds=100, **options)
     assert not part.is_interrupted
-    assert part.chains[0].num_draws > 0
+    assert len(part.chains) == 4
+    assert part.chains[0].num_draws >= 70
     assert store.load(0, endless).num_draws >= part.chains[0].num_draws
 
 
@@ -597,15 +626,22 @@ def test_work_is_sent_to_each_process_that_does_not_have_it(whole, monkeypatch):
 def test_what_was_computed_is_saved_when_a_worker_fails(tmp_path, monkeypatch):
     """Also what other chains were computing at that time."""
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
-    run_segment, failed, waited = workers.run_segment, threading.Event(), []
+    run_segment, failed, waits, waited = (
+        workers.run_segment,
+        threading.Event(),
+        threading.Event(),
+        [],
+    )
 
     def fails_later(work, segment, *rest):
         iteration = segment.position.iteration if segment.position else 0
         if segment.chain == 2 and iteration >= 100:
+            waits.wait()
             failed.set()
             raise RuntimeError("lost")
         if segment.chain == 0 and iteration >= 50 and not waited:
-            assert failed.wait(120)
+            waits.set()
+            failed.wait()
             waited.append(iteration)
         return run_segment(work, segment, *rest)
 

@@ -147,11 +147,13 @@ class CheckpointStore:
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
         """Add what a chain has gathered since it was last saved.
 
-        Everything it has gathered, if somebody has removed the folder in the meantime.
+        Everything it has gathered, if somebody has removed the folder in the meantime: another
+        chain may have made it again since, so the chain's own last piece tells.
         """
+        num = sum(increment.num for increment in increments)
+        saved = state.position.iteration - num
         try:
-            if self._record.exists():
-                num = sum(increment.num for increment in increments)
+            if self._record.exists() and (not saved or self._path(chain, saved).exists()):
                 self._write_piece(chain, state, _arrays_of(increments), num)
             else:
                 self._save_all(chain, state)
@@ -175,10 +177,14 @@ class CheckpointStore:
         header = f"{MAGIC} {self.run} {chain} {last - num} {last}".encode()
         payload = content.getvalue()
         checksum = hashlib.sha256(header + payload).hexdigest().encode()
-        path = self.directory / f"chain-{chain}-{last:08d}.piece"
+        path = self._path(chain, last)
         with replace_on_success(path) as temporary:
             temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
         return path
+
+    def _path(self, chain: int, iteration: int) -> Path:
+        """The piece of a chain that ends with an iteration."""
+        return self.directory / f"chain-{chain}-{iteration:08d}.piece"
 
     def _pieces(self, chain: int) -> list[Path]:
         """What has been saved of a chain, in order."""

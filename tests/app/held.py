@@ -1,0 +1,67 @@
+"""The command line, with chains and simulations that wait: ``python held.py NUMBER run ...``.
+
+Chains wait at an iteration of that number until all have come there, simulations from the one of
+that number on; then nothing goes on until the command is stopped or a line comes on standard input.
+So a test acts in the middle of a run, however fast the machine is.  A line "held" on standard error
+says that they wait.
+"""
+
+import sys
+import threading
+
+from invlift.__main__ import main
+from invlift.app.calibrate import _Task
+from invlift.app.commands import run as run_command
+from invlift.samplers.chains import parallel, workers
+from invlift.samplers.chains.parallel import _Conductor
+
+NUMBER = int(sys.argv.pop(1))
+hand_out, simulate = _Conductor._hand_out, _Task.simulate
+prepare_results = run_command._prepare_results
+usual = parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS
+is_prepared, is_let_go = threading.Event(), threading.Event()
+waiting = []
+
+
+def prepare_and_tell(field):
+    prepare_results(field)
+    is_prepared.set()
+
+
+def wait_for(is_stopped):
+    print("held", file=sys.stderr, flush=True)
+    while not (is_let_go.wait(0.01) or is_stopped()):
+        pass
+
+
+def held_hand_out(conductor, chain, goal, running):
+    state = conductor._states[chain]
+    if is_let_go.is_set() or state is None or state.position.iteration < NUMBER:
+        hand_out(conductor, chain, goal, running)
+        return
+    waiting.append(chain)
+    if len(waiting) == len(conductor._states):
+        is_prepared.wait()
+        wait_for(conductor._is_stopped.is_set)
+        for each in waiting:
+            hand_out(conductor, each, goal, running)
+
+
+def held_simulation(task, simulation, names, is_stopped):
+    if simulation >= NUMBER and not is_let_go.is_set():
+        wait_for(is_stopped)
+    return simulate(task, simulation, names, is_stopped)
+
+
+def listen():
+    if sys.stdin.readline():
+        parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS = usual
+        is_let_go.set()
+
+
+# Block by block, each of which is saved.
+parallel.SAVE_INTERVAL = workers.LOCAL_SECONDS = 0.0
+_Conductor._hand_out, _Task.simulate = held_hand_out, held_simulation
+run_command._prepare_results = prepare_and_tell
+threading.Thread(target=listen, daemon=True).start()
+main()
