@@ -11,15 +11,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "disc",
-        pytest.param("plate", marks=pytest.mark.slow),
-        pytest.param("wolfcamp", marks=pytest.mark.slow),
-        pytest.param("body3d", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["disc", "plate", "wolfcamp", "body3d"])
 def test_example_runs(name, tmp_path, capsys):
     out = tmp_path / "results"
     with pytest.raises(SystemExit) as stop:

@@ -60,7 +60,9 @@ def test_a_truth_of_other_readings_or_another_mesh_is_not_taken(path, tmp_path):
     assert truth_of(path) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"<VTKFile/>", b"\x00" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"<VTKFile/>", b"\x00" * 100], ids=["empty", "no grid", "zeros"]
+)
 def test_a_damaged_truth_is_done_without(path, tmp_path, content, capfd):
     (tmp_path / "new_truth.vtu").write_bytes(content)
     assert truth_of(path) is None
