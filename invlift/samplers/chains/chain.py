@@ -1,8 +1,9 @@
 """Running one chain: warm-up, sampling, in blocks that can be watched, stopped and resumed.
 
 A chain's random numbers depend on its key and the iteration alone, and every block starts from
-nothing but a position, the state of the step-size search and an iteration number.  Draws are
-therefore the same bits whatever runs the chain, and whether or not it was interrupted.
+nothing but a position, what the kernel carries with it, the state of the step-size search and an
+iteration number.  Draws are therefore the same bits whatever runs the chain, and whether or not it
+was interrupted.
 """
 
 from __future__ import annotations
@@ -108,12 +109,15 @@ class Position(NamedTuple):
         Iterations done, warm-up included.
     seconds : tuple of two floats
         Warm-up and sampling time so far.
+    carried : dict of arrays
+        What the kernel carries, by name; nothing before the first iteration.
     """
 
     values: np.ndarray
     adaptation: Any
     iteration: int = 0
     seconds: tuple[float, float] = (0.0, 0.0)
+    carried: dict[str, np.ndarray] = {}
 
 
 class Block(NamedTuple):
@@ -261,6 +265,7 @@ def run_blocks(
     total = plan.num_warmup + (plan.num_draws if num_draws is None else num_draws)
     run_block = _block_program(position.values.size)
     schedule = _padded_schedule(plan)
+    state = None
     while position.iteration < total:
         iteration, seconds = position.iteration, position.seconds
         is_warmup = iteration < plan.num_warmup
@@ -272,10 +277,11 @@ def run_blocks(
         num = min(BLOCK, (plan.num_warmup if is_warmup else total) - iteration)
         began = time.perf_counter()
         first = iteration if is_warmup else plan.num_warmup
-        values, adaptation, kept, accumulated, stats = run_block(
+        state = _state_at(plan.kernel, target, position, state)
+        values, carried, adaptation, kept, accumulated, stats = run_block(
             plan.kernel,
             target,
-            evaluate_state(plan.kernel, target, position.values),
+            state,
             position.adaptation,
             rng_key,
             iteration,
@@ -287,15 +293,31 @@ def run_blocks(
             {name: np.array(value)[:num] for name, value in part.items()}
             for part in (stats, kept, accumulated)
         )
-        values, adaptation = np.asarray(values), jax.tree.map(np.asarray, adaptation)
+        values, carried, adaptation = jax.tree.map(np.asarray, (values, carried, adaptation))
         accumulated = {} if is_warmup else accumulated
         fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
         moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
         spent = time.perf_counter() - began
         warmup, sampling = seconds
         seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
-        position = Position(values, adaptation, iteration + num, seconds)
+        position = Position(values, adaptation, iteration + num, seconds, carried)
         yield Block(position, num, is_warmup, kept, stats, moments, fields)
+
+
+def _state_at(kernel: Kernel, target, position: Position, before: Any) -> Any:
+    """The kernel's state at a position, with what it carries put in.
+
+    Not evaluated where all of it is carried and ``before``, a state of this chain or None, shows
+    its form.
+    """
+    is_whole = kernel.carries and {"position", *kernel.carries} == set(
+        getattr(before, "_fields", ())
+    )
+    if is_whole:
+        state = before._replace(position=position.values)
+    else:
+        state = evaluate_state(kernel, target, position.values)
+    return state._replace(**position.carried) if position.carried else state
 
 
 def run_chain(
@@ -422,13 +444,14 @@ def evaluate(kernel, target, position):
     return kernel.init(target, position)
 
 
-#: :func:`evaluate` as a program of its own.  Every block starts with it, so that a resumed chain
-#: sees the same bits as one that ran through.
+#: :func:`evaluate` as a program of its own.  Every block starts with it where the kernel does not
+#: carry its whole state, so that a resumed chain sees the same bits as one that ran through.
 evaluate_state = Program(evaluate, "some")
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
-    """Up to BLOCK iterations; new position, adaptation's state, draws, values and statistics.
+    """Up to BLOCK iterations: new position, what the kernel carries, adaptation's state, draws,
+    values and statistics.
 
     Warm-up and sampling share one program, which halves compilation; what is recorded during
     warm-up is thrown away.
@@ -445,7 +468,7 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         return (state, adapted), (kept, accumulated, statistics | adaptation.report(tuning))
 
     (state, adapted), recorded = _scan(step, (state, adapted), rng_key, first, num, stages)
-    return kernel.position(state), adapted, *recorded
+    return kernel.position(state), kernel.carried(state), adapted, *recorded
 
 
 _FAST, _USUAL = Program(_block, "full"), Program(_block, "some")

@@ -22,7 +22,7 @@ from invlift.samplers.chains.chain import ChainState, Increment, Plan, Position,
 from invlift.samplers.chains.fields import FieldRecord
 
 #: First word of a saved piece, with the version of its layout.
-MAGIC = "invlift-chain-3"
+MAGIC = "invlift-chain-4"
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,8 @@ def _state_arrays(state: ChainState) -> dict[str, np.ndarray]:
     arrays = {"position": position.values, "seconds": np.asarray(position.seconds)}
     for index, leaf in enumerate(jax.tree.leaves(position.adaptation)):
         arrays[f"adaptation/{index}"] = np.asarray(leaf)
-    for name, value in state.recorded.items():
-        arrays[f"recorded/{name}"] = value
+    arrays |= {f"carried/{name}": value for name, value in position.carried.items()}
+    arrays |= {f"recorded/{name}": value for name, value in state.recorded.items()}
     of_fields = {name: record.moments for name, record in state.fields.items()}
     for name, moments in (state.moments | of_fields).items():
         arrays[f"moments/{name}/count"] = np.asarray(moments.count)
@@ -299,9 +299,8 @@ def _extended(plan: Plan, state: ChainState, arrays: dict, iteration: int) -> Ch
     leaves, tree = jax.tree.flatten(state.position.adaptation)
     leaves = [arrays[f"adaptation/{index}"] for index in range(len(leaves))]
     seconds = tuple(map(float, arrays["seconds"]))
-    state.position = Position(
-        arrays["position"], jax.tree.unflatten(tree, leaves), iteration, seconds
-    )
+    adaptation, carried = jax.tree.unflatten(tree, leaves), _below(arrays, "carried")
+    state.position = Position(arrays["position"], adaptation, iteration, seconds, carried)
     state.recorded = _below(arrays, "recorded")
     if warmup := _below(arrays, "warmup"):
         state.warmup_blocks.append(warmup)

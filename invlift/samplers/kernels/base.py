@@ -86,10 +86,15 @@ class Kernel(Module, settings=True):
         :class:`~invlift.inverse.targets.protocols.DensitySolves`; or the same in coordinates
         in which its Laplace approximation is standard normal.
     standards : Standards
+    carries : tuple of str
+        Fields of its state, then a NamedTuple, that are handed on with the chain's position, saved
+        and restored; the rest is evaluated anew every few iterations.  Needed for what does not
+        follow from the position, and worth it for what is small and costly to evaluate.
     """
 
     walks_on: ClassVar[WalksOn] = "density"
     standards: ClassVar[Standards] = Standards()
+    carries: ClassVar[tuple[str, ...]] = ()
 
     @property
     def adaptation(self) -> Adaptation:
@@ -97,12 +102,16 @@ class Kernel(Module, settings=True):
         return NoAdaptation()
 
     def init(self, target, position: jax.Array) -> Any:
-        """State at a position, (Q,): a pytree made of nothing else."""
+        """First state of a chain, at a position, (Q,): a pytree made of nothing else."""
         raise NotImplementedError
 
     def position(self, state: Any) -> jax.Array:
         """Position of a state, (Q,)."""
         return state.position
+
+    def carried(self, state: Any) -> dict[str, jax.Array]:
+        """What a state hands on with its position, by name: see ``carries``."""
+        return {name: getattr(state, name) for name in self.carries}
 
     def step(self, target, rng_key: jax.Array, state: Any, tuning: Any) -> tuple[Any, dict]:
         """One transition.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,9 +55,10 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.
     persistence : float
         Correlation of a trajectory's first momentum with the last one's; at 0 momenta are
-        independent, as in Algorithm 3 itself.  The chain runs in blocks of 10 iterations, and a
-        block's first momentum is always independent.
+        independent, as in Algorithm 3 itself.
     """
+
+    carries: ClassVar[tuple[str, ...]] = ("momentum", "has_momentum")
 
     persistence: number(0, 0.99, remedy="0.4 is usual") = 0.4
 

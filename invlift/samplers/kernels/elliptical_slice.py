@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ class EllipticalSlice(Kernel, settings=True):
     A point on the ellipse through the position and a prior draw, found by shrinking a bracket until
     its likelihood is above a level drawn at the start.
     """
+
+    carries: ClassVar[tuple[str, ...]] = ("logdensity",)
 
     def init(self, target, position: jax.Array) -> Any:
         """Log likelihood at a position, (Q,)."""

@@ -27,6 +27,7 @@ class _EuclideanKernel(Kernel, settings=True):
     """
 
     standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.5)
+    carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
     metric: Literal["identity", "diagonal", "dense"] = "diagonal"
     target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8

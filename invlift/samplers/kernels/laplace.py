@@ -75,6 +75,7 @@ class Laplace(Kernel, settings=True):
         caveat="these are draws from the Laplace approximation, not from the posterior",
         advice='sample the posterior itself, with method "chmc" say',
     )
+    carries: ClassVar[tuple[str, ...]] = ("log_weight",)
 
     def init(self, target, position: jax.Array) -> LaplaceState:
         """Weight of a position, (Q,)."""

@@ -20,6 +20,7 @@ class _Walk(Kernel, settings=True):
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
+    carries: ClassVar[tuple[str, ...]] = ("logdensity",)
     #: Largest step size.
     longest: ClassVar[float] = 10.0
 

@@ -1,0 +1,80 @@
+"""What a kernel carries from one iteration to the next, however a chain is cut into blocks."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sampler_cases import SPHERE
+from test_density_kernels import TARGET
+
+from invlift.samplers.chains import chain as chain_module
+from invlift.samplers.chains import workers
+from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.kernels import KERNELS
+
+START = np.array([0.0, 0.6, 0.8])
+
+
+def chain_of(name, *, num_draws=60, seed=8):
+    kernel = KERNELS[name]()
+    target = SPHERE if kernel.walks_on == "manifold" else TARGET
+    plan = Plan(kernel, 40, num_draws)
+    return run_chain(target, plan, chain_key(seed, 0), start_chain(plan, START))
+
+
+@pytest.mark.parametrize("name", ["chmc", "chmc-fixed", "pcn", "nuts"])
+def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
+    tens = chain_of(name)
+    monkeypatch.setattr(chain_module, "BLOCK", 7)
+    sevens = chain_of(name)
+    # To rounding: a point is evaluated anew where a block begins, by another program.
+    np.testing.assert_allclose(sevens.draws["position"], tens.draws["position"], atol=1e-9)
+    assert np.ptp(tens.draws["position"], axis=0).min() > 0.5
+
+
+@pytest.mark.parametrize(("name", "num_evaluations"), [("chmc", 10), ("nuts", 1), ("pcn", 1)])
+def test_a_state_that_is_carried_whole_is_evaluated_once(name, num_evaluations, monkeypatch):
+    evaluated = []
+    evaluate = chain_module.evaluate_state
+
+    def counting(kernel, target, position):
+        evaluated.append(position)
+        return evaluate(kernel, target, position)
+
+    monkeypatch.setattr(chain_module, "evaluate_state", counting)
+    chain_of(name)
+    assert len(evaluated) == num_evaluations
+
+
+def test_the_momentum_is_saved_with_the_chain(tmp_path):
+    """A resumed chain without it would go on elsewhere: the negative control."""
+    plan = Plan(KERNELS["chmc"](), 40, 60)
+    whole = chain_of("chmc")
+    store = CheckpointStore(tmp_path, fingerprint(SPHERE, plan, 8))
+    store.claim(is_resuming=False)
+    state = start_chain(plan, START)
+    increments = []
+    for block in chain_module.run_blocks(SPHERE, plan, chain_key(8, 0), state.position, 20):
+        increments.append(state.add(plan, block))
+    store.save(0, state, increments)
+    for forgets in (False, True):
+        taken_up = store.load(0, plan)
+        if forgets:
+            taken_up.position = taken_up.position._replace(carried={})
+        chain = run_chain(SPHERE, plan, chain_key(8, 0), taken_up)
+        is_same = np.array_equal(chain.draws["position"], whole.draws["position"])
+        assert is_same != forgets
+
+
+def test_segments_of_one_block_give_the_same_bits(monkeypatch):
+    """Each segment then takes up what was carried from where the last one ended."""
+    plan = Plan(KERNELS["chmc"](), 20, 40)
+    starts = np.stack([START, START[::-1]])
+    expected = run_chains(SPHERE, plan, starts, 3)
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    with ThreadPoolExecutor(1) as executor:
+        cut = run_chains(SPHERE, plan, starts, 3, executor=executor)
+    for one, other in zip(expected.chains, cut.chains, strict=True):
+        np.testing.assert_array_equal(one.draws["position"], other.draws["position"])
