@@ -147,11 +147,6 @@ class BinghamVonMisesFisher(Module):
     eigenvectors: jax.Array
 
     @property
-    def constraint_scale(self) -> jax.Array:
-        """One: the constraint is of order one."""
-        return jnp.asarray(1.0)
-
-    @property
     def solves_of_point(self) -> int:
         """None: there is no equation behind it."""
         return 0

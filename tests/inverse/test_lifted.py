@@ -166,8 +166,3 @@ def test_density_on_the_manifold_pushes_forward_to_the_ordinary_posterior(lifted
         theta = factor * lifted.theta
         ordinary = OrdinaryPosterior(lifted.system.problem).logdensity(theta)
         np.testing.assert_allclose(from_lift(theta), ordinary + normalisation, rtol=1e-11)
-
-
-def test_observations_set_the_scale_of_the_constraint(lifted):
-    expected = np.abs(lifted.system.problem.observed).max()
-    assert lifted.system.constraint_scale == expected

@@ -17,7 +17,6 @@ from sampler_cases import (
 
 from invlift.inverse.targets.dense import DenseNormalSpace
 from invlift.samplers.constrained.retractions import (
-    CONSTRAINT_TOLERANCE,
     RETRACTIONS,
     retract,
 )
@@ -63,7 +62,7 @@ def test_projection_finds_the_nearest_root(constraint_fn, metric, seed):
     np.testing.assert_allclose(projection.multiplier, [multiplier], rtol=1e-10, atol=1e-13)
     expected = origin - multiplier * 2 * metric * position
     np.testing.assert_allclose(projection.position, expected, rtol=1e-11, atol=1e-12)
-    assert np.abs(constraint_fn(projection.position)).max() < CONSTRAINT_TOLERANCE
+    assert np.abs(constraint_fn(projection.position)).max() < 1e-10
 
 
 def test_linear_constraint_is_met_from_the_start():

@@ -50,11 +50,6 @@ class DenseTarget(Module):
         """Right-hand sides that a model solves for at a point: not counted."""
         return 0
 
-    @property
-    def constraint_scale(self) -> jax.Array:
-        """One: constraints are taken to be of order one."""
-        return jnp.asarray(1.0)
-
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,)."""
         raise NotImplementedError
@@ -180,11 +175,6 @@ class ExactConditioning(DenseTarget):
     def dimension(self) -> int:
         """Number m of inputs."""
         return self.prior.num_white
-
-    @property
-    def constraint_scale(self) -> jax.Array:
-        """Size of the observations, max |y| (at least tiny)."""
-        return jnp.maximum(jnp.max(jnp.abs(self.observed)), 1e-300)
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """F(X(u)) - y, (d,)."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 
 from invlift.derivatives import derivatives_along
 from invlift.inverse.gram.factors import (
@@ -106,11 +107,6 @@ class LiftedPosterior(Module):
     def dimension(self) -> int:
         """Dimension h + m + d of the ambient space."""
         return self.problem.num_unknowns + self.problem.num_observations
-
-    @property
-    def constraint_scale(self) -> jax.Array:
-        """Size of the observations, max |y| (at least tiny): tolerances are relative to it."""
-        return jnp.maximum(jnp.max(jnp.abs(self.problem.observed)), 1e-300)
 
     @property
     def solves_of_point(self) -> int:
@@ -374,18 +370,29 @@ class NormalSpace(NamedTuple):
         return lambda rhs, _: (solve(rhs), 0)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
-        """The same to a relative tolerance, from products with M alone."""
-        jacobian, solve_gram = self.point.jacobian, self.point.gram.solve
+        """The same to a relative tolerance, from products with M alone.
+
+        With G = L L^T the unknowns are L^T lambda, whose length is that of the move J^T lambda: the
+        tolerance then means the same in whatever units the observations are.
+        """
+        jacobian, lower = self.point.jacobian, self.point.gram.lower
         model = self.target.problem.model
 
-        def product(multiplier):
+        def to_move(rhs):
+            return solve_triangular(lower, rhs, lower=True)
+
+        def to_multiplier(move):
+            return solve_triangular(lower, move, lower=True, trans=1)
+
+        def product(move):
+            multiplier = to_multiplier(move)
             by_field = model.derivative(expansion, along @ multiplier)
             by_noise = by_zeta @ (multiplier @ jacobian.zeta) + by_eta * jacobian.eta * multiplier
-            return solve_gram(by_field + by_noise)
+            return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            found = conjugate_residuals(product, solve_gram(rhs), tolerance, MAX_KRYLOV)
+            found = conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV)
             solution, num_products = found
-            return solution, num_products * model.solves.product
+            return to_multiplier(solution), num_products * model.solves.product
 
         return solve

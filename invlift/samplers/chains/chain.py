@@ -310,10 +310,8 @@ def _state_at(kernel: Kernel, target, position: Position, before: Any) -> Any:
     Not evaluated where all of it is carried and ``before``, a state of this chain or None, shows
     its form.
     """
-    is_whole = kernel.carries and {"position", *kernel.carries} == set(
-        getattr(before, "_fields", ())
-    )
-    if is_whole:
+    fields = set(getattr(before, "_fields", ()))
+    if kernel.carries and fields == {"position", *kernel.carries}:
         state = before._replace(position=position.values)
     else:
         state = evaluate_state(kernel, target, position.values)

@@ -13,14 +13,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.target import ConstrainedTarget, NormalSpace
+from invlift.samplers.constrained.target import ConstrainedTarget, NormalSpace, normal_move
 
-#: Constraint error allowed at a position, relative to the target's scale (Au et al. 2023, 4.2:
-#: 1e-9; Graham et al. 2022, Algorithm 1: 1e-9).
-CONSTRAINT_TOLERANCE = 1e-10
-#: Largest difference of a position from where the step backwards arrives (Graham, Thiery & Beskos
-#: 2022, Algorithm 1: twice the position tolerance of 1e-8), relative to positions larger than 1.
-REVERSIBILITY_TOLERANCE = 2e-8
+#: Largest distance of a position from the manifold, relative to positions larger than 1 (Graham,
+#: Thiery & Beskos 2022, Algorithm 1, where the last move of the position is compared with it).
+POSITION_TOLERANCE = 1e-8
+#: Largest difference of a position from where the step backwards arrives (the same).
+REVERSIBILITY_TOLERANCE = 2.0 * POSITION_TOLERANCE
 #: An iteration whose limit is known in advance need not be followed to the end: it is taken to get
 #: there once it is this close and has just come closer by this factor (what that is worth:
 #: docs/design.md, Retractions).
@@ -93,7 +92,7 @@ def _series(space: NormalSpace, multiplier, num_terms):
 def _newton_line_search(target, point, space: NormalSpace, multiplier):
     local = space.linearise(multiplier)
     full, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
-    before = jnp.max(jnp.abs(local.residual))
+    before = normal_move(target, point, local.residual)
 
     def is_worse(search):
         _, after, count = search
@@ -102,13 +101,13 @@ def _newton_line_search(target, point, space: NormalSpace, multiplier):
     def halve(search):
         scale, _, count = search
         scale = 0.5 * scale
-        after = jnp.max(jnp.abs(space.residual(multiplier + scale * full)))
+        after = normal_move(target, point, space.residual(multiplier + scale * full))
         return scale, after, count + 1
 
     # The first candidate is the full move; at round-off no move is better.
     start = (jnp.asarray(2.0), jnp.asarray(jnp.inf), 0)
     scale, _, count = jax.lax.while_loop(is_worse, halve, start)
-    is_settled = before <= 1e-3 * CONSTRAINT_TOLERANCE * target.constraint_scale
+    is_settled = before <= 1e-3 * POSITION_TOLERANCE
     num_solves = space.solves.linearise + num_solves + count * space.solves.residual
     return jnp.where(is_settled, full, scale * full), work(1 + count, num_solves)
 
@@ -123,7 +122,8 @@ def _symmetric_newton(target, point, space: NormalSpace, multiplier):
 #: which c falls to zero, c(lambda(t)) = (1 - t) c(lambda(0)), at t = 1 (Traub 1964, section 5.1).
 #: They are Newton's move, the curvature of c along it and, where the space offers that, the third
 #: derivative along both.  "newton": the first term, of second order (Au et al. 2023, section 4.2).
-#: "newton-line-search": Newton's move halved until the residual decreases.
+#: "newton-line-search": Newton's move halved until the residual decreases, measured by the move
+#: that would make up for it, as no unit of the constraint enters (Deuflhard 2004, section 3.3).
 #: "symmetric-newton": J J^T at the point in place of Newton's matrix: of first order, but needs
 #: values of the constraint alone (Barth et al. 1995; Au et al. 2023, section 4.2).
 RETRACTIONS: dict[str, Retraction] = {

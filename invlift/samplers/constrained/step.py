@@ -15,13 +15,17 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.constrained.retractions import (
-    CONSTRAINT_TOLERANCE,
+    POSITION_TOLERANCE,
     Retraction,
     retract,
     work,
 )
 from invlift.samplers.constrained.splittings import Splitting
-from invlift.samplers.constrained.target import ConstrainedTarget, project_momentum
+from invlift.samplers.constrained.target import (
+    ConstrainedTarget,
+    distance_to_manifold,
+    project_momentum,
+)
 
 
 class Integrator(NamedTuple):
@@ -130,8 +134,8 @@ def constrained_step(
 
         def arrive(_):
             new = target.point(retracted.position)
-            violation = jnp.max(jnp.abs(new.constraint)) / target.constraint_scale
-            is_met = (violation < CONSTRAINT_TOLERANCE) & jnp.isfinite(new.logdensity)
+            is_met = distance_to_manifold(target, new) <= POSITION_TOLERANCE
+            is_met &= jnp.isfinite(new.logdensity)
             return (
                 is_met,
                 new,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 
 
 class NormalSpace(Protocol):
@@ -49,7 +50,6 @@ class ConstrainedTarget(Protocol):
     () and ``logdensity_grad`` (Q,), the last two of l, and whatever the methods below need.
     """
 
-    constraint_scale: jax.Array
     solves_of_point: int
 
     def point(self, position: jax.Array) -> Any:
@@ -81,3 +81,22 @@ def project_momentum(target: ConstrainedTarget, point, momentum: jax.Array) -> j
     """Orthogonal projection of a momentum, (Q,), onto the tangent space (Au et al. 2023, eq. 5)."""
     multiplier = target.solve_gram(point, target.apply_jacobian(point, momentum))
     return momentum - target.apply_jacobian_transpose(point, multiplier)
+
+
+def normal_move(target: ConstrainedTarget, point, violation: jax.Array) -> jax.Array:
+    """Largest entry, (), of the shortest move of a position that changes the constraint by (d,).
+
+    To first order at the point.  What a violation means for the position does not depend on the
+    units of the constraints, nor on how one compares with another.
+    """
+    multiplier = target.solve_gram(point, violation)
+    return jnp.max(jnp.abs(target.apply_jacobian_transpose(point, multiplier)))
+
+
+def distance_to_manifold(target: ConstrainedTarget, point) -> jax.Array:
+    """Newton's move from a point back onto the manifold, (), relative to positions larger than 1.
+
+    Not a number where the constraint or its Jacobian is not finite.
+    """
+    size = jnp.maximum(1.0, jnp.max(jnp.abs(point.position)))
+    return normal_move(target, point, point.constraint) / size

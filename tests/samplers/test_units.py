@@ -1,0 +1,75 @@
+"""Readings of zero, and in units that have nothing to do with one another."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+from sampler_cases import run_posterior
+from test_lifted_posteriors import linear, linear_moments, unit_variables
+
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import jax_problem
+from invlift.inverse.starts import initial_position
+from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
+from invlift.samplers.chains.chain import Plan
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.constrained.retractions import RETRACTIONS
+from invlift.samplers.kernels import ConstrainedHMC
+
+
+def test_readings_of_zero_are_sampled():
+    matrix = np.random.default_rng(6).normal(size=(2, 4))
+    problem = jax_problem(linear, 4, known_noise(0.3), np.zeros(2), arguments=(matrix,))
+    run = run_posterior(LiftedPosterior(problem))
+    mean, covariance = linear_moments(matrix, np.zeros(2), 0.3)
+    unit = unit_variables(stacked(run, "parameters"), mean, covariance)
+    assert_mean_within(unit, np.zeros(4), min_ess=1500)
+    assert_mean_within(unit**2, np.ones(4), min_ess=1500)
+    for chain in run.chains:
+        assert chain.stats["num_projection_failures"].sum() == 0
+
+
+def curved(theta, matrix, units):
+    return units * (matrix @ theta + 0.3 * jnp.sin(theta[0] + matrix @ theta))
+
+
+def build(num_readings, num_unknowns, units):
+    rng = np.random.default_rng(3)
+    matrix = rng.normal(size=(num_readings, num_unknowns)) / np.sqrt(num_unknowns)
+    observed = rng.normal(size=num_readings)
+    arguments = (matrix, units)
+    noise = known_noise(0.1 * units)
+    problem = jax_problem(curved, num_unknowns, noise, units * observed, arguments=arguments)
+    return LiftedPosterior(problem)
+
+
+CASES = {
+    "few": (4, 6, "chebyshev"),
+    "more than unknowns": (6, 3, "chebyshev"),
+    "so many that systems are solved by iteration": (MAX_DENSE + 1, MAX_DENSE + 10, "chebyshev"),
+    "line search": (4, 6, "newton-line-search"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_do_not_depend_on_the_units_of_the_readings(name):
+    num_readings, num_unknowns, retraction = CASES[name]
+    assert retraction in RETRACTIONS
+    one = np.ones(num_readings)
+    mixed = np.where(np.arange(num_readings) % 2, 1e6, 1e-6)
+    plan = Plan(ConstrainedHMC(retraction=retraction), 20, 20)
+    problem = build(num_readings, num_unknowns, one).problem
+    start = jax.jit(initial_position)(problem, jax.random.key(1))
+    runs = [
+        run_chains(build(num_readings, num_unknowns, units), plan, np.asarray(start)[None], 5)
+        for units in (one, mixed)
+    ]
+    expected, found = (run.chains[0] for run in runs)
+    draws = expected.draws["parameters"]
+    np.testing.assert_allclose(found.draws["parameters"], draws, atol=1e-6)
+    np.testing.assert_array_equal(
+        found.stats["num_factorisations"], expected.stats["num_factorisations"]
+    )
+    assert expected.stats["acceptance_rate"].mean() > 0.5
+    assert np.ptp(draws, axis=0).min() > 0.1
