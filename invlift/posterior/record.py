@@ -36,8 +36,9 @@ def run_record(
     Returns
     -------
     dict
-        None for what is not known. `num_divergences`, and what else the standards call failures,
-        only where they were counted.
+        None for what is not known. `num_divergences`, `num_return_audits`,
+        `num_return_disagreements`, and what else the standards call failures, only where they were
+        counted.
     """
     stats = kept(chains, "stats")
 
@@ -48,7 +49,8 @@ def run_record(
         parts = [part[name] for part in stats if name in part]
         return int(sum(np.sum(part) for part in parts)) if parts else None
 
-    others = ["num_divergences", *([standards.failures] if standards else [])]
+    others = ["num_divergences", "num_return_audits", "num_return_disagreements"]
+    others += [standards.failures] if standards else []
     counted = {name: total(name) for name in others if any(name in part for part in stats)}
     return {
         "num_chains": len(chains),

@@ -37,6 +37,8 @@ MAX_RESIDUAL = 4.0
 # Of all readings together. Under a true model the p-value keeps away from 0.
 MIN_MISFIT_P_VALUE = 0.01
 MAX_STUCK_SHARE = 0.20
+# Of the audited steps. Wrong decisions bias the draws by no more than about their share.
+MAX_WRONG_RETURNS = 0.01
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ SHARP_BENDS = (
     "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
     "shorter tail"
 )
+WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
 REJECTIONS = "raise warmup so that the sampler can adapt"
 
 
@@ -137,8 +140,9 @@ def judge(
     field_place : str
         What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
     stats : sequence of mappings
-        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size` and
-        what the standards call failures are looked at where they exist.
+        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size`,
+        `num_return_disagreements` and what the standards call failures are looked at where they
+        exist.
     standards : Standards or None
         Of the kernel; without them those that its statistics suggest: see `presumed_standards`.
     movement : sequence of (num_draws,) arrays
@@ -356,6 +360,7 @@ def _judge_sampler(
             notes.doubt(text + ": part of the posterior may be out of reach", standards.advice)
         elif share > WARN_FAILURE_SHARE:
             notes.warn(text, standards.advice)
+    _judge_returns(notes, stats)
     shortest = min(map(np.mean, _statistic(stats, "step_size")), default=np.inf)
     if standards.short_step is not None and shortest < standards.short_step:
         notes.warn(
@@ -373,6 +378,21 @@ def _judge_sampler(
                 f"{100 * least:.0f} % or more is usual after adaptation",
                 REJECTIONS,
             )
+
+
+def _judge_returns(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Tell of steps of constrained dynamics whose early return check was found to be wrong."""
+    num_wrong, num_audited = (
+        sum(int(np.sum(values)) for values in _statistic(stats, f"num_return_{name}"))
+        for name in ("disagreements", "audits")
+    )
+    if num_wrong:
+        text = (
+            f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
+            "otherwise than the exact one"
+        )
+        is_doubtful = num_wrong > MAX_WRONG_RETURNS * num_audited
+        (notes.doubt if is_doubtful else notes.warn)(text, WRONG_RETURNS)
 
 
 def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> list[np.ndarray]:

@@ -32,12 +32,14 @@ NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
 MAX_HALVINGS = 10
 
 
-def work(num_evaluations, num_solves) -> jax.Array:
-    """Evaluations of the constraint, one factorisation each, and right-hand sides solved for.
+def work(num_evaluations=0, num_solves=0, num_audits=0, num_disagreements=0) -> jax.Array:
+    """What is counted, as an array, (4,), so that it adds up.
 
-    As an array, (2,), so that they add up.
+    Evaluations of the constraint, one factorisation each; right-hand sides solved for; ways back
+    that were followed to their end to see whether an early end would have decided the same, and
+    those of them where it would not.
     """
-    return jnp.asarray([num_evaluations, num_solves])
+    return jnp.asarray([num_evaluations, num_solves, num_audits, num_disagreements])
 
 
 class Retraction(NamedTuple):
@@ -146,7 +148,8 @@ class Retracted(NamedTuple):
     is_converged : () bool
     is_expected : () bool
         Whether the limit is the expected position.
-    work : (2,) int
+    work : (4,) int
+        See :func:`work`.
     """
 
     position: jax.Array
@@ -164,6 +167,7 @@ def retract(
     expected: jax.Array,
     *,
     ends_early: bool,
+    is_audited: bool | jax.Array = False,
 ) -> Retracted:
     """Find lambda with c(origin - J(q)^T lambda) = 0.
 
@@ -184,6 +188,9 @@ def retract(
     ends_early : bool
         Whether to stop as soon as an iteration of a method of higher order is nearly at the
         expected position, instead of following it to its end.
+    is_audited : () bool
+        Whether to follow it to its end nevertheless, decide by that, and count whether this is what
+        an early end would have decided.
 
     Returns
     -------
@@ -200,6 +207,8 @@ def retract(
     space = target.on_normal_space(point, origin)
     tolerance = REVERSIBILITY_TOLERANCE * jnp.maximum(1.0, jnp.max(jnp.abs(expected)))
     may_end_early = ends_early and retraction.is_superlinear
+    is_audited = jnp.asarray(is_audited) & may_end_early
+    stops_early = may_end_early & ~is_audited
     move_tolerance = retraction.move_tolerance(space)
 
     def error_of(multiplier):
@@ -207,12 +216,12 @@ def retract(
         return jnp.max(jnp.abs(position - expected))
 
     def is_running(loop):
-        _, move, _, is_expected, _, count = loop
-        is_settled = (move <= move_tolerance) | (is_expected & may_end_early)
+        _, move, _, is_expected, _, _, count = loop
+        is_settled = (move <= move_tolerance) | (is_expected & stops_early)
         return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
 
     def iterate(loop):
-        multiplier, _, before, _, done, count = loop
+        multiplier, _, before, _, is_early, done, count = loop
         change, spent = retraction.correct(target, point, space, multiplier)
         multiplier = multiplier + change
         move = jnp.max(jnp.abs(target.apply_jacobian_transpose(point, change)))
@@ -221,18 +230,24 @@ def retract(
         if may_end_early:
             # What would settle it must be among the iterations allowed: one more where it is
             # there, two where it is only certain to get there.
-            is_expected &= (move <= move_tolerance) | (count + 2 <= retraction.max_iterations)
+            is_there = (move <= move_tolerance) | (count + 2 <= retraction.max_iterations)
             is_certain = (error <= CERTAIN_ERROR) & (error <= CERTAIN_CONTRACTION * before)
-            is_expected |= is_certain & (count + 3 <= retraction.max_iterations)
-        return multiplier, move, error, is_expected, done + spent, count + 1
+            is_certain &= count + 3 <= retraction.max_iterations
+            is_early |= (is_expected & is_there) | is_certain
+            is_expected = jnp.where(is_audited, is_expected, is_early)
+        return multiplier, move, error, is_expected, is_early, done + spent, count + 1
 
     linear = point.constraint + target.apply_jacobian(point, origin - point.position)
     start = target.solve_gram(point, linear)
     # The move before the first must be finite for the loop to start, and above the tolerance.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
-    first = (start, unmoved, error_of(start), jnp.asarray(False), work(0, 0), 0)
-    multiplier, move, _, is_expected, done, _ = jax.lax.while_loop(is_running, iterate, first)
+    no = jnp.asarray(False)
+    first = (start, unmoved, error_of(start), no, no, work(), 0)
+    found = jax.lax.while_loop(is_running, iterate, first)
+    multiplier, move, _, is_expected, is_early, done, _ = found
     position = origin - target.apply_jacobian_transpose(point, multiplier)
     is_settled = move <= move_tolerance
-    is_converged = is_settled | (is_expected & may_end_early)
-    return Retracted(position, multiplier, is_converged, is_expected & is_converged, done)
+    is_converged = is_settled | (is_expected & stops_early)
+    is_expected &= is_converged
+    done += work(0, 0, is_audited, is_audited & (is_early != is_expected))
+    return Retracted(position, multiplier, is_converged, is_expected, done)

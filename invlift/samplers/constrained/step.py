@@ -38,11 +38,14 @@ class Integrator(NamedTuple):
     ends_early : bool
         Whether the way back is followed only until its end is nearly certain: see
         :func:`~invlift.samplers.constrained.retractions.retract`.
+    is_audited : () bool
+        Whether it is then followed to its end nevertheless, to count where that decides otherwise.
     """
 
     splitting: Splitting
     retraction: Retraction
     ends_early: bool
+    is_audited: bool | jax.Array = False
 
 
 class State(NamedTuple):
@@ -57,7 +60,7 @@ class State(NamedTuple):
     logdensity_grad : (Q,)
     point
         The target's evaluation at the position.
-    work : (2,) int
+    work : (4,) int
         Counted along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
     num_failures : () int
         Steps along the trajectory that failed.
@@ -72,7 +75,7 @@ class State(NamedTuple):
     num_failures: jax.Array
 
 
-def build_state(point, momentum: jax.Array, done=(0, 0), num_failures=0) -> State:
+def build_state(point, momentum: jax.Array, done=(0, 0, 0, 0), num_failures=0) -> State:
     """State at a point with a momentum, (Q,), in its tangent space."""
     position = point.position
     return State(
@@ -129,7 +132,12 @@ def constrained_step(
         origin = jnp.where(is_there, point.position, origin)
         expected = jnp.where(is_there, jnp.inf, origin)
         retracted, moved = _constrained_flow(
-            integrator, target, point, momentum, jnp.where(is_there, time, -time), expected
+            integrator._replace(is_audited=integrator.is_audited & ~is_there),
+            target,
+            point,
+            momentum,
+            jnp.where(is_there, time, -time),
+            expected,
         )
 
         def arrive(_):
@@ -144,7 +152,7 @@ def constrained_step(
             )
 
         def stay(_):
-            return retracted.is_expected, point, momentum, work(0, 0)
+            return retracted.is_expected, point, momentum, work()
 
         is_good, point, momentum, extra = jax.lax.cond(
             is_there & retracted.is_converged, arrive, stay, None
@@ -179,7 +187,13 @@ def _constrained_flow(integrator, target, point, momentum, time, expected):
     splitting = integrator.splitting
     origin, _ = splitting.flow(point.position, momentum, time)
     retracted = retract(
-        integrator.retraction, target, point, origin, expected, ends_early=integrator.ends_early
+        integrator.retraction,
+        target,
+        point,
+        origin,
+        expected,
+        ends_early=integrator.ends_early,
+        is_audited=integrator.is_audited,
     )
     impulse = target.apply_jacobian_transpose(point, retracted.multiplier)
     _, moved = splitting.flow(point.position, momentum - impulse / splitting.reach(time), time)

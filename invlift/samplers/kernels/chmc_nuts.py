@@ -31,7 +31,7 @@ class ConstrainedNUTS(ConstrainedKernel, settings=True):
         from blackjax.mcmc.metrics import gaussian_euclidean
         from blackjax.mcmc.nuts import iterative_nuts_proposal
 
-        integrator = self.integrator
+        integrator = self.drawn_integrator(rng_key)
         key_momentum, key_trajectory = jax.random.split(rng_key)
         start = build_state(state, sample_momentum(target, key_momentum, state))
         metric = gaussian_euclidean(jnp.ones_like(start.position))
