@@ -30,7 +30,13 @@ from invlift.posterior.names import (
     vector_of,
 )
 from invlift.posterior.overview import overview_panels
-from invlift.posterior.quantities import coefficient_fields, scalar_draws, solution_fields
+from invlift.posterior.quantities import (
+    coefficient_fields,
+    movement,
+    scalar_draws,
+    solution_fields,
+    vector_draws,
+)
 from invlift.posterior.readings import SensorTable
 from invlift.posterior.record import run_record
 from invlift.posterior.slices import flatten
@@ -243,7 +249,8 @@ class Posterior:
         These are all stored scalars (such as `sigma`), then, for a field, its arithmetic mean
         `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
         N) over its nodes or cells; for a user's own model the parameters one by one, by the given
-        names or as `parameters[i]`; last the entries of other short vectors, as `sigma[i]`.
+        names or as `parameters[i]`; last the entries of other short vectors, as `sigma[i]`.  Of a
+        vector of more than 1,000 entries mean and standard deviation, as of a field.
         """
         return scalar_draws(self._quantities, self.names)
 
@@ -252,7 +259,7 @@ class Posterior:
         """A scalar of each chain, (num_draws,), that changes whenever the chain moves."""
         name = self._field
         if name is None:
-            return []
+            return movement(self._quantities)
         means = f"{name}_field_mean"
         if self._has(means):
             return self.draws(means)
@@ -264,6 +271,16 @@ class Posterior:
         return {
             name: diagnose([chain[:, None] for chain in chains], name)
             for name, chains in self.scalars.items()
+        }
+
+    @cached_property
+    def vector_diagnostics(self) -> dict[str, Diagnostics]:
+        """Diagnostics of vectors of more than 1,000 entries and of matrices, by name.
+
+        Arrays of (N,), of matrices flattened.  Those of a field are among the `fields`.
+        """
+        return {
+            name: diagnose(chains, name) for name, chains in vector_draws(self._quantities).items()
         }
 
     @cached_property
@@ -359,6 +376,7 @@ class Posterior:
             field_r_hat=fields.get(f"{FIELD}_r_hat"),
             field_ess=fields.get(f"{FIELD}_ess_bulk"),
             field_place=self.location or "coefficients",
+            vectors=self.vector_diagnostics,
             stats=kept(self.chains, "stats"),
             standards=self.standards,
             movement=self._movement,

@@ -10,7 +10,7 @@ from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.names import FIELD, FIELDS, NOISE_SCORE, PARAMETERS, PREDICTED, SOLUTION
+from invlift.posterior.names import DERIVED, FIELD, PARAMETERS, SOLUTION
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
@@ -37,29 +37,84 @@ def scalar_draws(
     -------
     dict of str to list of (num_draws,) arrays
         One array per chain. Of any other vector, such as the noise's scale if there are several,
-        `sigma[i]`; not of the predictions and noise variables at the sensors.
+        `sigma[i]`; of vectors of more than 1,000 entries mean and standard deviation alone. Not of
+        the solution, nor of predictions and noise variables at the sensors.
     """
     result = {
         name: [np.asarray(chain, dtype=float) for chain in chains]
         for name, chains in draws.items()
         if np.ndim(chains[0]) == 1
     }
-    if FIELD in draws and f"{FIELD}_field_mean" not in draws:
-        fields = draws[FIELD]
-        result[f"{FIELD}_field_mean"] = [np.mean(field, axis=1) for field in fields]
-        with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
-            result[f"{FIELD}_field_std"] = [np.std(field, axis=1) for field in fields]
-    if PARAMETERS in draws:
-        result |= _entries(draws[PARAMETERS], names or _numbered(PARAMETERS, draws[PARAMETERS]))
-    for name, chains in draws.items():
-        is_vector = np.ndim(chains[0]) == 2 and np.shape(chains[0])[1] <= MAX_ENTRIES
-        if is_vector and name not in (*FIELDS, PARAMETERS, PREDICTED, NOISE_SCORE):
-            result |= _entries(chains, _numbered(name, chains))
+    vectors = {
+        name: chains
+        for name, chains in draws.items()
+        if np.ndim(chains[0]) == 2 and name not in DERIVED
+    }
+    for name, chains in vectors.items():
+        if _is_long(name, chains) and f"{name}_field_mean" not in draws:
+            result[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
+            with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+                result[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
+    # The parameters first, as a table of the scalars has them.
+    for name in sorted(vectors, key=lambda name: name != PARAMETERS):
+        if not _is_long(name, vectors[name]):
+            numbered = [f"{name}[{i}]" for i in range(np.shape(vectors[name][0])[1])]
+            is_named = name == PARAMETERS and names
+            result |= _entries(vectors[name], names if is_named else numbered)
     return result
 
 
-def _numbered(name, chains):
-    return [f"{name}[{i}]" for i in range(np.shape(chains[0])[1])]
+def vector_draws(
+    draws: Mapping[str, Sequence[np.ndarray]],
+) -> dict[str, list[np.ndarray]]:
+    """What is recorded of a run beside its field and not looked at entry by entry, flattened.
+
+    Parameters
+    ----------
+    draws : mapping of str to sequence of (num_draws, ...) arrays
+        Draws of each quantity, one array per chain.
+
+    Returns
+    -------
+    dict of str to list of (num_draws, N) arrays
+        Vectors of more than 1,000 entries and matrices; what follows from the coefficients
+        (`names.DERIVED`) only where these are not recorded.
+    """
+    has_coefficients = FIELD in draws or PARAMETERS in draws
+    return {
+        name: [np.reshape(values, (len(values), -1)) for values in chains]
+        for name, chains in draws.items()
+        if name != FIELD and (not has_coefficients if name in DERIVED else _is_long(name, chains))
+    }
+
+
+def _is_long(name: str, chains: Sequence[np.ndarray]) -> bool:
+    shape = np.shape(chains[0])
+    return len(shape) > 2 or (len(shape) == 2 and (name == FIELD or shape[1] > MAX_ENTRIES))
+
+
+def movement(draws: Mapping[str, Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """A scalar of each chain, (num_draws,), that changes where anything recorded does.
+
+    It counts the changes; not a number where something recorded is not.
+
+    Parameters
+    ----------
+    draws : mapping of str to sequence of (num_draws, ...) arrays
+        One array per chain.
+    """
+    return [_num_changes(list(chains)) for chains in zip(*draws.values(), strict=True)]
+
+
+def _num_changes(quantities: list[np.ndarray]) -> np.ndarray:
+    num_draws = max(map(len, quantities))
+    has_moved, is_finite = np.zeros(num_draws, bool), np.ones(num_draws, bool)
+    for values in quantities:
+        if len(values) == num_draws:  # of a field perhaps not all draws are stored
+            rows = np.reshape(np.asarray(values, dtype=float), (num_draws, -1))
+            has_moved[1:] |= np.any(rows[1:] != rows[:-1], axis=1)
+            is_finite &= np.isfinite(rows).all(axis=1)
+    return np.where(is_finite, np.cumsum(has_moved), np.nan)
 
 
 def _entries(chains, names):

@@ -119,6 +119,7 @@ def judge(
     field_r_hat: np.ndarray | None = None,
     field_ess: np.ndarray | None = None,
     field_place: str = "nodes",
+    vectors: Mapping[str, Diagnostics] | None = None,
     stats: Sequence[Mapping[str, np.ndarray]] = (),
     standards: Standards | None = None,
     movement: Sequence[np.ndarray] = (),
@@ -139,6 +140,8 @@ def judge(
         R-hat and bulk effective sample size of each coefficient of the field.
     field_place : str
         What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
+    vectors : mapping of str to Diagnostics or None
+        Diagnostics of vectors too long to be looked at entry by entry; judged like a field.
     stats : sequence of mappings
         Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size`,
         `num_return_disagreements` and what the standards call failures are looked at where they
@@ -167,6 +170,9 @@ def judge(
     if num_draws >= 4:
         _judge_scalars(notes, scalars, num_chains)
         _judge_field(notes, field_r_hat, field_ess, field_place, num_chains)
+        for name, found in (vectors or {}).items():
+            place = f"entries of {name}"
+            _judge_field(notes, found.r_hat, found.ess_bulk, place, num_chains, f"entry of {name}")
     if standards is None:
         standards = presumed_standards(name for chain in stats for name in chain)
     _judge_sampler(notes, stats, standards)
@@ -314,14 +320,16 @@ def _judge_field(
     ess: np.ndarray | None,
     place: str,
     num_chains: int,
+    one: str | None = None,
 ) -> None:
+    one = one or place.rstrip("s")
     if r_hat is not None and np.size(r_hat):
         r_hat = np.asarray(r_hat)
         is_missing = np.isnan(r_hat)
         if is_missing.any():
             notes.doubt(
-                f"{is_missing.sum()} of {r_hat.size} {place} have no R-hat: the field is constant "
-                f"or not finite there (first: {int(np.argmax(is_missing))})",
+                f"{is_missing.sum()} of {r_hat.size} {place} have no R-hat: constant or not finite "
+                f"there (first: {int(np.argmax(is_missing))})",
                 STUCK,
             )
         if not is_missing.all():
@@ -331,7 +339,7 @@ def _judge_field(
             if is_bad or r_hat[worst] > MAX_R_HAT_ANYWHERE:
                 notes.doubt(
                     f"R-hat is above {MAX_R_HAT_FIELD} at {_share(num_bad, r_hat.size)} of the "
-                    f"{place}, and largest at {place.rstrip('s')} {worst} with "
+                    f"{place}, and largest at {one} {worst} with "
                     f"{_above(float(r_hat[worst]), MAX_R_HAT_FIELD)}",
                     MORE_WARMUP if r_hat[worst] > MAX_R_HAT_ANYWHERE else MORE_DRAWS,
                 )

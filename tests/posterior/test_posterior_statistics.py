@@ -90,14 +90,15 @@ def test_solutions_that_do_not_exist_or_fit():
         solution_fields([{"solution": Moments(2, np.zeros(n), np.zeros(n))} for n in (1, 2)])
 
 
-def test_short_vectors_are_scalars_by_entry_and_long_ones_are_not():
+def test_short_vectors_are_scalars_by_entry_and_long_ones_by_mean_and_deviation():
     draws = {
         "predicted": [np.zeros((5, 3))], "noise_score": [np.zeros((5, 3))],
         "weights": [np.arange(10.0).reshape(5, 2)], "long": [np.zeros((5, 1001))],
         "degrees_of_freedom": [np.ones(5)], "matrix": [np.zeros((5, 2, 2))],
     }  # fmt: skip
     found = scalar_draws(draws)
-    assert list(found) == ["degrees_of_freedom", "weights[0]", "weights[1]"]
+    of_long = ["long_field_mean", "long_field_std"]
+    assert list(found) == ["degrees_of_freedom", *of_long, "weights[0]", "weights[1]"]
     np.testing.assert_array_equal(found["weights[1]"][0], [1, 3, 5, 7, 9])
 
 
