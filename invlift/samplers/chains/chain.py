@@ -23,6 +23,7 @@ from invlift.errors import InputError
 from invlift.moments import Moments
 from invlift.samplers.chains.fields import FieldIncrement, FieldRecord
 from invlift.samplers.chains.results import ChainResult
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 from invlift.samplers.kernels.base import Kernel
 
 #: Iterations compiled into one call.
@@ -373,6 +374,42 @@ def _padded_schedule(plan: Plan) -> np.ndarray:
     """What the adaptation does in each iteration, with rows of nothing for a whole block behind."""
     schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
     return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
+
+
+def check_start(target, plan: Plan, position: Position, chain: int) -> None:
+    """Check that a chain can start at a position.
+
+    Parameters
+    ----------
+    target
+    plan : Plan
+    position : Position
+    chain : int
+        Its number, for the message.
+
+    Raises
+    ------
+    InputError
+        If the position is not on the target's manifold, or the target is not finite there.
+    """
+    kernel = plan.kernel
+    found = float(_distance(kernel, target, evaluate_state(kernel, target, position.values)))
+    if not found <= POSITION_TOLERANCE:
+        raise InputError(
+            f"chain {chain}, start",
+            f"a position on the manifold, to {POSITION_TOLERANCE:g}",
+            "values that are not finite"
+            if np.isnan(found)
+            else f"one about {found:.2g} away from it",
+            "solve the constraint for the start, to rounding",
+        )
+
+
+def _distance_of(kernel, target, state):
+    return kernel.distance(target, state)
+
+
+_distance = Program(_distance_of, "none")
 
 
 def check_reproduced(

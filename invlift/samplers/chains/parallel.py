@@ -68,6 +68,11 @@ def run_chains(
     -------
     Run
         After Ctrl-C, with the draws made so far (:func:`cut_to_one_length`).
+
+    Raises
+    ------
+    InputError
+        If a start of the array is not on the manifold that the kernel walks on.
     """
     work = Work(target, plan, starts, int(seed))
     owned = None

@@ -30,6 +30,7 @@ from invlift.samplers.chains.chain import (
     Position,
     chain_key,
     check_reproduced,
+    check_start,
     compile_chain,
     run_blocks,
     start_position,
@@ -197,6 +198,8 @@ def run_segment(
     position = segment.position
     if position is None:
         position = start_position(plan, work.starts[chain])
+        if isinstance(work.starts, np.ndarray | jax.Array):  # others find it themselves
+            check_start(target, plan, position, chain)
     elif segment.recorded:
         check_reproduced(target, plan, position, segment.recorded, chain)
     if position.iteration >= plan.num_warmup + segment.num_draws:

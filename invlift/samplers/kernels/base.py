@@ -133,6 +133,11 @@ class Kernel(Module, settings=True):
         """
         raise NotImplementedError
 
+    def distance(self, target, state: Any) -> jax.Array:
+        """How far a state is from where the target is defined, (): nowhere, on a density."""
+        del target, state
+        return jnp.asarray(0.0)
+
     def describe(self, target, state: Any) -> tuple[dict, dict]:
         """What is kept of a draw, and that of which only moments are: arrays by name."""
         return target.describe(self.position(state))

@@ -66,13 +66,9 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         """The target's evaluation at a position, (Q,), without a momentum yet."""
         return Moving(target.point(position), jnp.zeros_like(position), jnp.asarray(False))
 
-    def position(self, state: Moving) -> jax.Array:
-        """Position of a state, (Q,)."""
-        return state.point.position
-
-    def describe(self, target, state: Moving) -> tuple[dict, dict]:
-        """What the target keeps of a point."""
-        return target.describe(state.point)
+    def point_of(self, state: Moving) -> Any:
+        """The target's evaluation at the state's position."""
+        return state.point
 
     def step(self, target, rng_key: jax.Array, state: Moving, tuning):
         """One transition; ``tuning`` is the step size, ()."""

@@ -11,6 +11,7 @@ from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
+from invlift.samplers.constrained.target import distance_to_manifold
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability, counts
 from invlift.tables import integer, number
 
@@ -93,9 +94,23 @@ class ConstrainedKernel(Kernel, settings=True):
         """The target's evaluation at a position, (Q,)."""
         return target.point(position)
 
+    def point_of(self, state: Any) -> Any:
+        """The target's evaluation that a state holds: here it is the state."""
+        return state
+
+    def position(self, state: Any) -> jax.Array:
+        """Position of a state, (Q,)."""
+        return self.point_of(state).position
+
+    def distance(self, target, state: Any) -> jax.Array:
+        """From the manifold, (): see
+        :func:`~invlift.samplers.constrained.target.distance_to_manifold`.
+        """
+        return distance_to_manifold(target, self.point_of(state))
+
     def describe(self, target, state: Any) -> tuple[dict, dict]:
         """What the target keeps of a point."""
-        return target.describe(state)
+        return target.describe(self.point_of(state))
 
     def walk(self, target, rng_key: jax.Array, start: State, step_size, num_steps):
         """A trajectory of a number of steps whose end is accepted or rejected.
