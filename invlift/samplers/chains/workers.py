@@ -145,6 +145,27 @@ class Threads:
         self._is_stopped.set()
 
 
+class _Answer(Future):
+    """What a segment brings, for which an executor is asked, perhaps twice.
+
+    Attributes
+    ----------
+    asked : Future
+        The executor's own, of the last time.
+    """
+
+    asked: Future
+
+    def cancel(self) -> bool:
+        """Cancel it, unless the executor has begun with it: what it then brings is kept."""
+        return self.asked.cancel()
+
+    def settle_cancelled(self) -> None:
+        """Be cancelled, as what was asked for is."""
+        super().cancel()
+        self.set_running_or_notify_cancel()
+
+
 class Processes:
     """Processes behind any other executor, on this machine or on many.
 
@@ -167,22 +188,26 @@ class Processes:
 
     def submit(self, segment: Segment) -> Future[list[Block]]:
         """See `Workers`."""
-        answer: Future[list[Block]] = Future()
+        answer = _Answer()
+
+        def ask(*content: bytes) -> None:
+            answer.asked = self._executor.submit(run_remote_segment, self._name, segment, *content)
+            answer.asked.add_done_callback(settle)
 
         def settle(asked: Future) -> None:
+            if asked.cancelled():
+                answer.settle_cancelled()
+                return
             try:
                 blocks = asked.result()
                 if blocks is None:  # a process that does not know the work yet
-                    again = self._executor.submit(
-                        run_remote_segment, self._name, segment, self._content
-                    )
-                    again.add_done_callback(settle)
+                    ask(self._content)
                 else:
                     answer.set_result(blocks)
             except BaseException as error:
                 answer.set_exception(error)
 
-        self._executor.submit(run_remote_segment, self._name, segment).add_done_callback(settle)
+        ask()
         return answer
 
     def stop(self) -> None:
