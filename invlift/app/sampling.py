@@ -14,7 +14,7 @@ import numpy as np
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.scale_coordinate import with_scale_coordinate
+from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -118,26 +118,30 @@ def sample(
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    target = target_of(problem, kernel)
+    scale = typical_scale(problem)
     room = 1e6 * max_field_megabytes / chains / len(FIELDS)
     plan = Plan(kernel, int(warmup), int(first), fields=FIELDS, max_field_bytes=room)
     store = None
     if checkpoint is not None:
-        store = CheckpointStore(Path(checkpoint), fingerprint(target, plan, seed))
-    with single_threaded_blas(), store.lock() if store else nullcontext():
+        run = fingerprint(problem, plan, seed)
+        store = CheckpointStore(Path(checkpoint), run, {"typical_scale": scale})
+    with store.lock() if store else nullcontext():
         if store:
-            store.claim(is_resuming=resume)
-        return run_chains(
-            target,
-            plan,
-            STARTS[starts](kernel, target, seed, chains),
-            seed,
-            executor=executor,
-            store=store,
-            max_seconds=max_seconds,
-            next_goal=partial(_next_goal, kernel) if is_open else None,
-            on_progress=on_progress,
-        )
+            store = store.claim(is_resuming=resume)
+            scale = store.choices["typical_scale"]
+        target = target_of(problem, kernel, scale)
+        with single_threaded_blas():
+            return run_chains(
+                target,
+                plan,
+                STARTS[starts](kernel, target, seed, chains),
+                seed,
+                executor=executor,
+                store=store,
+                max_seconds=max_seconds,
+                next_goal=partial(_next_goal, kernel) if is_open else None,
+                on_progress=on_progress,
+            )
 
 
 def _next_goal(kernel: Kernel, chains: Sequence[ChainResult]) -> int | None:
@@ -186,9 +190,12 @@ def check_counts(**counts: int) -> None:
             raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
 
 
-def target_of(problem: InverseProblem, kernel: Kernel) -> Any:
-    """The target of a problem that a kernel walks on, in the coordinates that suit the data."""
-    return TARGETS[kernel.walks_on](with_scale_coordinate(problem))
+def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:
+    """The target of a problem that a kernel walks on, in the coordinates that suit the data.
+
+    With the knee of the noise scale's coordinate at ``scale``, or where it is found to be best.
+    """
+    return TARGETS[kernel.walks_on](with_scale_coordinate(problem, scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

@@ -18,7 +18,27 @@ NUM_SCALES, LARGEST_SCORE = 81, 4.0
 NUM_ROUNDS = 3
 
 
-def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
+def typical_scale(problem: InverseProblem) -> float | None:
+    """What the noise's scale is about: its posterior root mean square under the linearised model.
+
+    To two digits, which are nearly always the same whatever the rounding of the model.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+
+    Returns
+    -------
+    float or None
+        In the unit of the scale; None if the scale is known, or no estimate is finite.
+    """
+    if not problem.noise.num_parameters:
+        return None
+    estimate = float(_estimate(problem))
+    return float(f"{estimate:.1e}") if np.isfinite(estimate) and estimate > 0.0 else None
+
+
+def with_scale_coordinate(problem: InverseProblem, scale: float | None = None) -> InverseProblem:
     """The same problem with the coordinate of its noise's scale chosen for its data.
 
     The scale's posterior root mean square under the linearised model becomes the knee of its
@@ -29,19 +49,18 @@ def with_scale_coordinate(problem: InverseProblem) -> InverseProblem:
     Parameters
     ----------
     problem : InverseProblem
+    scale : float, optional
+        The knee, if it is not to be what :func:`typical_scale` finds.
 
     Returns
     -------
     InverseProblem
         Of the same posterior; itself if the scale is known, or no estimate is finite.
     """
-    if not problem.noise.num_parameters:
-        return problem
-    estimate = np.asarray(_estimate(problem))
-    if not (np.isfinite(estimate) and estimate > 0.0):
-        return problem
-    # Two digits are enough, and the same whatever the rounding of the model.
-    return replace(problem, noise=problem.noise.near(np.float64(f"{estimate:.1e}")))
+    scale = typical_scale(problem) if scale is None else scale
+    return (
+        problem if scale is None else replace(problem, noise=problem.noise.near(np.float64(scale)))
+    )
 
 
 def _typical_scale(problem: InverseProblem):

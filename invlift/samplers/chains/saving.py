@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,18 @@ class Fingerprint:
         return digest(asdict(self))[:16]
 
 
-def fingerprint(target: Any, plan: Plan, seed: int) -> Fingerprint:
-    """Fingerprint of a run."""
-    problem = digest(target, plan.kernel)
+def fingerprint(problem: Any, plan: Plan, seed: int) -> Fingerprint:
+    """Fingerprint of a run.
+
+    Parameters
+    ----------
+    problem
+        The target, or all that it is made of: nothing computed that another machine may find
+        otherwise.
+    plan : Plan
+    seed : int
+    """
+    problem = digest(problem, plan.kernel)
     return Fingerprint(type(plan.kernel).__name__, plan.num_warmup, int(seed), problem)
 
 
@@ -68,17 +77,26 @@ class CheckpointStore:
     directory : Path
     run : Fingerprint
         What the chains belong to.
+    choices : mapping of str to number or None
+        What was computed for the run and decides its draws, but may come out differently on another
+        machine: a resumed run keeps those that it was started with.
     """
 
     directory: Path
     run: Fingerprint
+    choices: Mapping[str, float | None] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other runs from the folder: see :func:`invlift.atomic.only_writer`."""
         return only_writer(self.directory)
 
-    def claim(self, *, is_resuming: bool) -> None:
+    def claim(self, *, is_resuming: bool) -> CheckpointStore:
         """Make the folder this run's, or check that it is; under its lock.
+
+        Returns
+        -------
+        CheckpointStore
+            The same, with the choices of a run that is resumed.
 
         Raises
         ------
@@ -87,8 +105,7 @@ class CheckpointStore:
             another run.
         """
         if is_resuming and self._record.exists():
-            self._check_record()
-            return
+            return replace(self, choices=self._check_record())
         if any(self.directory.glob("chain-*")):
             raise InputError(
                 f"{self.directory}",
@@ -97,6 +114,7 @@ class CheckpointStore:
                 "resume the run they belong to, or choose another folder",
             )
         self._write_record()
+        return self
 
     @property
     def _record(self) -> Path:
@@ -112,13 +130,19 @@ class CheckpointStore:
 
     def _write_record(self) -> None:
         with replace_on_success(self._record) as temporary:
-            temporary.write_text(json.dumps(asdict(self.run)), encoding="utf-8")
+            record = asdict(self.run) | {"choices": dict(self.choices)}
+            temporary.write_text(json.dumps(record), encoding="utf-8")
 
-    def _check_record(self) -> None:
+    def _check_record(self) -> dict[str, float | None]:
+        """The choices of the run, which must be this one."""
         try:
             saved = json.loads(self._record.read_bytes()[:10_000])
+            choices = {name: saved["choices"][name] for name in self.choices}
+            if not all(isinstance(value, float | None) for value in choices.values()):
+                raise TypeError
+            del saved["choices"]
             found = Fingerprint(**saved)
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise InputError(
                 f"{self._record}",
                 "the record of a run",
@@ -143,6 +167,7 @@ class CheckpointStore:
                 f"{name} = {value!r}",
                 f"resume with that {name}, or choose a new output directory",
             )
+        return choices
 
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
         """Add what a chain has gathered since it was last saved.

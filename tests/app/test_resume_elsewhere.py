@@ -1,0 +1,56 @@
+"""A run goes on where what is computed for it comes out differently."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.inverse import scale_coordinate
+from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.problem import jax_problem
+from invlift.inverse.scale_coordinate import typical_scale
+
+
+def bent(theta, slope):
+    return slope * theta + 0.2 * jnp.sin(theta)
+
+
+def build(slope=1.5):
+    observed = np.array([0.3, -1.1, 0.8])
+    return jax_problem(bent, 3, lognormal_noise(-1.0, 1.0), observed, arguments=(slope,))
+
+
+def run(folder=None, problem=None, draws=40, **options):
+    problem = problem or build()
+    settings = {"chains": 2, "warmup": 20, "seed": 4, "checkpoint": folder}
+    return sample(problem, draws=draws, **settings, **options)
+
+
+# Over 10 s on a busy machine: a search for starts and two programs of chains are compiled.
+def test_another_scale_found_on_resume_does_not_change_the_run(tmp_path, monkeypatch):
+    whole = run()
+    run(tmp_path, draws=20)
+    scale = typical_scale(build())
+    assert json.loads((tmp_path / "run.json").read_text())["choices"] == {"typical_scale": scale}
+    monkeypatch.setattr(scale_coordinate, "_estimate", lambda problem: 1.3 * scale)
+    assert typical_scale(build()) != scale
+    # Negative control: started with it, the run is another one.
+    other = run()
+    resumed = run(tmp_path, resume=True)
+    for chain, expected, apart in zip(resumed.chains, whole.chains, other.chains, strict=True):
+        np.testing.assert_array_equal(chain.draws["sigma"], expected.draws["sigma"])
+        assert not np.any(chain.draws["sigma"] == apart.draws["sigma"])
+    with pytest.raises(InputError, match="chains of this very problem"):
+        run(tmp_path, build(slope=1.6), resume=True)
+
+
+def test_a_record_without_the_choices_of_its_run_is_refused(tmp_path):
+    run(tmp_path, draws=20)
+    record = json.loads((tmp_path / "run.json").read_text())
+    for choices in ({}, {"typical_scale": "large"}, 7):
+        (tmp_path / "run.json").write_text(json.dumps(record | {"choices": choices}))
+        with pytest.raises(InputError, match=r"run.json.*the record of a run"):
+            run(tmp_path, resume=True)
