@@ -2,10 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import jax
 import numpy as np
 import pytest
 from sampler_cases import SPHERE
-from test_density_kernels import TARGET
+from test_density_kernels import TARGET, LinearAndSkewed
 
 from invlift.samplers.chains import chain as chain_module
 from invlift.samplers.chains import workers
@@ -78,3 +79,30 @@ def test_segments_of_one_block_give_the_same_bits(monkeypatch):
         cut = run_chains(SPHERE, plan, starts, 3, executor=executor)
     for one, other in zip(expected.chains, cut.chains, strict=True):
         np.testing.assert_array_equal(one.draws["position"], other.draws["position"])
+
+
+class Counting(LinearAndSkewed):
+    """Told of each description that is made of a draw."""
+
+    described = []
+
+    def describe(self, position):
+        jax.debug.callback(lambda first: self.described.append(float(first)), position[0])
+        return super().describe(position)
+
+
+def test_a_draw_is_described_anew_only_where_the_chain_has_moved():
+    target = Counting(TARGET.matrix, TARGET.observed)
+    plan = Plan(KERNELS["pcn"](), 20, 60)
+    Counting.described.clear()
+    chain = run_chain(target, plan, chain_key(8, 0), start_chain(plan, START))
+    jax.effects_barrier()
+    num_accepted = sum(
+        int(stats["is_accepted"].sum()) for stats in (chain.stats, chain.warmup_stats)
+    )
+    num_blocks = 8
+    assert num_accepted < len(Counting.described) <= num_accepted + num_blocks < 80
+    # And what is kept of a draw at which it stayed is that of the last one.
+    positions = chain.draws["position"]
+    has_moved = np.any(positions[1:] != positions[:-1], axis=1)
+    np.testing.assert_array_equal(has_moved, chain.stats["is_accepted"][1:])

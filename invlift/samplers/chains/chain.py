@@ -493,16 +493,38 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
     """
     adaptation = kernel.adaptation
 
+    def describe(state, last):
+        """What is kept of a draw: that of the last one where the chain has stayed there.
+
+        On a density it takes an evaluation of the model; a point of a manifold has it at hand.
+        """
+        if kernel.walks_on == "manifold":
+            return kernel.describe(target, state), ()
+        position, described = kernel.position(state), last[1]
+        has_moved = ~jnp.array_equal(position, last[0])
+        described = jax.lax.cond(
+            has_moved, lambda: kernel.describe(target, state), lambda: described
+        )
+        return described, (position, described)
+
     def step(carry, key, stage):
-        state, adapted = carry
+        state, adapted, last = carry
         tuning = adaptation.tuning(adapted, is_warmup)
         state, statistics = kernel.step(target, key, state, tuning)
         updated = adaptation.update(adapted, stage, kernel.position(state), statistics)
         adapted = jax.tree.map(lambda new, old: jnp.where(is_warmup, new, old), updated, adapted)
-        kept, accumulated = kernel.describe(target, state)
-        return (state, adapted), (kept, accumulated, statistics | adaptation.report(tuning))
+        (kept, accumulated), last = describe(state, last)
+        found = kept, accumulated, statistics | adaptation.report(tuning)
+        return (state, adapted, last), found
 
-    (state, adapted), recorded = _scan(step, (state, adapted), rng_key, first, num, stages)
+    last = ()
+    if kernel.walks_on != "manifold":
+        # No position is equal to one that is not a number.
+        shapes = jax.eval_shape(lambda state: kernel.describe(target, state), state)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        last = jnp.full_like(kernel.position(state), jnp.nan), nothing
+    carry = state, adapted, last
+    (state, adapted, _), recorded = _scan(step, carry, rng_key, first, num, stages)
     return kernel.position(state), kernel.carried(state), adapted, *recorded
 
 
