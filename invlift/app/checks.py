@@ -114,7 +114,7 @@ def _look(lifted: LiftedPosterior, position, heading) -> _Sight:
     point, problem = lifted.point(position), lifted.problem
     _, along, _ = lifted.split(heading)
     _, tangent = problem.prior.linearise(lifted.split(position)[1])
-    direction = tangent.push(along[:, None])[:, 0]
+    direction = tangent.push(along)
     # Where the prior is wide, this would be too long a step to see the order.
     scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
     direction = scale * direction

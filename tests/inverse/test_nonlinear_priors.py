@@ -94,7 +94,7 @@ class Straightened(NamedTuple):
     def curvature(self, direction):
         return self.whole.curvature(direction)
 
-    def pull_back(self, weights, directions):
+    def pull_back(self, weights, directions, pushed):
         return jnp.zeros(directions.shape[0])
 
 

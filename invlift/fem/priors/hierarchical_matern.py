@@ -311,13 +311,15 @@ class HierarchicalTangent(Module):
     by_log_kappa: jax.Array | None
 
     def push(self, directions: jax.Array) -> jax.Array:
-        """X' D, (N, k), for D of (m, k): as many multi-column solves as S takes."""
+        """X' D, (N,) or (N, k), for D of (m,) or (m, k): as many solves as S takes."""
         hyper, white = self._split(directions)
-        return self._root(white) + self._by_hyper() @ hyper
+        field = self._root(white.reshape(self.field.size, -1))
+        return field.reshape(white.shape) + self._by_hyper() @ hyper
 
     def pull(self, values: jax.Array) -> jax.Array:
-        """X'^T V, (m, k), for V of (N, k): as many multi-column solves as S^T takes."""
-        white = self._along(1.0).root_transpose(values[None])[0]
+        """X'^T V, (m,) or (m, k), for V of (N,) or (N, k): as many solves as S^T takes."""
+        columns = values.reshape(1, self.field.size, -1)
+        white = self._along(1.0).root_transpose(columns).reshape(values.shape)
         return jnp.concatenate([self._by_hyper().T @ values, self.scale * white])
 
     def curvature(self, direction: jax.Array) -> jax.Array:
@@ -337,33 +339,23 @@ class HierarchicalTangent(Module):
         rate = by_scale[0]
         return self.scale * (x[2] + 2.0 * rate * x[1] + rate**2 * x[0])
 
-    def pull_back(
-        self, values: jax.Array, directions: jax.Array, pushed: jax.Array | None = None
-    ) -> jax.Array:
-        """Gradient of sum_k <a_k, X' D_k> by the white coordinates, (m,), for constant a and D.
+    def pull_back(self, weights: jax.Array, directions: jax.Array, pushed: jax.Array) -> jax.Array:
+        """Gradient of <A, X' D> by the white coordinates, (m,), for constant A and D.
 
-        Parameters
-        ----------
-        values : (N, k)
-            a.
-        directions : (m, k)
-            D.
-        pushed : (N, k), optional
-            :meth:`push` of D, if at hand: it saves k solves.
+        ``pushed`` is X' D; A and it are (N, k), D is (m, k).
         """
         prior, nu = self.prior, self.prior.smoothness
         hyper, white = self._split(directions)
-        pushed = self.push(directions) if pushed is None else pushed
-        total = jnp.sum(values * pushed)
+        total = jnp.sum(weights * pushed)
         by_kappa, by_scale = self._rates(hyper)
         # The rates of log(std) alone; that of log(kappa) is in dS/dl.
         by_std = by_scale - nu * by_kappa
-        plain = values @ by_std
+        plain = weights @ by_std
         gradient = {"std": prior.log_spread[1] * total}
         if not prior._is_range_unknown:
             by_white = self.scale * self._along(1.0).root_transpose(plain[None, :, None])[0]
             return self._joined(gradient, by_white[:, 0])
-        sloped = values @ by_kappa
+        sloped = weights @ by_kappa
         along = self._along(1.0)
         # A transposed root of a + t b along l has the derivative (S_l^T) a + S^T b.
         both = along.root_transpose(jnp.stack([sloped, plain])[:, :, None])[..., 0]
@@ -373,7 +365,7 @@ class HierarchicalTangent(Module):
         inside = pushed - self._by_hyper() @ hyper
         known = () if len(self.stages) > 1 or prior.alpha % 2 else (inside[None] / self.scale,)
         slopes = along.root(_pad(white, 2), known)[-1][1]
-        by_log_kappa = jnp.sum(values * (self.scale * slopes + nu * inside))
+        by_log_kappa = jnp.sum(weights * (self.scale * slopes + nu * inside))
         by_log_kappa += sloped @ second + plain @ self.by_log_kappa
         gradient["range"] = -prior.log_spread[0] * by_log_kappa
         return self._joined(gradient, by_white)

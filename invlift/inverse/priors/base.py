@@ -16,10 +16,13 @@ from invlift.pytrees import Module
 
 
 class Tangent(Protocol):
-    """Derivatives of the transformation X at one w; m standard normal variables, N coefficients."""
+    """Derivatives of the transformation X at one w; m standard normal variables, N coefficients.
+
+    ``push`` and ``pull`` take a vector or columns, as ``AffinePrior.sqrt`` does.
+    """
 
     def push(self, directions: jax.Array) -> jax.Array:
-        """X'(w) D, (N, k), for D of (m, k)."""
+        """X'(w) D, (N,) or (N, k), for D of (m,) or (m, k)."""
         ...
 
     def pull(self, values: jax.Array) -> jax.Array:
@@ -30,8 +33,11 @@ class Tangent(Protocol):
         """X''(w)[v, v], (N,), for v of (m,)."""
         ...
 
-    def pull_back(self, weights: jax.Array, directions: jax.Array) -> jax.Array:
-        """Gradient of <A, X'(w) D> by w, (m,), for constant A of (N, k) and D of (m, k)."""
+    def pull_back(self, weights: jax.Array, directions: jax.Array, pushed: jax.Array) -> jax.Array:
+        """Gradient of <A, X'(w) D> by w, (m,), for constant A of (N, k) and D of (m, k).
+
+        ``pushed`` is X'(w) D, (N, k), from ``push``: it need not be computed once more.
+        """
         ...
 
 
@@ -103,7 +109,7 @@ class _Affine(NamedTuple):
     def curvature(self, direction):
         return jnp.zeros_like(self.prior.mean)
 
-    def pull_back(self, weights, directions):
+    def pull_back(self, weights, directions, pushed):
         return jnp.zeros(self.prior.num_white)
 
 
@@ -115,19 +121,24 @@ class _Autodiff(NamedTuple):
 
     def push(self, directions):
         along = jax.linearize(self.prior.transform, self.white)[1]
-        return jax.vmap(along, in_axes=-1, out_axes=-1)(directions)
+        return _on_columns(along, directions)
 
     def pull(self, values):
         back = jax.vjp(self.prior.transform, self.white)[1]
-        if values.ndim == 1:
-            return back(values)[0]
-        return jax.vmap(lambda column: back(column)[0], in_axes=-1, out_axes=-1)(values)
+        return _on_columns(lambda column: back(column)[0], values)
 
     def curvature(self, direction):
         return second_directional(self.prior.transform, (self.white,), (direction,))
 
-    def pull_back(self, weights, directions):
+    def pull_back(self, weights, directions, pushed):
         def weighed(white):
             return jnp.sum(weights * _Autodiff(self.prior, white).push(directions))
 
         return jax.grad(weighed)(self.white)
+
+
+def _on_columns(of_vector, values):
+    """A function of vectors, of one or of each column."""
+    if values.ndim == 1:
+        return of_vector(values)
+    return jax.vmap(of_vector, in_axes=-1, out_axes=-1)(values)

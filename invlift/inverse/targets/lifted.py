@@ -161,7 +161,9 @@ class LiftedPosterior(Module):
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
             weights = gram.solve_right(by_coefficients.T)
-            grad_white = grad_white + tangent.pull_back(weights, white_transpose)
+            grad_white = grad_white + tangent.pull_back(
+                weights, white_transpose, normal_coefficients
+            )
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
