@@ -1,0 +1,133 @@
+"""Every prior of the problem file, and each of the library's classes, alone and in a target."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from choices import every
+from contract_checks import check_normal_space, check_prior, check_target
+from structured import box_mesh
+
+from invlift.fem.priors import PRIORS
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import known_noise
+from invlift.inverse.priors.base import AffinePrior, Prior
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.pytrees import static
+
+CONTENTS = every("prior")
+
+
+class Bent(Prior):
+    """Of which the values alone are written."""
+
+    mean: jax.Array
+
+    @property
+    def num_white(self):
+        return self.mean.size + 1
+
+    def transform(self, white):
+        return self.mean + jnp.exp(0.3 * white[:1]) * white[1:] + 0.2 * white[1:] ** 3
+
+
+OTHERS = {
+    "standard normal": StandardNormalPrior(jnp.zeros(5)),
+    "by automatic differentiation": Bent(jnp.linspace(-1.0, 1.0, 5)),
+}
+
+
+def build(content):
+    table = PRIORS[content["kind"]].model_validate(content)
+    return table.build(box_mesh(2, 2), lambda *keys: f"prior {keys}")
+
+
+def readings(field):
+    """Three of them, without a symmetry that could hide an error."""
+    return jnp.stack([field[0] + 0.3 * field[4] ** 2, jnp.exp(0.5 * field[3]), field[1] * field[2]])
+
+
+def target_of(prior):
+    """The target, and a position on it."""
+    problem = inverse_problem(JaxFunction(readings), prior, known_noise(0.3), np.ones(3))
+    target = LiftedPosterior(problem)
+    white = 0.5 * np.random.default_rng(1).standard_normal(prior.num_white)
+    return target, target.lift(white)
+
+
+@pytest.mark.parametrize("name", [*CONTENTS, *OTHERS])
+def test_prior_and_its_target(name):
+    prior = build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]
+    check_prior(prior)
+    check_target(*target_of(prior))
+    check_normal_space(*target_of(prior))
+
+
+def test_every_class_is_tried():
+    tried = {type(build(content)) for content in CONTENTS.values()} | set(
+        map(type, OTHERS.values())
+    )
+    classes = {each for base in (Prior, AffinePrior) for each in base.__subclasses__()} - {
+        AffinePrior
+    }
+    assert {each for each in classes if each.__module__.startswith("invlift.")} <= tried
+
+
+# Negative controls --------------------------------------------------------------------------------
+
+
+class Faulty(NamedTuple):
+    """A tangent of which one method is wrong, of vectors alone or by one per cent."""
+
+    whole: Any
+    fault: str
+
+    def push(self, directions):
+        return self._by("push", directions, self.whole.push(directions))
+
+    def pull(self, values):
+        return self._by("pull", values, self.whole.pull(values))
+
+    def curvature(self, direction):
+        return self._by("curvature", direction, self.whole.curvature(direction))
+
+    def pull_back(self, weights, directions, pushed):
+        right = self.whole.pull_back(weights, directions, pushed)
+        return self._by("pull_back", weights, right)
+
+    def _by(self, method, argument, value):
+        is_wrong = self.fault == method
+        is_wrong |= self.fault == f"{method} of a vector" and argument.ndim == 1
+        return value * 1.01 if is_wrong else value
+
+
+class WronglyLinearised(Bent):
+    fault: str = static()
+
+    def linearise(self, white):
+        field, tangent = super().linearise(white)
+        return field, Faulty(tangent, self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "of_prior", "check_of_target", "of_target"),
+    [
+        ("push", "push of a vector|push", check_target, "Gram matrix"),
+        ("push of a vector", "push of a vector", None, ""),
+        ("pull", "pull", check_target, "Jacobian"),
+        ("pull of a vector", "pull of a vector", check_target, "force"),
+        ("curvature", "curvature", check_normal_space, "bend"),
+        ("pull_back", "pull_back", check_target, "force"),
+    ],
+)
+def test_a_fault_is_found(fault, of_prior, check_of_target, of_target):
+    prior = WronglyLinearised(OTHERS["by automatic differentiation"].mean, fault)
+    with pytest.raises(AssertionError, match=f"^({of_prior}): "):
+        check_prior(prior)
+    if check_of_target:
+        with pytest.raises(AssertionError, match=f"^{of_target}: "):
+            check_of_target(*target_of(prior))
