@@ -71,19 +71,6 @@ def test_covariance_and_mean_are_what_was_asked_for(mesh, name):
     np.testing.assert_allclose(prior.transform(white), expected + matrix @ white, rtol=1e-13)
 
 
-def test_transpose_passes_the_dot_product_and_takes_one_column_or_many(mesh):
-    prior = independent_prior(mesh, per="subdomain", std={"low": 0.5, "high": 3.0})
-    rng = np.random.default_rng(2)
-    white = jnp.asarray(rng.standard_normal((2, 3)))
-    values = jnp.asarray(rng.standard_normal((mesh.num_cells, 3)))
-    left, right = prior.sqrt(white), jax.jit(prior.sqrt_transpose)(values)
-    np.testing.assert_allclose(jnp.sum(left * values), jnp.sum(white * right), rtol=1e-13)
-    np.testing.assert_allclose(prior.sqrt(white[:, 1]), left[:, 1], rtol=1e-14)
-    np.testing.assert_allclose(prior.sqrt_transpose(values[:, 1]), right[:, 1], rtol=1e-13)
-    mapped = jax.vmap(prior.sqrt, in_axes=1, out_axes=1)(white)
-    np.testing.assert_allclose(mapped, left, rtol=1e-14)
-
-
 def test_a_mesh_without_subdomains_has_a_prior_per_cell(mesh):
     plain = mesh_from_arrays(mesh.points, mesh.cells)
     prior = independent_prior(plain, std=0.7)

@@ -87,22 +87,6 @@ def test_density_is_that_of_the_readings(case):
         assert abs(without - expected) > 1e-2
 
 
-def test_gradient_against_finite_differences(case):
-    grad = np.asarray(case.point.logdensity_grad)
-    width, found = 1e-5, []
-    for direction in np.eye(grad.size):
-        ahead, behind = (
-            case.point_fn(case.position + sign * width * direction).logdensity for sign in (1, -1)
-        )
-        found.append((float(ahead) - float(behind)) / (2 * width))
-    scale = 1.0 + np.abs(grad).max()
-    np.testing.assert_allclose(grad, found, rtol=0, atol=1e-7 * scale)
-    # Negative control: the density's change with the noise is in it.
-    reference = np.asarray(jax.grad(case.log_reference)(case.position))
-    if np.abs(reference).max() > 0.0:
-        assert np.abs(grad - reference - found).max() > 1e-3
-
-
 def test_density_pushes_forward_to_the_ordinary_posterior(case):
     """The area of the graph theta -> (theta, eta) turns one density into the other."""
     normalisation = 0.5 * case.problem.num_observations * np.log(2 * np.pi)

@@ -1,7 +1,5 @@
 """Priors of which the values alone are written, and which are not Gaussian."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,39 +76,6 @@ def test_density_and_gradient_equal_dense_automatic_differentiation(case):
     np.testing.assert_allclose(product, jacobian @ case.direction, rtol=1e-11)
     product = case.target.apply_jacobian_transpose(case.point, case.multiplier)
     np.testing.assert_allclose(product, jacobian.T @ case.multiplier, rtol=1e-11, atol=1e-13)
-
-
-class Straightened(NamedTuple):
-    """A tangent that is taken not to change."""
-
-    whole: object
-
-    def push(self, directions):
-        return self.whole.push(directions)
-
-    def pull(self, values):
-        return self.whole.pull(values)
-
-    def curvature(self, direction):
-        return self.whole.curvature(direction)
-
-    def pull_back(self, weights, directions, pushed):
-        return jnp.zeros(directions.shape[0])
-
-
-class WarpedWithoutPullBack(Warped):
-    """Negative control: the gradient by the tangent's own change is left out."""
-
-    def linearise(self, white):
-        value, tangent = super().linearise(white)
-        return value, Straightened(tangent)
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (6, 2)])
-def test_gradient_is_wrong_without_the_change_of_the_tangent(shape):
-    case = Case(shape, WarpedWithoutPullBack)
-    grad = jax.jit(jax.grad(case.logdensity))(case.position)
-    assert np.abs(case.point.logdensity_grad - grad).max() > 1e-2
 
 
 @pytest.mark.parametrize("max_dense", [64, 0], ids=["dense", "by products"])

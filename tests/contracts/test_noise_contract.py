@@ -1,0 +1,193 @@
+"""Every noise and scale of the problem file, and each of the library's classes, in a target."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from choices import choices_of, covering, every
+from contract_checks import assert_close, check_target
+
+from invlift.compilation import Program
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import NOISES, SCALES, Noise, Scale, lognormal_scale, potential_noise
+from invlift.inverse.noise.student_t import StudentTNoise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.pytrees import static
+
+OBSERVED = np.array([0.8, 1.7, 1.1])
+SENSORS = SimpleNamespace(
+    name="sensors", values=OBSERVED, sigma=np.array([0.1, 0.3, 0.2]), groups=["old", "new", "old"]
+)
+OTHERS = {"quartic": potential_noise(lognormal_scale(-1.0, 0.4), lambda x: 0.25 * x**4)}
+
+
+def named(contents):
+    return {" ".join(map(str, _words(each["noise"]))): each["noise"] for each in contents}
+
+
+def build(content):
+    table = NOISES[content["kind"]].model_validate(content)
+    return table.build(SENSORS, lambda *keys: f"noise {keys}")
+
+
+def positive(theta):
+    """Three readings, positive as relative noise needs them."""
+    linear = jnp.stack([theta[0] - 0.4 * theta[1], 0.7 * theta[1], theta[0] + 0.5 * theta[2]])
+    return jnp.exp(0.4 * linear) + 0.1 * theta[0] ** 2
+
+
+def target_of(noise):
+    """The target, and a position on it."""
+    prior = StandardNormalPrior(jnp.zeros(3))
+    target = LiftedPosterior(inverse_problem(JaxFunction(positive), prior, noise, OBSERVED))
+    theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
+    return target, target.lift(theta)
+
+
+@partial(Program, effort="none")
+def look_at_noise(target, position):
+    problem = target.problem
+    noise, observed = problem.noise, problem.observed
+    theta = target.unknowns(SimpleNamespace(position=position))
+    zeta, _, eta = target.split(position)
+    predicted = problem.predict(theta)
+    slopes = jax.jacfwd(noise.predicted)(observed, zeta, eta)
+    graph = jax.jacfwd(target.lift)(theta)
+    log_area = 0.5 * jnp.linalg.slogdet(graph.T @ graph)[1]
+    lifted = target.point(position).logdensity - 0.5 * position @ position + log_area
+    return {
+        "observe": noise.observe(predicted, zeta, eta),
+        "predicted": noise.predicted(observed, zeta, eta),
+        "the model's": predicted,
+        "log_slope": noise.log_slope(observed, zeta, eta),
+        "log_slope of predicted": jnp.linalg.slogdet(slopes)[1],
+        "sigma": noise.sigma(zeta),
+        "difference": lifted - OrdinaryPosterior(problem).logdensity(theta),
+    }
+
+
+def check_noise(target, position):
+    """Transformations are inverses, and the density on the manifold is that of the readings.
+
+    The area of the graph theta -> (theta, eta) turns the former into the ordinary posterior, with
+    all that the noise says of its coordinates.
+    """
+    found = look_at_noise(target, position)
+    assert_close("observe", found["observe"], OBSERVED, 1e-10)
+    assert_close("predicted", found["predicted"], found["the model's"], 1e-10)
+    assert_close("log_slope", found["log_slope"], found["log_slope of predicted"], 1e-10)
+    assert found["sigma"].shape in ((), (3,))
+    assert_close("density", found["difference"], 1.5 * np.log(2 * np.pi), 1e-8)
+
+
+def check(noise):
+    check_noise(*target_of(noise))
+    check_target(*target_of(noise))
+
+
+def _words(content):
+    return (v.get("distribution") if isinstance(v, dict) else v for v in content.values())
+
+
+ONCE, IN_PAIRS = named(covering("noise", num=1)), named(covering("noise"))
+
+
+@pytest.mark.parametrize("name", [*ONCE, *OTHERS])
+def test_noise_and_its_target(name):
+    check(build(ONCE[name]) if name in ONCE else OTHERS[name])
+
+
+@pytest.mark.slow  # forty programs
+@pytest.mark.parametrize("name", sorted(set(IN_PAIRS) - set(ONCE)))
+def test_noise_of_each_pair_of_choices_and_its_target(name):
+    check(build(IN_PAIRS[name]))
+
+
+def test_every_class_is_tried():
+    noises = [build(content) for content in every("noise").values()] + list(OTHERS.values())
+    tried = {type(noise) for noise in noises} | {type(noise.scale) for noise in noises}
+    for base in (Noise, Scale):
+        assert {each for each in _leaves(base) if each.__module__.startswith("invlift.")} <= tried
+
+
+def _leaves(base):
+    """Classes that nothing derives from."""
+    below = base.__subclasses__()
+    own = [each for each in below if each.__module__.startswith("invlift.")]
+    return {leaf for each in own for leaf in _leaves(each)} if own else {base}
+
+
+# Scales -------------------------------------------------------------------------------------------
+
+GRID = np.linspace(-40.0, 60.0, 20_001)
+
+
+def law_of(scale, *, has_reference=True):
+    """Values of the scale on the grid, and their distribution function by quadrature."""
+
+    def at(zeta):
+        return scale.value(zeta[None]), scale.log_reference(zeta[None])
+
+    values, log_reference = map(np.asarray, jax.jit(jax.vmap(at))(GRID))
+    density = np.exp(scipy.stats.norm.logpdf(GRID) + (log_reference if has_reference else 0.0))
+    steps = 0.5 * (density[1:] + density[:-1]) * (GRID[1] - GRID[0])
+    return values, np.append(0.0, np.cumsum(steps))
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_scale_has_one_law_in_both_coordinates(name):
+    table = SCALES[name]
+    content = {key: values[0] for key, values in choices_of(table).items()}
+    scale = table.model_validate(content | {"distribution": name}).build()
+    values, expected = law_of(scale)
+    near = scale.near(0.3)
+    assert_close("normalisation", expected[-1], 1.0, 1e-6)
+    for other, is_same in ((near, True), (near, False)):
+        places, cdf = law_of(other, has_reference=is_same)
+        probabilities = np.interp(values, places, cdf)
+        error = np.abs(probabilities - expected)[(places[0] < values) & (values < places[-1])].max()
+        # Negative control: without the density of its coordinate.
+        assert error < 1e-3 if is_same else error > 1e-2
+    groups = np.array([0, 1, 0])
+    grouped = table.model_validate(content | {"distribution": name}).build(groups)
+    assert grouped.value(jnp.zeros(2)).shape == (3,)
+    zetas = table.model_validate(content | {"distribution": name}).build(np.arange(2000))
+    zetas = zetas.near(0.3).sample(np.random.default_rng(2))
+    drawn = np.interp(zetas, GRID, law_of(near)[0])
+    law = partial(np.interp, xp=values, fp=expected)
+    assert scipy.stats.kstest(drawn, law).pvalue > 1e-3
+
+
+# Negative controls --------------------------------------------------------------------------------
+
+
+class WrongNoise(StudentTNoise):
+    """Of which one function is wrong."""
+
+    fault: str = static(kw_only=True)
+
+    def inverse_transform(self, value, *shape):
+        right = super().inverse_transform(value, *shape)
+        return right * 1.01 if self.fault == "inverse_transform" else right
+
+    def log_slope(self, observed, zeta, eta):
+        right = super().log_slope(observed, zeta, eta)
+        return 0.9 * right if self.fault == "log_slope" else right
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [("inverse_transform", "observe"), ("log_slope", "log_slope")],
+)
+def test_a_fault_is_found(fault, found):
+    right = build({"kind": "student-t", "sigma": 0.3, "relative": True})
+    wrong = WrongNoise(right.scale, right.degrees_of_freedom, relative=True, fault=fault)
+    with pytest.raises(AssertionError, match=f"^{found}: "):
+        check_noise(*target_of(wrong))
