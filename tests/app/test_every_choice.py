@@ -1,0 +1,163 @@
+"""What the documentation shows, and what a problem file can say, is checked and run for 20 draws."""
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from choices import brief, covering, options_of
+from problem_files import write_problem
+from structured import box_mesh
+
+from invlift import compilation
+from invlift.app.cli import main
+
+ROOT = Path(__file__).parents[2]
+SENSORS = "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,old\n0.6,0.7,2.9,0.2,new\n0.8,0.2,3.1,0.1,old\n"
+FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Check and run a problem; programs run too shortly for the compiler to try hard."""
+    none = compilation._OPTIONS["none"]
+    monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
+
+    def check_and_run(changes, mesh):
+        path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)
+        out = tmp_path / "results"
+        for arguments in (["check", str(path)], ["run", str(path), *FEW, "--out", str(out)]):
+            with pytest.raises(SystemExit) as stop:
+                main(arguments)
+            assert stop.value.code in (0, 3), arguments[0]
+        with xr.open_dataset(out / "posterior.nc", group="posterior") as draws:
+            assert draws.sizes["chain"] == 2
+            assert draws.sizes["draw"] == 20
+            assert all(np.isfinite(values).all() for values in draws.values())
+
+    return check_and_run
+
+
+# Documentation ------------------------------------------------------------------------------------
+
+#: What the groups of the small body are called in the documentation.
+NAMES = {"left": "boundary", "right": "inlet", "top": "surface", "low": "clay", "high": "granite"}
+#: Keys of the snippets that are another problem's files, and amounts of a run.
+OWN = {"mesh": {"file"}, "observations": {"file"}, "output": {"dir"}}
+OWN["sampler"] = {"chains", "warmup", "draws", "seed"}
+
+
+def snippets():
+    """Each block of TOML in the documentation, by file and line."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        for match in re.finditer(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{path.name}:{line}", match[1]
+
+
+def alternatives(text):
+    """The text, and with what its comments say may stand there: lines, and names in quotes."""
+    changed, place = [text], 0
+    while len(changed) == place + 1:
+        lines = text.splitlines()
+        for number, line in enumerate(lines):
+            if match := re.match(r"# (\w+ = .*)", line):
+                lines[number] = match[1]
+            elif match := re.match(r'(\w+ = )"[\w-]+"(\s+#.*)', line):
+                names = re.findall(r'"([\w-]+)"', match[2])
+                if len(names) > place:
+                    lines[number] = f'{match[1]}"{names[place]}"'
+        place += 1
+        other = "\n".join(lines)
+        if other not in (*changed, text):
+            changed.append(other)
+    return changed
+
+
+SHOWN = {
+    f"{where}, {number}": tomllib.loads(text)
+    for where, snippet in snippets()
+    for number, text in enumerate(alternatives(snippet))
+}
+
+
+def test_snippets_are_found():
+    assert len({name.split(",")[0] for name in SHOWN}) >= 6
+    first = next(name for name in SHOWN if name.startswith("tutorial.md"))
+    shown = [SHOWN[f"{first.split(',')[0]}, {number}"] for number in range(3)]
+    assert [each["observations"]["outside"] for each in shown] == ["error", "project", "drop"]
+    assert "robin" not in shown[0]["pde"]
+    assert "robin" in shown[1]["pde"]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_the_documentation_shows_runs(name, run):
+    mesh = box_mesh(2, 2)
+    mesh = replace(
+        mesh,
+        boundaries={NAMES.get(each, each): nodes for each, nodes in mesh.boundaries.items()},
+        subdomains={NAMES[each]: cells for each, cells in mesh.subdomains.items()},
+    )
+    changes = {"pde.dirichlet": {"boundary": 0.0}}
+    for section, content in SHOWN[name].items():
+        kept = {key: value for key, value in content.items() if key not in OWN.get(section, ())}
+        if section in ("prior", "noise"):
+            changes[section] = kept
+        else:
+            changes |= {f"{section}.{key}": value for key, value in kept.items()}
+    run(changes, mesh)
+
+
+# Choices ------------------------------------------------------------------------------------------
+
+
+def with_options(contents):
+    """Methods take the values of their options in turn."""
+    counts = {}
+    for content in contents:
+        sampler = content["sampler"]
+        sampler.pop("kind")
+        method = sampler["method"]
+        place = counts[method] = counts.get(method, -1) + 1
+        options = options_of(method).items()
+        sampler["options"] = {key: values[place % len(values)] for key, values in options}
+    return contents
+
+
+def by_name(contents):
+    return {"; ".join(map(brief, content.values())): content for content in contents}
+
+
+#: The first few have a choice each that the others have not; the last ones differ in little.
+ONCE = by_name(covering("prior", "noise", num=1))
+FIRST = dict(list(ONCE.items())[:5])
+IN_PAIRS = by_name(with_options(covering("prior", "noise", "sampler")))
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_choices_run(name, run):
+    run(dict(FIRST[name]), box_mesh(2, 2))
+
+
+@pytest.mark.slow  # 178 problems of some 8 s
+@pytest.mark.parametrize("name", IN_PAIRS)
+def test_choices_run_in_pairs(name, run):
+    content = IN_PAIRS[name]
+    sampler = {f"sampler.{key}": value for key, value in content["sampler"].items()}
+    run({"prior": content["prior"], "noise": content["noise"], **sampler}, box_mesh(2, 2))
+
+
+def test_every_option_of_every_method_is_among_the_pairs():
+    tried = {
+        (content["sampler"]["method"], key, value)
+        for content in IN_PAIRS.values()
+        for key, value in content["sampler"]["options"].items()
+    }
+    methods = {content["sampler"]["method"] for content in IN_PAIRS.values()}
+    for method in methods:
+        every = {(method, k, v) for k, values in options_of(method).items() for v in values}
+        assert every <= tried

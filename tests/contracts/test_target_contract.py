@@ -1,0 +1,144 @@
+"""Every target of the library, and every prior with every noise that a problem file can express."""
+
+import inspect
+import pkgutil
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from choices import brief, covering
+from contract_checks import assert_close, check_normal_space, check_target
+from structured import box_mesh
+
+from invlift.fem.priors import PRIORS
+from invlift.inverse import targets
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import NOISES, lognormal_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.targets.dense import DenseTarget, ExactConditioning, ExplicitManifold
+from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.pytrees import Module
+
+OBSERVED = np.array([0.8, 1.7, 1.1])
+GROUPS = ["old", "new", "old"]
+SENSORS = SimpleNamespace(
+    name="sensors", values=OBSERVED, sigma=np.array([0.1, 0.3, 0.2]), groups=GROUPS
+)
+
+
+def readings(field):
+    """Three of them, positive as relative noise needs them."""
+    linear = jnp.stack([field[0] - 0.4 * field[1], field[2], field[0] + 0.5 * field[3]])
+    return jnp.exp(0.4 * linear) + 0.1 * field[0] ** 2
+
+
+def problem_of(num=3):
+    """More unknowns than readings, or fewer."""
+    model = JaxFunction(lambda theta: readings(jnp.resize(theta, 4)))
+    prior = StandardNormalPrior(jnp.zeros(num))
+    return inverse_problem(model, prior, lognormal_noise(-1.0, 0.5), OBSERVED)
+
+
+def on_sphere(position):
+    return position @ position - jnp.ones(1)
+
+
+def tilted(position):
+    return 0.4 * position[0] - 0.2 * position[1] + 0.5 * position[1] * position[2]
+
+
+THETA = np.array([0.3, 0.4, -0.6, 0.1])
+MODEL, PRIOR = JaxFunction(readings), StandardNormalPrior(jnp.zeros(5))
+INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
+ON_MANIFOLDS = {
+    "lifted": lambda: (LiftedPosterior(problem_of()), THETA),
+    "lifted, more readings": lambda: (LiftedPosterior(problem_of(1)), THETA[:2]),
+    "exact conditioning": lambda: (ExactConditioning(MODEL, PRIOR, readings(INPUTS)), INPUTS),
+    "explicit": lambda: (ExplicitManifold(on_sphere, tilted), np.array([0.6, 0.0, 0.8])),
+}
+DENSITIES = {
+    "ordinary": lambda: OrdinaryPosterior(problem_of()),
+    "laplace": cache(lambda: laplace_whitened(problem_of())),
+}
+
+
+@pytest.mark.parametrize("name", ON_MANIFOLDS)
+def test_target_on_a_manifold(name):
+    target, position = ON_MANIFOLDS[name]()
+    if isinstance(target, LiftedPosterior):
+        position = target.lift(jnp.asarray(position))
+    assert np.abs(target.constraint(position)).max() < 1e-10
+    check_target(target, position)
+    check_normal_space(target, position)
+
+
+class WrongForce(ExactConditioning):
+    """Negative control: the force is that of another density."""
+
+    def point(self, position):
+        point = super().point(position)
+        return point._replace(logdensity_grad=0.99 * point.logdensity_grad)
+
+
+def test_a_wrong_force_is_found():
+    with pytest.raises(AssertionError, match=r"^force: "):
+        check_target(WrongForce(MODEL, PRIOR, readings(INPUTS)), INPUTS)
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_density(name):
+    """On the unknowns, relative to the standard normal one, at the position of a lifted point."""
+    target = DENSITIES[name]()
+    lifted = LiftedPosterior(target.problem).lift(jnp.asarray(THETA))
+    position = target.from_lifted(lifted)
+    assert position.shape == (target.dimension,)
+    assert_close("unknowns", target.unknowns(position), THETA, 1e-9)
+    relative = target.loglikelihood(position) - 0.5 * position @ position
+    assert_close("loglikelihood", relative, target.logdensity(position), 1e-12)
+    moved = position + 0.1
+    change = target.logdensity(moved) - target.logdensity(position)
+    ordinary = OrdinaryPosterior(target.problem)
+    expected = ordinary.logdensity(target.unknowns(moved)) - ordinary.logdensity(THETA)
+    assert_close("logdensity", change, expected, 1e-9)
+    kept, _ = target.describe(position)
+    assert all(np.all(np.isfinite(value)) for value in jax.tree.leaves(kept))
+
+
+def test_every_class_is_tried():
+    tried = {type(make()[0]) for make in ON_MANIFOLDS.values()}
+    tried |= {type(make()) for make in DENSITIES.values()}
+    modules = [
+        import_module(f"{targets.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(targets.__path__)
+    ]
+    found = {
+        each
+        for module in modules
+        for _, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, Module) and each.__module__ == module.__name__
+    }
+    assert found - {DenseTarget} == tried
+
+
+PAIRS = {
+    f"{brief(each['prior'])}, {brief(each['noise'])}": each for each in covering("prior", "noise")
+}
+
+
+@pytest.mark.slow  # fifty programs
+@pytest.mark.parametrize("name", PAIRS)
+def test_prior_with_noise(name):
+    """Either is tried with one of the other kind by default."""
+    prior, noise = (PAIRS[name][section] for section in ("prior", "noise"))
+    prior = PRIORS[prior["kind"]].model_validate(prior).build(box_mesh(2, 2), str)
+    noise = NOISES[noise["kind"]].model_validate(noise).build(SENSORS, str)
+    target = LiftedPosterior(inverse_problem(MODEL, prior, noise, OBSERVED))
+    theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
+    check_target(target, target.lift(theta))
