@@ -1,0 +1,111 @@
+"""Every model of the library, and the base class's derivatives of a function."""
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract_checks import STEPS, WIDTH, assert_close, assert_remainders
+from structured import box_mesh, interior_points
+
+from invlift.compilation import Program
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.poisson import PoissonMap
+from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.jax_function import JaxFunction
+
+
+def poisson(location="nodes"):
+    mesh = box_mesh(2, 2)
+    sensors = sensors_from_arrays(interior_points(2, 3), np.zeros(3))
+    conditions = {"dirichlet": {"left": 0.3}, "robin": {"top": (2.0, 0.5)}}
+    return assemble_poisson(
+        mesh, locate(mesh, sensors), source=2.0, location=location, **conditions
+    )
+
+
+def curved(theta):
+    return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
+
+
+MODELS = {
+    "equation, nodes": (lambda: poisson(), 9),
+    "equation, cells": (lambda: poisson("cells"), 8),
+    "function": (lambda: JaxFunction(curved), 5),
+    "function, more readings": (lambda: JaxFunction(curved), 2),
+}
+
+
+@partial(Program, effort="none")
+def look_at_model(model, coefficients, along, directions, weights):
+    (value, jacobian), expansion = model.linearise(coefficients)
+    product, pushed = model.push_forward(expansion, directions)
+    alone, without = model.expand(coefficients)
+    second, lower = model.higher_derivative(without, (along,), ())
+    third, _ = model.higher_derivative(without, (along, jnp.zeros_like(along)), lower)
+    return {
+        "value": value,
+        "call": model(coefficients),
+        "expanded": alone,
+        "Jacobian": jacobian,
+        "pushed": product,
+        "pull_back": model.pull_back(expansion, pushed, lambda rows: rows @ weights),
+        "first": model.derivative(without, along),
+        "second": second,
+        "third": third,
+    }
+
+
+def check_model(model, size):
+    """Derivatives along a direction to the third, and products with the Jacobian."""
+    rng = np.random.default_rng(2)
+    coefficients, along = 0.5 * rng.standard_normal((2, size))
+    directions, weights = rng.standard_normal((size, 3)), rng.standard_normal((3, 3))
+    weights = weights + weights.T
+
+    def look(move):
+        place = coefficients + move * along
+        found = look_at_model(model, place, along, directions, weights)
+        return {name: np.asarray(array) for name, array in found.items()}
+
+    here, near = look(0.0), [look(step)["call"] for step in STEPS]
+    for name in ("value", "expanded"):
+        assert_close(name, here[name], here["call"], 1e-12)
+    derivatives = [here[name] for name in ("call", "first", "second", "third")]
+    for order in (2, 3, 4):
+        assert_remainders(f"derivative {order - 1}", near, derivatives[:order])
+    assert_close("Jacobian", here["Jacobian"] @ along, here["first"], 1e-11)
+    assert_close("push_forward", here["pushed"], here["Jacobian"] @ directions, 1e-11)
+    ahead, behind = (
+        np.sum(weights * (look(sign * WIDTH)["Jacobian"] @ directions)) for sign in (1, -1)
+    )
+    assert_close("pull_back", here["pull_back"] @ along, (ahead - behind) / (2 * WIDTH), 1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name):
+    make, size = MODELS[name]
+    check_model(make(), size)
+
+
+def test_every_class_is_tried():
+    tried = {type(make()) for make, _ in MODELS.values()}
+    own = {each for each in ForwardModel.__subclasses__() if each.__module__.startswith("invlift.")}
+    assert own == tried
+    assert PoissonMap in own
+
+
+class Wrong(JaxFunction):
+    """Negative control: one per cent off."""
+
+    def derivative(self, expansion, direction):
+        return 1.01 * super().derivative(expansion, direction)
+
+    def pull_back(self, expansion, pushed, weigh):
+        return 1.01 * super().pull_back(expansion, pushed, weigh)
+
+
+def test_a_fault_is_found():
+    with pytest.raises(AssertionError, match=r"^derivative 1: "):
+        check_model(Wrong(curved), 5)
