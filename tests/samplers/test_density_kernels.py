@@ -121,6 +121,11 @@ METROPOLIS = [
 ]
 
 
+def test_every_kernel_on_densities_is_tried():
+    fast = {type(kernel) for kernel in [*SAMPLERS[:5], *METROPOLIS]}
+    assert {kernel for kernel in KERNELS.values() if kernel.walks_on == "density"} == fast
+
+
 @pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)
 def test_moments_of_an_exact_posterior(kernel):
     warmup, draws = (600, 5000) if kernel in METROPOLIS else (300, 2000)
