@@ -70,7 +70,7 @@ def is_possible(content: dict[str, dict]) -> bool:
 
 def brief(content: dict) -> str:
     """The choices in a few words."""
-    return " ".join(f"{key}={_word(value)}" for key, value in content.items())
+    return " ".join(f"{key}={_word(value)}" for key, value in content.items() if value is not None)
 
 
 def covering(*sections: str, num: int = 2) -> list[dict[str, dict]]:

@@ -50,6 +50,10 @@ OWN = {"mesh": {"file"}, "observations": {"file"}, "output": {"dir"}}
 OWN["sampler"] = {"chains", "warmup", "draws", "seed"}
 
 
+#: More than any key of a snippet has.
+MOST_ALTERNATIVES = 4
+
+
 def snippets():
     """Each block of TOML in the documentation, by file and line."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
@@ -61,21 +65,19 @@ def snippets():
 
 def alternatives(text):
     """The text, and with what its comments say may stand there: lines, and names in quotes."""
-    changed, place = [text], 0
-    while len(changed) == place + 1:
-        lines = text.splitlines()
+    found = [text]
+    for place in range(MOST_ALTERNATIVES):
+        lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines):
-            if match := re.match(r"# (\w+ = .*)", line):
+            if match := re.match(r"# (\w+ = .*\n)", line):
                 lines[number] = match[1]
-            elif match := re.match(r'(\w+ = )"[\w-]+"(\s+#.*)', line):
+            elif match := re.match(r'(\w+ = )"[\w-]+"(\s+#.*\n)', line):
                 names = re.findall(r'"([\w-]+)"', match[2])
                 if len(names) > place:
-                    lines[number] = f'{match[1]}"{names[place]}"'
-        place += 1
-        other = "\n".join(lines)
-        if other not in (*changed, text):
-            changed.append(other)
-    return changed
+                    lines[number] = f'{match[1]}"{names[place]}"{match[2]}'
+        if "".join(lines) not in found:
+            found.append("".join(lines))
+    return found
 
 
 SHOWN = {
@@ -131,22 +133,18 @@ def by_name(contents):
     return {"; ".join(map(brief, content.values())): content for content in contents}
 
 
-#: The first few have a choice each that the others have not; the last ones differ in little.
-ONCE = by_name(covering("prior", "noise", num=1))
-FIRST = dict(list(ONCE.items())[:5])
-IN_PAIRS = by_name(covering("prior", "noise", "sampler"))
-with_options(IN_PAIRS.values())
+PAIRS = by_name(covering("prior", "noise", "sampler"))
+with_options(PAIRS.values())
+#: All of them take an hour or so of one core.
+IN_TURN = [
+    pytest.param(name, marks=() if place < 2 else pytest.mark.slow, id=f"{place}: {name}")
+    for place, name in enumerate(PAIRS)
+]
 
 
-@pytest.mark.parametrize("name", FIRST)
-def test_choices_run(name, run):
-    run(dict(FIRST[name]), box_mesh(2, 2))
-
-
-@pytest.mark.slow  # 178 problems of some 8 s
-@pytest.mark.parametrize("name", IN_PAIRS)
-def test_choices_run_in_pairs(name, run):
-    content = IN_PAIRS[name]
+@pytest.mark.parametrize("name", IN_TURN)
+def test_choices_that_go_together_run(name, run):
+    content = PAIRS[name]
     sampler = {f"sampler.{key}": value for key, value in content["sampler"].items()}
     run({"prior": content["prior"], "noise": content["noise"], **sampler}, box_mesh(2, 2))
 
@@ -154,10 +152,10 @@ def test_choices_run_in_pairs(name, run):
 def test_every_option_of_every_method_is_among_the_pairs():
     tried = {
         (content["sampler"]["method"], key, value)
-        for content in IN_PAIRS.values()
+        for content in PAIRS.values()
         for key, value in content["sampler"]["options"].items()
     }
-    methods = {content["sampler"]["method"] for content in IN_PAIRS.values()}
+    methods = {content["sampler"]["method"] for content in PAIRS.values()}
     for method in methods:
         every = {(method, k, v) for k, values in options_of(method).items() for v in values}
         assert every <= tried
