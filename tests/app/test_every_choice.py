@@ -22,7 +22,10 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Check and run a problem; programs run too shortly for the compiler to try hard."""
+    """Check and run a problem: up to 10 s, as both compile all that a problem needs.
+
+    What is compiled runs too shortly for the compiler to try hard.
+    """
     none = compilation._OPTIONS["none"]
     monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
 
