@@ -1,24 +1,28 @@
 """The UM-Bridge protocol: models behind HTTP (Seelinger et al. 2023, J. Open Source Softw. 8(83)).
 
-The server of the package umbridge listens on all addresses of a machine and answers an exception of
-a model with a page that its own clients cannot read; hence this one.
+aiohttp is the server.  That of the package umbridge, built on it as well, listens on all addresses
+of a machine, reads requests of any size and answers an exception of a model with a page that its
+own clients cannot read.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
+from aiohttp import web
 
 from invlift.app.served_models import ServedModel
 
 PROTOCOL = 1.0
-#: Longest request that is read, bytes.
-MAX_BYTES = 2**26
+#: Longest request that is read, bytes: so many, and what each number of the longest one adds.
+BYTES, BYTES_PER_NUMBER = 2**20, 32
 
 
 class RefusedError(Exception):
@@ -29,90 +33,101 @@ class RefusedError(Exception):
         self.status, self.kind = status, kind
 
 
-def build_server(models: Sequence[ServedModel], host: str, port: int) -> ThreadingHTTPServer:
-    """A server of models, bound to an address; ``serve_forever`` runs it, ``shutdown`` ends it.
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address of this machine; port 0 stands for any that is free.
+
+    Raises
+    ------
+    OSError
+        If there is no such address, or it is taken.
+    """
+    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    return socket.create_server(address[:2], family=family)
+
+
+def build_application(models: Sequence[ServedModel], host: str) -> web.Application:
+    """What answers requests for models; ``aiohttp.web.run_app`` runs it.
+
+    A page that any browser shows could call a server of its own machine, under a name of the page's
+    own that leads there (DNS rebinding).  Hence only requests are answered that name the address
+    they have reached, `host` or this machine as theirs, and that no page of another server makes.
 
     Parameters
     ----------
     models : sequence of ServedModel
     host : str
-    port : int
-        0 for any that is free: see ``server_address``.
+        Name or address that it listens on.
+
+    Returns
+    -------
+    aiohttp.web.Application
+    """
+    by_name = {model.name: model for model in models}
+    names = {host.lower(), "localhost", socket.gethostname().lower()}
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Callable) -> web.StreamResponse:
+        try:
+            _check_origin(request, names)
+            return web.json_response(await handler(request))
+        except RefusedError as error:
+            return _error(error.status, error.kind, str(error))
+        except web.HTTPException as error:
+            return _error(error.status, "InvalidInput", error.text)
+        except Exception as error:
+            return _error(500, "ModelError", f"{type(error).__name__}: {error}")
+
+    async def info(request: web.Request) -> dict:
+        return {"protocolVersion": PROTOCOL, "models": list(by_name)}
+
+    async def reply(request: web.Request) -> dict:
+        content = await request.read()
+        return await asyncio.to_thread(_reply, by_name, request.path, content)
+
+    largest = max(2 * model.num_inputs + model.num_outputs for model in models)
+    app = web.Application(middlewares=[answer], client_max_size=BYTES + BYTES_PER_NUMBER * largest)
+    app.router.add_get("/Info", info)
+    for path in _REPLIES:
+        app.router.add_post(path, reply)
+    return app
+
+
+def _error(status: int, kind: str, message: str) -> web.Response:
+    return web.json_response({"error": {"type": kind, "message": message}}, status=status)
+
+
+def _check_origin(request: web.Request, names: set[str]) -> None:
+    """Check that a request is meant for this server, and made by no page of another.
 
     Raises
     ------
-    OSError
-        If it cannot be bound there.
+    RefusedError
+        If not.
     """
-    by_name = {model.name: model for model in models}
-
-    class Handler(BaseHTTPRequestHandler):
-        """Answers one request after another of a connection."""
-
-        protocol_version = "HTTP/1.1"
-        timeout = 60
-
-        def do_GET(self) -> None:  # the base class's name
-            self._answer(lambda: _info(by_name, self.path))
-
-        def do_POST(self) -> None:
-            self._answer(lambda: _reply(by_name, self.path, self._request()))
-
-        def _request(self) -> Mapping[str, Any]:
-            try:
-                length = int(self.headers.get("Content-Length", ""))
-            except ValueError:
-                length = -1
-            if not 0 <= length <= MAX_BYTES:
-                self.close_connection = True
-                raise RefusedError(
-                    400, "InvalidInput", f"expected at most {MAX_BYTES} bytes of JSON"
-                )
-            try:
-                content = json.loads(self.rfile.read(length))
-            except (ValueError, RecursionError):
-                content = None
-            if not isinstance(content, dict):
-                raise RefusedError(400, "InvalidInput", "expected a JSON object")
-            return content
-
-        def _answer(self, reply: Callable[[], dict]) -> None:
-            status = 200
-            try:
-                content = reply()
-            except RefusedError as error:
-                status = error.status
-                content = {"error": {"type": error.kind, "message": str(error)}}
-            except Exception as error:
-                status = 500
-                message = f"{type(error).__name__}: {error}"
-                content = {"error": {"type": "ModelError", "message": message}}
-            body = json.dumps(content, allow_nan=False).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_) -> None:
-            """Say nothing: a sampler asks thousands of times."""
-
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
-    return server
+    called = request.headers.get("Host", "")
+    try:
+        name = urlsplit(f"//{called}").hostname
+    except ValueError:
+        name = None
+    if name not in names | {request.transport.get_extra_info("sockname")[0]}:
+        expected = ", ".join(sorted(names))
+        raise RefusedError(
+            403, "InvalidInput", f"Host: expected one of {expected}, found {called!r}"
+        )
+    origin = request.headers.get("Origin")
+    if origin not in (None, f"http://{called}"):
+        raise RefusedError(403, "InvalidInput", f"Origin: expected none, found {origin!r}")
 
 
-def _info(models: Mapping[str, ServedModel], path: str) -> dict:
-    if path != "/Info":
-        raise RefusedError(404, "InvalidInput", f"there is no {path}")
-    return {"protocolVersion": PROTOCOL, "models": list(models)}
-
-
-def _reply(models: Mapping[str, ServedModel], path: str, request: Mapping[str, Any]) -> dict:
+def _reply(models: Mapping[str, ServedModel], path: str, content: bytes) -> dict:
+    try:
+        request = json.loads(content)
+    except (ValueError, RecursionError):
+        request = None
+    if not isinstance(request, dict):
+        raise RefusedError(400, "InvalidInput", "expected a JSON object")
     name = request.get("name")
     model = models.get(name) if isinstance(name, str) else None
-    if path not in _REPLIES:
-        raise RefusedError(404, "InvalidInput", f"there is no {path}")
     if model is None:
         known = ", ".join(models)
         raise RefusedError(400, "ModelNotFound", f"expected one of {known}, found {name!r}")
