@@ -19,8 +19,11 @@ from invlift.app.problem_file import read_problem
 from invlift.app.progress import progress_display
 from invlift.app.sampling import UNTIL_CONVERGED, sample
 from invlift.app.terminal import interrupts_raise
-from invlift.atomic import LOCK, only_writer, replace_on_success
+from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
 from invlift.errors import InputError
+
+#: The file that says which run the saved chains belong to.
+RECORD = "run.json"
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -51,7 +54,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
     is_open = settings.draws == UNTIL_CONVERGED
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
-        if not parsed.resume:
+        if not (chains / RECORD).exists():
+            for leftover in (*unfinished_files(directory), *unfinished_files(chains)):
+                leftover.unlink()
             _write_problem(spec)
         say(console, headline(field))
         preparing = threading.Thread(target=_prepare_results, args=(field,))
@@ -152,19 +157,24 @@ def _write_report(directory: Path, errors: Console) -> list[Path]:
 def _check_is_ready(directory: Path, is_resuming: bool) -> None:
     """Check that a run can begin in a directory, or go on there.
 
+    A run that was killed before it had a record of its chains has not begun: another one begins in
+    its place, told to go on or not.
+
     Raises
     ------
     InputError
-        If it is to begin and something is there already, or to go on and no chains are.
+        If it is to begin and something is there already, or to go on and no run was.
     """
-    entries = {entry.name for entry in directory.iterdir()} if directory.is_dir() else set()
     chains = directory / "chains"
-    saved = {entry.name for entry in chains.iterdir()} if chains.is_dir() else set()
-    num_entries = len(entries - {"chains"}) + len(saved - {LOCK})
-    has_chains = "run.json" in saved
+    entries, saved = _names_in(directory), _names_in(chains)
+    before = {"chains", "problem.toml"} if chains.is_dir() else set()
+    num_entries = len(entries - before) + len(saved - {LOCK})
+    has_chains = RECORD in saved
     if has_chains if is_resuming else not num_entries:
         return
     if is_resuming and not num_entries:
+        if chains.is_dir():
+            return
         raise InputError(
             f"{directory}",
             "a directory with saved chains",
@@ -178,6 +188,13 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
         "choose another with --out"
         + (", or go on with an interrupted run by --resume" if has_chains else ""),
     )
+
+
+def _names_in(directory: Path) -> set[str]:
+    """What is in a directory, but for files that a killed process has left unfinished."""
+    if not directory.is_dir():
+        return set()
+    return {entry.name for entry in set(directory.iterdir()) - set(unfinished_files(directory))}
 
 
 def _write_problem(spec) -> None:
