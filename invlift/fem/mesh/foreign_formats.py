@@ -3,17 +3,21 @@
 meshio knows forty formats, and on damaged files some of its readers never end or ask for as much
 memory as a wrong number says. A process of their own can be stopped and has a limit of memory.
 
-    python -m invlift.fem.mesh.foreign_formats MESH RESULT
+    python -I foreign_formats.py PLACES MESH RESULT
 
-writes what it has read, or why it could not, to RESULT.
+writes what it has read, or why it could not, to RESULT; PLACES are those where it finds modules, as
+a list in Python.  It needs meshio alone.
 """
 
 from __future__ import annotations
 
+import ast
+import os
 import pickle
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,9 @@ def read_foreign(path: Path) -> Any:
     limit = SECONDS + SECONDS_PER_BYTE * path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="invlift-") as folder:
         result = Path(folder) / "mesh"
-        command = [sys.executable, "-m", "invlift.fem.mesh.foreign_formats", str(path), str(result)]
+        # Isolated (-I), as the working folder holds a user's data: its modules are not to be run.
+        places = repr(_search_path())
+        command = [sys.executable, "-I", __file__, places, str(path), str(result)]
         try:
             subprocess.run(command, timeout=limit, capture_output=True, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
@@ -55,6 +61,13 @@ def read_foreign(path: Path) -> Any:
     if isinstance(found, str):
         raise ReadingFailed(found)
     return found
+
+
+def _search_path() -> list[str]:
+    """Where this process finds modules, but for the working folder."""
+    here = os.path.realpath(os.getcwd())
+    places = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
+    return [place for place in places if os.path.realpath(place) != here]
 
 
 def _main(path: str, result: str) -> None:
@@ -71,13 +84,17 @@ def _main(path: str, result: str) -> None:
 
 
 def _limit_memory(size: int) -> None:
-    """Limit this process's memory, where the system can."""
+    """Limit this process's memory, where the system can and no lower limit stands."""
     try:
         import resource
     except ImportError:
         return
-    resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = min(each for each in (size, soft, hard) if each != resource.RLIM_INFINITY)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    sys.path[:] = ast.literal_eval(sys.argv[1])
+    _main(*sys.argv[2:])
