@@ -7,11 +7,13 @@ xarray and are the same under either.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import h5netcdf
 import h5py
 import numpy as np
 import pandas as pd
@@ -225,17 +227,23 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
         From `build_groups`; one after the other, so that they need not be in memory all at once.
     path : path-like
         Destination; complete or absent, never half written.
+
+    Notes
+    -----
+    HDF5 crashes where a disc is full.  Hence it writes to memory, as much as the file has bytes.
     """
-    with replace_on_success(path) as temporary:
-        mode = "w"
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
         for name, group in groups:
             encoding = {
                 key: {"zlib": True, "complevel": 1, "shuffle": True}
                 for key, variable in group.data_vars.items()
                 if variable.ndim and variable.size
             }
-            group.to_netcdf(temporary, mode=mode, group=name, engine="h5netcdf", encoding=encoding)
-            mode = "a"
+            store = xr.backends.H5NetCDFStore(file.create_group(name))
+            group.dump_to_store(store, encoding=encoding)
+    with replace_on_success(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
 
 
 def read_group(path: str | os.PathLike, name: str) -> xr.Dataset | None:

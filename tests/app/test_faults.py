@@ -1,6 +1,10 @@
 """What a run meets outside itself: kills, full discs, limits of a batch system, files of others."""
 
+import subprocess
+import sys
+
 import pytest
+import xarray as xr
 from problem_files import write_problem
 from test_cli import assert_one_line_at_end, call
 
@@ -65,3 +69,48 @@ def test_somebodys_problem_file_is_no_run(tmp_path, capsys):
     for options in ([], ["--resume"]):
         assert call("run", path, "--out", tmp_path / "mine", *options) == 2
     assert path.read_bytes() == before
+
+
+# --- a disc that is full --------------------------------------------------------------------------
+
+
+def run_with_room(num_bytes, *arguments):
+    """The command line in a process whose files may not grow beyond a size."""
+    limits = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({num_bytes}, {num_bytes}))"
+    program = (
+        f"import resource, sys; {limits}; from invlift.app.cli import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run with all the room there is: its problem file and results."""
+    path = write_problem(tmp_path_factory.mktemp("whole"), {"sampler.draws": 400})
+    assert call("run", path) in (0, 3)
+    return path, path.parent / "out"
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [(0.2, "chains/chain-"), (0.5, "posterior.nc"), (1.2, "posterior.png")],
+)
+def test_a_full_disc_is_told_in_a_line_and_the_run_goes_on(whole, tmp_path, part, name):
+    """Two whole runs, one in a process of its own: up to 15 s."""
+    path, expected = whole
+    out = tmp_path / "out"
+    size = (expected / "posterior.nc").stat().st_size
+    found = run_with_room(int(part * size), "run", path, "--out", out)
+    progress = ("chain ", "compiling")
+    lines = [line for line in found.stderr.splitlines() if not line.startswith(progress)]
+    assert (found.returncode, len(lines)) == (2, 1), found.stderr
+    assert lines[0].startswith(f"invlift: {out}/{name}")
+    assert "--resume" in lines[0]
+    assert not list(out.glob("**/.*.tmp*"))
+    chains = {file: file.read_bytes() for file in (out / "chains").glob("*.piece")}
+    assert bool(chains) == (name != "chains/chain-")
+    assert call("run", path, "--out", out, "--resume") in (0, 3)
+    assert all(file.read_bytes() == content for file, content in chains.items())
+    one, other = (xr.load_dataset(f / "posterior.nc", group="posterior") for f in (expected, out))
+    xr.testing.assert_identical(one, other)
