@@ -162,7 +162,8 @@ def _is_option(name: str, value) -> bool:
 def keep_compiled_programs() -> None:
     """Keep what is compiled, so that the next run of a problem of the same shapes starts at once.
 
-    In the user's cache folder for applications, up to 1 GB; not where that cannot be written to.
+    In the user's cache folder for applications, up to 1 GB, where no other user may write; not
+    where that cannot be written to, or is another user's.
     If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
     instead, and finds them after it has traced them: a program that it has found cannot be kept
     once more.  Where that folder cannot be written to, the option is taken back with a note, as JAX
@@ -177,7 +178,8 @@ def keep_compiled_programs() -> None:
         )
         jax.config.update("jax_compilation_cache_dir", None)
     folder = platformdirs.user_cache_path("invlift", appauthor=False) / "programs"
-    if _is_usable(folder):
+    if _is_usable(folder) and _is_own(folder):
+        folder.chmod(0o700)
         _Folder.path = folder
 
 
@@ -192,6 +194,11 @@ def _is_usable(folder: Path) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         return os.access(folder, os.W_OK | os.X_OK)
     return False
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file or folder belongs to this user, where the system tells users apart."""
+    return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
 
 
 class _Folder:
@@ -273,7 +280,12 @@ def num_cores() -> int:
 def _load(file: Path) -> _Compiled | None:
     """A kept program; None if there is none, or it cannot be used, whatever the reason."""
     try:
-        content, num_arguments, skeleton, shapes = pickle.loads(file.read_bytes())
+        # What is unpickled is run: it must be this user's, and nobody else may have written to it.
+        if not _is_own(file) or file.stat().st_mode & 0o022:
+            return None
+        name, content, num_arguments, skeleton, shapes = pickle.loads(file.read_bytes())
+        if name != file.name:
+            return None
         _find_lapack()
         tree_in = jax.tree.structure(((0,) * num_arguments, {}))
         tree_out = jax.tree.structure([0] * len(shapes))
@@ -297,8 +309,9 @@ def _keep(file: Path, compiled: _Compiled) -> None:
     try:
         content, tree_in, _ = serialize_executable.serialize(compiled.run)
         skeleton = jax.tree.unflatten(structure, range(structure.num_leaves))
-        kept = content, tree_in.num_leaves, skeleton, compiled.shapes
+        kept = file.name, content, tree_in.num_leaves, skeleton, compiled.shapes
         with replace_on_success(file) as temporary:
+            temporary.touch(mode=0o600)
             temporary.write_bytes(pickle.dumps(kept))
         _remove_oldest(file.parent)
     except (OSError, InputError, ValueError, NotImplementedError):

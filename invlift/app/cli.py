@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         status = _refused(err, error)
     except OSError as error:
-        status = _refused(err, _from_system(error))
+        status = _refused(err, _from_system(error, parsed.command))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -95,7 +95,14 @@ _OUT_OF_MEMORY = InputError(
 )
 
 
-def _from_system(error: OSError) -> InputError:
+#: What a command has kept of its work when the system refuses it something.
+_KEPT = {
+    "run": "; chains saved so far are kept, --resume goes on with them",
+    "calibrate": "; simulations that are done are kept, --resume goes on with them",
+}
+
+
+def _from_system(error: OSError, command: str) -> InputError:
     """What the operating system refused, in the form of every other message."""
     if error.filename in STREAMS:
         return InputError(
@@ -108,7 +115,7 @@ def _from_system(error: OSError) -> InputError:
         f"{error.filename or 'a file'}",
         "a file or directory that can be read and written",
         (error.strerror or str(error)).splitlines()[0],
-        "mend that and try again; chains saved so far are kept, --resume goes on with them",
+        f"mend that and try again{_KEPT.get(command, '')}",
     )
 
 

@@ -35,6 +35,8 @@ TARGETS = {
     "laplace": laplace_whitened,
 }
 
+#: More are a slip: chains take memory before they draw.
+MAX_CHAINS = 10_000
 #: What asks for as many draws as it takes, and how many each chain makes first.
 UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
 
@@ -176,7 +178,7 @@ def check_positive(**numbers: float | None) -> None:
 
 
 def check_counts(**counts: int) -> None:
-    """Check numbers of chains, iterations and draws, at least 1, and a seed, at least 0.
+    """Check numbers of chains (1 to 10,000), iterations and draws (from 1), and a seed (from 0).
 
     Raises
     ------
@@ -186,8 +188,11 @@ def check_counts(**counts: int) -> None:
     for name, value in counts.items():
         least = 0 if name == "seed" else 1
         is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_integer or not least <= value < 2**63:
-            raise InputError(name, f"an integer of at least {least}", f"{value!r}", "correct it")
+        most = MAX_CHAINS if name == "chains" else 2**63 - 1
+        if not is_integer or not least <= value <= most:
+            expected = f"an integer of at least {least}"
+            expected += f" and at most {most}" if name == "chains" else ""
+            raise InputError(name, expected, f"{value!r}", "correct it")
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:

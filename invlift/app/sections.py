@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from invlift.app.sampling import UNTIL_CONVERGED
+from invlift.app.sampling import MAX_CHAINS, UNTIL_CONVERGED
 from invlift.errors import printable
 from invlift.fem.priors import PRIORS
 from invlift.inverse.noise import NOISES
@@ -169,7 +169,9 @@ class SamplerTable(Table):
     """[sampler]: the method, how much to run, and in [sampler.options] the method's own keys."""
 
     method: name_in(KERNELS, remedy='"chmc" is the default') = "chmc"
-    chains: integer(1, remedy="run several, 4 for example, to see whether they agree") = 4
+    chains: integer(
+        1, MAX_CHAINS, remedy="run several, 4 for example, to see whether they agree"
+    ) = 4
     warmup: integer(1, remedy="use at least 200, so that the step size can settle") = 200
     draws: by_form(
         number=integer(1, remedy="use 1000 per chain, for example"),

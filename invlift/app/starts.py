@@ -11,6 +11,7 @@ import numpy as np
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -132,6 +133,7 @@ def find_start(
         if least <= MAX_MISFIT or num_found == MAX_MISFITS:
             break
     if best is None:
+        _check_signs(problem, f"chain {chain}, start")
         raise InputError(
             f"chain {chain}, start",
             "a prior draw at which the forward map is finite",
@@ -140,6 +142,26 @@ def find_start(
             "say)",
         )
     return best
+
+
+def _check_signs(problem: InverseProblem, where: str) -> None:
+    """Refuse readings of a sign that relative noise cannot give to what the prior predicts.
+
+    Raises
+    ------
+    InputError
+        If the noise is relative and there are such, at the prior's median.
+    """
+    predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
+    readings = np.asarray(problem.observed)
+    wrong = readings[np.asarray(predicted) * readings < 0.0]
+    if problem.noise.relative and wrong.size:
+        raise InputError(
+            where,
+            "readings with the signs of the predictions, as the noise is relative",
+            f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first of them",
+            "correct the readings, or take additive noise (relative = false)",
+        )
 
 
 def _key(seed, chain, attempt):

@@ -7,8 +7,11 @@ xarray and are the same under either.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
+import sys
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -271,6 +274,7 @@ def read_group(path: str | os.PathLike, name: str) -> xr.Dataset | None:
         with xr.open_dataset(path, group=name, engine="h5netcdf") as group:
             return group.load()
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        discard_readers(error)
         reason = printable((str(error) or type(error).__name__).splitlines()[0])
         raise InputError(
             printable(os.fspath(path)),
@@ -278,6 +282,21 @@ def read_group(path: str | os.PathLike, name: str) -> xr.Dataset | None:
             f"one that cannot be read ({reason[:80]})",
             "give the folder of a run as it was written, or run again",
         ) from None
+
+
+def discard_readers(error: BaseException) -> None:
+    """Let go of what has failed with an error, such as h5netcdf's file that is half made.
+
+    It fails once more when it is let go of, which Python would print.
+    """
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__context__
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
 
 
 def summarise(

@@ -11,6 +11,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from invlift.atomic import replace_on_success
+from invlift.errors import InputError
 from invlift.posterior.files import write_fields
 
 
@@ -57,10 +58,14 @@ def write_series(
     Raises
     ------
     InputError
-        If a field does not fit the mesh, or the folder cannot be made.
+        If a field does not fit the mesh, or the folder cannot be made or is a link: what it leads
+        to may be anybody's.
     """
     path = Path(path)
-    files = [path.with_suffix("") / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
+    folder = path.with_suffix("")
+    if folder.is_symlink():
+        raise InputError(f"{folder}", "a folder of its own", "a link to another", "remove the link")
+    files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
     for file, step in zip(files, steps, strict=True):
         write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
     entries = "".join(

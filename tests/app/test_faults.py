@@ -1,8 +1,11 @@
 """What a run meets outside itself: kills, full discs, limits of a batch system, files of others."""
 
+import gc
+import shutil
 import subprocess
 import sys
 
+import h5py
 import pytest
 import xarray as xr
 from problem_files import write_problem
@@ -114,3 +117,92 @@ def test_a_full_disc_is_told_in_a_line_and_the_run_goes_on(whole, tmp_path, part
     assert all(file.read_bytes() == content for file, content in chains.items())
     one, other = (xr.load_dataset(f / "posterior.nc", group="posterior") for f in (expected, out))
     xr.testing.assert_identical(one, other)
+
+
+# --- what others have put there -------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    return shutil.copytree(whole[1], tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "posterior/log_conductivity",
+        "posterior/log_conductivity_field_mean",
+        "sample_stats/energy",
+        "warmup_sample_stats/step_size",
+    ],
+)
+def test_numbers_that_no_run_draws_are_told_in_a_line(copied, capsys, name):
+    with h5py.File(copied / "posterior.nc", "a") as file:
+        draws = file[name]
+        draws[...] = 1e308
+    assert call("report", copied) == 2
+    assert_one_line_at_end(capsys, ["posterior.nc", "1e+308"])
+
+
+def test_readers_of_damaged_draws_leave_no_words(copied, capsys, monkeypatch):
+    """h5py opens such a file, and h5netcdf stops halfway."""
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with h5py.File(copied / "posterior.nc", "a") as file:
+        del file["posterior"]
+        file["posterior"] = 1.0
+    assert call("report", copied) == 2
+    gc.collect()
+    assert said == []
+    assert_one_line_at_end(capsys, ["posterior.nc"])
+
+
+def test_draws_do_not_leave_the_results_by_a_link(copied, tmp_path, capsys):
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(copied / "draws", elsewhere)
+    before = {file: file.stat().st_mtime_ns for file in elsewhere.iterdir()}
+    (copied / "draws").symlink_to(elsewhere)
+    assert call("report", copied) == 2
+    assert_one_line_at_end(capsys, ["draws", "a link"])
+    assert {file: file.stat().st_mtime_ns for file in elsewhere.iterdir()} == before
+
+
+@pytest.mark.parametrize("command", ["run", "check", "compare", "calibrate"])
+@pytest.mark.parametrize("place", ["option", "file"])
+def test_a_slip_in_the_number_of_chains_is_told(tmp_path, capsys, command, place):
+    in_file = place == "file" or command in ("check", "calibrate")
+    path = write_problem(tmp_path, {"sampler.chains": 10**9} if in_file else {})
+    options = [] if in_file else ["--chains", 10**9]
+    needed = {"compare": ["--methods", "hmc"], "calibrate": ["--simulations", 2]}
+    assert call(command, path, *needed.get(command, []), *options) == 2
+    assert_one_line_at_end(capsys, ["chains", "10000", "1000000000"])
+
+
+def test_a_comparison_without_draws_is_none(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    assert call("compare", path, "--methods", "hmc", "--budget", "1e-9") == 3
+    assert "hmc: no draws within the budget" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "calibrate", "compare", "report"])
+def test_what_is_kept_is_told_where_something_is(whole, tmp_path, capsys, monkeypatch, command):
+    def refuse(*_):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("invlift.app.cli._command", lambda _: refuse)
+    needed = {"compare": ["--methods", "hmc"], "calibrate": ["--simulations", 2]}
+    assert call(command, whole[0], *needed.get(command, [])) == 2
+    words = {"run": "chains saved so far", "calibrate": "simulations that are done"}
+    error = capsys.readouterr().err
+    assert "somewhere: " in error
+    assert ("kept" in error) == (command in words)
+    assert words.get(command, "") in error
+
+
+def test_signs_that_relative_noise_cannot_change_are_told(tmp_path, capsys):
+    rows = "x,y,value\n0.3,0.4,2.1\n0.6,0.7,-2.9\n0.8,0.2,3.1\n"
+    path = write_problem(tmp_path, {"noise.relative": True}, sensors=rows)
+    assert call("run", path) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    for word in ("signs of the predictions", "relative", "1 of 3", "-2.9"):
+        assert word in error

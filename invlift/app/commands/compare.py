@@ -76,6 +76,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             say(console, f"{row.method}: {row.note}")
     say(console, f"\nWritten to {directory}: {', '.join(file.name for file in files)}")
     is_done = len(rows) == len(methods) and rows[-1].note != INTERRUPTED
+    is_done = is_done and any(row.num_draws for row in rows)
     return 0 if is_done else BAD_VERDICT
 
 

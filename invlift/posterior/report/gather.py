@@ -17,7 +17,7 @@ import xarray as xr
 from invlift.errors import InputError
 from invlift.input_files import read_text
 from invlift.posterior.files import CELL_TYPES
-from invlift.posterior.labelled import SUMMARY_COLUMNS
+from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
 from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
@@ -29,6 +29,8 @@ NUM_DRAWS = 32
 MAX_BYTES = 2**24
 #: What a run that is under way, or was stopped during warm-up, has in its folder.
 SAVED_CHAINS = Path("chains", "run.json")
+#: Largest numbers of a run that are shown: of any draw, and of a log-conductivity.
+LARGEST, LARGEST_LOG = 1e100, 700.0
 _REMEDY = "give the folder of a run, as invlift run --out names it"
 _DAMAGED = "take the file from a copy of the run, or run again"
 
@@ -123,6 +125,7 @@ def _blaming(file: Path, what: str):
     except InputError:
         raise
     except (Exception, SystemExit) as reason:  # meshio exits where it cannot read
+        discard_readers(reason)
         found = f"content that cannot be read as one ({type(reason).__name__})"
         raise InputError(str(file), what, found, _DAMAGED) from None
 
@@ -193,12 +196,25 @@ def _chains(file: Path) -> dict:
         h5py.File(file).close()  # of a file that is none, the other library leaves half a reader
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
             scalars, draws = _posterior(posterior)
-        return {
+        found = {
             "scalars": scalars,
             "draws": draws,
             "energy": _statistic(file, "sample_stats", "energy"),
             "warmup_step_size": _statistic(file, "warmup_sample_stats", "step_size"),
         }
+    statistics = (found["energy"], found["warmup_step_size"])
+    _check_magnitude(file, LARGEST, *scalars.values(), *(x for x in statistics if x is not None))
+    if draws is not None:
+        _check_magnitude(file, LARGEST_LOG, draws.values)
+    return found
+
+
+def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
+    """Check that numbers can be reckoned with: NaN and infinities are left out where they are."""
+    for values in arrays:
+        size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+        if size > largest:
+            raise InputError(str(file), f"draws up to {largest:g}", f"{size:.3g}", _DAMAGED)
 
 
 def _posterior(
