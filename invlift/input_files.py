@@ -21,7 +21,7 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
     remedy : str
         What to do if there is no such file.
     max_bytes : int
-        Where reading stops: nobody's file of this kind is larger.
+        Nobody's file of this kind is larger.
 
     Raises
     ------
@@ -30,11 +30,11 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
         system does not let it be read.
     """
     try:
-        mode = path.stat().st_mode
+        mode, size = path.stat().st_mode, path.stat().st_size
         content = b""
-        if stat.S_ISREG(mode):
+        if stat.S_ISREG(mode) and size <= max_bytes:
             with path.open("rb") as file:
-                content = file.read(max_bytes + 1)
+                content = file.read()  # of a given length it would take that much memory first
     except FileNotFoundError:
         raise InputError(name, what, "no such file", remedy) from None
     except OSError as reason:
@@ -46,7 +46,7 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
         raise InputError(name, what, "a directory", "give the path of the file itself")
     if not stat.S_ISREG(mode):
         raise InputError(name, what, "a device or a pipe", "save its content in a file first")
-    if len(content) > max_bytes:
+    if max(size, len(content)) > max_bytes:
         limit = f"{max_bytes / 2**20:g} MiB"
         raise InputError(name, f"{what} of at most {limit}", "a larger file", "check which it is")
     return content

@@ -184,6 +184,58 @@ def test_a_damaged_program_is_compiled_anew(folder, content):
     assert len(file.read_bytes()) > 1000
 
 
+def test_a_program_of_another_name_is_compiled_anew(folder):
+    other = np.eye(3)
+    Program(cholesky_of)(other)
+    (file,) = folder.glob("*.program")
+    content = file.read_bytes()
+    file.unlink()
+    Program(cholesky_of)(MATRIX)
+    (file,) = folder.glob("*.program")
+    file.write_bytes(content)
+    assert float(Program(cholesky_of)(MATRIX)["trace"]) == 3.0
+    assert file.read_bytes() != content
+
+
+def test_a_program_that_others_may_have_written_is_not_run(folder, monkeypatch):
+    Program(cholesky_of)(MATRIX)
+    (file,) = folder.glob("*.program")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    def num_traced():
+        counting, shapes = traced(cholesky_of)
+        Program(counting)(MATRIX)
+        return len(shapes)
+
+    assert num_traced() == 0
+    for mode in (0o620, 0o602):
+        file.chmod(mode)
+        assert num_traced() == 1  # and another is kept in its place
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert num_traced() == 0
+    monkeypatch.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
+    assert num_traced() == 1
+
+
+@pytest.mark.parametrize("is_others", [False, True])
+def test_programs_are_kept_where_no_other_user_writes(tmp_path, monkeypatch, is_others):
+    monkeypatch.setattr(compilation._Folder, "path", None)
+    monkeypatch.setattr(compilation.platformdirs, "user_cache_path", lambda *_, **__: tmp_path)
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs").chmod(0o775)
+    if is_others:
+        other = (tmp_path / "programs").stat().st_uid + 1
+        monkeypatch.setattr(os, "getuid", lambda: other)
+    jaxs_own = jax.config.jax_compilation_cache_dir
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        compilation.keep_compiled_programs()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", jaxs_own)
+    assert (compilation._Folder.path is None) == is_others
+    assert (tmp_path / "programs").stat().st_mode & 0o777 == (0o775 if is_others else 0o700)
+
+
 def test_what_holds_a_users_code_is_not_kept(folder):
     Program(lambda x: x)(1.0)
     Program(wave)(X, SCALE)  # of this module

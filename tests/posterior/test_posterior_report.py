@@ -147,11 +147,16 @@ def test_a_missing_file_leaves_its_sections_out(run, tmp_path, name):
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", sorted(FILES))
-@pytest.mark.parametrize("damage", ["cut", "noise", "empty", "other"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (name, damage)
+        for name in sorted(FILES)
+        for damage in ("cut", "noise", "empty", "other")
+        if name != "problem.toml" or damage == "noise"  # text is shown as it is
+    ],
+)
 def test_a_damaged_file_is_named(run, tmp_path, name, damage):
-    if name == "problem.toml" and damage != "noise":
-        return  # text that is shown as it is
     folder = tmp_path / "copy"
     shutil.copytree(run[0], folder)
     file = folder / name
