@@ -190,7 +190,7 @@ def test_a_spec_survives_pickling():
         ),
         ("noise.sigma", {"distribution": "lognormal", "scale": 1.0}, ["location", "no such key"]),
         ("sampler.draws", 0, ["[sampler] draws", "at least 1", "found 0"]),
-        ("sampler.chains", 0, ["[sampler] chains", "at least 1"]),
+        ("sampler.chains", 0, ["[sampler] chains", "from 1 to 10000"]),
         ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
