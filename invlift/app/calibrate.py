@@ -335,7 +335,7 @@ class _Task:
         try:
             target = target_of(problem, self.kernel)
             approximation = STARTS[self.starts](self.kernel, target, chain_seed, 1).approximation
-            position, _ = find_start(
+            position, *_ = find_start(
                 self.kernel, target, chain_seed, 0, approximation=approximation
             )
             result, scalars = self._sample(

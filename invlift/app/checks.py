@@ -5,19 +5,20 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.app import readiness
 from invlift.app.build import FieldProblem, build_problem
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.starts import MAX_MISFIT, find_start
+from invlift.app.readiness import Finding
+from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED
+from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.fem.priors.matern_table import MaternTable
-from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior, Point
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
@@ -25,12 +26,6 @@ from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1
-#: Fewest nodes across a correlation length that resolve the prior.
-NODES_PER_RANGE = 4.0
-#: Share of the standard deviation asked for below which the prior's own is remarkable.
-LOW_STD = 0.7
-#: Share of the noise below which a reading's dependence on the field is none.
-BLIND = 1e-3
 #: Size of the step that is tried forwards and backwards.
 TRIAL_STEP = 0.3
 #: Steps a draw takes with quarter-period trajectories: 1.6 measured on the disc, up to 3 where
@@ -44,21 +39,6 @@ SPEED_UP = 3.5
 FACTORISATION_SHARE = 0.4
 #: Difference steps of the Taylor tests.
 TAYLOR_STEPS = 2.0 ** -np.arange(3, 10)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at.
-
-    Attributes
-    ----------
-    level : {"ok", "note", "bad"}
-    name, detail : str
-    """
-
-    level: Literal["ok", "note", "bad"]
-    name: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -161,20 +141,20 @@ def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
         beside.submit(_trial.prepare, lifted, shapes.point, 0, 1.0)
         beside.submit(_sight.prepare, lifted, position, position)
         realised = beside.submit(field.problem.prior.pointwise_std)
-        position, misfit = find_start(
+        found = find_start(
             _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
         )
-        start = _evaluate(lifted, position)
+        start = _evaluate(lifted, found.position)
         rng = np.random.default_rng(spec.sampler.seed)
         return Report(
             [
                 _mesh(field.mesh),
                 _groups(spec, field.mesh),
                 _sensors(spec, field),
-                _sensitivity(start),
-                _fit(field.problem, misfit),
+                readiness.sensitivity(found.sensitivity),
+                readiness.fit(field.problem, found),
                 *_derivatives(lifted, start, rng),
-                *_prior(spec, field, realised.result()),
+                *readiness.prior(spec, field.mesh, realised.result()),
                 *_step(spec, lifted, start),
             ]
         )
@@ -264,71 +244,6 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
         fate = "left out" if len(distances) > len(field.sensors.values) else "moved onto the mesh"
         detail += f"; {num_outside} outside the mesh by up to {distances[worst]:.3g}, {fate}"
     return Finding("note" if is_ignored or num_outside else "ok", "sensors", detail)
-
-
-def _sensitivity(point: Point) -> Finding:
-    """How far each reading moves with the field, one prior standard deviation of it."""
-    moves = np.linalg.norm(np.asarray(point.jacobian.white_transpose), axis=0)
-    blind = np.flatnonzero(moves < BLIND * np.abs(np.asarray(point.jacobian.eta)))
-    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} with the prior field"
-    if blind.size == moves.size:
-        detail += ": nothing next to the noise; are source, boundary values and units right?"
-        return Finding("bad", "sensitivity", detail)
-    if blind.size:
-        detail += f"; {blind.size} sensors say nothing about it, the first is sensor {blind[0]}"
-        return Finding("note", "sensitivity", detail)
-    return Finding("ok", "sensitivity", detail)
-
-
-def _prior(spec: ProblemSpec, field: FieldProblem, realised: np.ndarray) -> list[Finding]:
-    low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
-    detail = (
-        f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
-        f"{middle:.3g}"
-    )
-    if not isinstance(spec.prior, MaternTable):
-        return [Finding("ok", "prior", detail)]
-    length, std = spec.prior.typical()
-    detail += f" (asked for {std:.3g})"
-    findings = []
-    if high > 1.3 * std and spec.prior.boundary == "neumann":
-        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
-        findings.append(Finding("note", "prior", detail))
-    elif middle < LOW_STD * std:
-        detail += "; far less than asked for: is the range in the mesh's unit of length?"
-        findings.append(Finding("note", "prior", detail))
-    else:
-        findings.append(Finding("ok", "prior", detail))
-    mesh = field.mesh
-    size = float(np.median(_edge_lengths(mesh)))
-    per_range = length / size
-    resolution = f"{per_range:.1f} mesh widths across the prior's range of {length:.3g}"
-    if per_range < NODES_PER_RANGE:
-        resolution += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
-        findings.append(Finding("note", "resolution", resolution))
-    else:
-        findings.append(Finding("ok", "resolution", resolution))
-    return findings
-
-
-def _edge_lengths(mesh: Mesh) -> np.ndarray:
-    corners = mesh.points[mesh.cells]
-    return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()
-
-
-def _fit(problem: InverseProblem, misfit: np.ndarray) -> Finding:
-    """Whether some field reproduces the readings: the start was fitted to them."""
-    if problem.noise.num_parameters:
-        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
-    worst = int(np.argmax(misfit))
-    detail = f"a field fitted to the readings is off by up to {misfit[worst]:.3g} sd of the noise"
-    if misfit[worst] <= MAX_MISFIT:
-        return Finding("ok", "fit", detail)
-    detail += (
-        f", at sensor {worst}: it contradicts another or the model (a boundary value where it "
-        "stands, a unit, too small a noise)"
-    )
-    return Finding("bad", "fit", detail)
 
 
 def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:
@@ -442,14 +357,17 @@ def _step(spec: ProblemSpec, lifted: LiftedPosterior, point: Point) -> list[Find
     evaluations = 1.0 + FACTORISATION_SHARE * (num_factorisations - 1.0)
     per_draw = STEPS_PER_DRAW * evaluations * float(np.median(times)) / SPEED_UP
     settings = spec.sampler
-    total = per_draw * settings.chains * (settings.warmup + settings.draws)
+    is_open = settings.draws == UNTIL_CONVERGED
+    draws = FIRST_GOAL if is_open else settings.draws
+    total = per_draw * settings.chains * (settings.warmup + draws)
     findings.append(
         Finding(
             "ok",
             "time",
             f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for "
-            f"{settings.chains} chains of {settings.warmup} + {settings.draws} iterations, within "
-            "a factor of two; compilation not included",
+            f"{settings.chains} chains of {settings.warmup} + {draws} iterations, within "
+            "a factor of two; compilation not included"
+            + ("; as many more as it takes for a good verdict" if is_open else ""),
         )
     )
     return findings

@@ -149,6 +149,9 @@ def _parser() -> argparse.ArgumentParser:
         "--scheduler", metavar="ADDRESS", help="run the chains on a Dask cluster, tcp://host:8786"
     )
     run.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    run.add_argument(
+        "--anyway", action="store_true", help="run a problem that check calls not ready"
+    )
     run.set_defaults(command="run")
 
     check = commands.add_parser("check", help="look a problem over before running it")

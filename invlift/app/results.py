@@ -19,7 +19,13 @@ from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains.results import Run
 
 
-def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | None = None):
+def build_posterior(
+    field: FieldProblem,
+    run: Run,
+    num_draws_requested: int | None = None,
+    *,
+    objections: Sequence[str] = (),
+) -> Posterior:
     """Posterior of a run of a problem built from a file: see :func:`field_posterior`."""
     return field_posterior(
         field.mesh,
@@ -28,6 +34,7 @@ def build_posterior(field: FieldProblem, run: Run, num_draws_requested: int | No
         run,
         num_draws_requested=num_draws_requested,
         exceedance=field.exceedance,
+        objections=objections,
     )
 
 
@@ -39,6 +46,7 @@ def field_posterior(
     *,
     num_draws_requested: int | None = None,
     exceedance: Sequence[float] = (),
+    objections: Sequence[str] = (),
 ) -> Posterior:
     """Bundle the draws of a run with the mesh, sensors, noise and prior they belong to.
 
@@ -54,6 +62,8 @@ def field_posterior(
         Draws per chain asked for, to notice a run that was cut short.
     exceedance : sequence of float
         Thresholds of the conductivity, in its unit: see `Posterior`.
+    objections : sequence of str
+        What makes the problem a doubtful one: see `Posterior`.
 
     Returns
     -------
@@ -81,6 +91,7 @@ def field_posterior(
         compile_seconds=run.compile_seconds,
         is_interrupted=run.is_interrupted,
         exceedance=exceedance,
+        objections=objections,
     )
 
 

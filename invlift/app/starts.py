@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.inverse.laplace_approximation import (
+    LaplaceApproximation,
+    find_mode,
+    laplace_approximation,
+)
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
@@ -20,13 +26,36 @@ from invlift.pytrees import Module, static
 from invlift.samplers.chains.chain import evaluate_state
 from invlift.samplers.kernels.base import Kernel
 
-#: Prior draws tried for a chain before giving up.
+#: Prior draws tried for a chain until there are enough at which all is finite.
 MAX_STARTS = 20
-#: Standard deviations of the noise by which a start may miss the readings, and the number of starts
-#: that do before giving up.
-MAX_MISFIT, MAX_MISFITS = 10.0, 4
+#: Starts that are compared.  With more unknowns than FEW_UNKNOWNS, where one may take seconds, the
+#: first NUM_AGREEING are enough if no start's mode outweighs another's.
+NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 8, 3, 100
+#: By how much the log mass of a mode falls short of another's that outweighs it.
+NEGLIGIBLE = np.log(100.0)
+#: Standard deviations of the noise by which a start may miss the readings.
+MAX_MISFIT = 10.0
 
 logger = logging.getLogger(__name__)
+
+
+class Start(NamedTuple):
+    """Where a chain starts.
+
+    Attributes
+    ----------
+    position : (target.dimension,)
+    misfit : (d,)
+        How far the readings are from the predictions there, in standard deviations of the noise;
+        zero if the noise has unknown parameters: its scale grows with what does not fit.
+    sensitivity : (d,)
+        How far each reading moves with the field in standard deviations of its noise: one standard
+        deviation of the prior's, at the mode nearby.
+    """
+
+    position: np.ndarray
+    misfit: np.ndarray
+    sensitivity: np.ndarray
 
 
 class Starts(Module):
@@ -54,7 +83,7 @@ class Starts(Module):
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain; a warning is logged if it does not reproduce the readings."""
-        position, misfit = find_start(
+        position, misfit, _ = find_start(
             self.kernel, self.target, self.seed, chain, approximation=self.approximation
         )
         far = np.flatnonzero(misfit > MAX_MISFIT)
@@ -94,20 +123,20 @@ def find_start(
     evaluate_fn: Callable = evaluate_state,
     *,
     approximation: LaplaceApproximation | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Start:
     """A start for a chain: :func:`~invlift.inverse.starts.initial_position` of a prior draw.
 
     With an approximation of the posterior, a draw of that.
 
-    Another draw is tried where one has no finite density, as ``evaluate_fn`` finds it, or leads to
-    values that do not reproduce the readings; if none does, the best is taken.
+    Of several such draws with a finite density, as ``evaluate_fn`` finds it, the first is taken
+    whose mode holds no less than a hundredth of the posterior probability of any other's
+    (:func:`~invlift.inverse.laplace_approximation.find_mode`): a draw leads to the nearest mode,
+    which may hold next to nothing, and no chain would leave it.  Where several modes hold some,
+    draws still decide between them, so that chains that start in different ones show it.
 
     Returns
     -------
-    position : (target.dimension,)
-    misfit : (d,)
-        How far the readings are from the predictions there, in standard deviations of the noise;
-        zero if the noise has unknown parameters: its scale grows with what does not fit.
+    Start
 
     Raises
     ------
@@ -115,24 +144,28 @@ def find_start(
         If none of 20 draws has a finite density.
     """
     problem = target.problem
-    best, least, num_found = None, np.inf, 0
+    has_many = problem.num_unknowns > FEW_UNKNOWNS
+    found, masses = [], []
     for attempt in range(MAX_STARTS):
         if approximation is None:
-            found = _start(target, seed, chain, attempt)
+            start = _start(target, seed, chain, attempt)
         else:
-            found = _approximate_start(target, approximation, seed, chain, attempt)
-        lifted, position = map(np.asarray, found)
+            start = _approximate_start(target, approximation, seed, chain, attempt)
+        lifted, position = map(np.asarray, start)
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
-        num_found += 1
+        log_mass, sensitivity = map(np.asarray, _mode(target, lifted))
         misfit = np.abs(lifted[problem.num_unknowns :])
         misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
-        if best is None or misfit.max() < least:
-            best, least = (position, misfit), misfit.max()
-        if least <= MAX_MISFIT or num_found == MAX_MISFITS:
+        masses.append(np.nan_to_num(log_mass, nan=-np.inf))
+        found.append(Start(position, misfit, sensitivity))
+        least = max(masses) - NEGLIGIBLE
+        if len(found) == NUM_CANDIDATES or (
+            has_many and len(found) == NUM_AGREEING and min(masses) >= least
+        ):
             break
-    if best is None:
+    if not found:
         _check_signs(problem, f"chain {chain}, start")
         raise InputError(
             f"chain {chain}, start",
@@ -141,7 +174,7 @@ def find_start(
             "check the prior (a smaller std), the noise scale and the forward map (its source, "
             "say)",
         )
-    return best
+    return next(start for start, mass in zip(found, masses, strict=True) if mass >= least)
 
 
 def _check_signs(problem: InverseProblem, where: str) -> None:
@@ -183,5 +216,13 @@ def _draw_of(target, approximation: LaplaceApproximation, seed, chain, attempt):
     return lifted, target.from_lifted(lifted)
 
 
+def _mode_near(target, lifted):
+    """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
+    theta = lifted[: target.problem.num_unknowns]
+    mode = find_mode(target.problem, *target.problem.split(theta))
+    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
+
+
 _start = Program(_attempted_start, "none")
 _approximate_start = Program(_draw_of, "none")
+_mode = Program(_mode_near, "none")

@@ -8,22 +8,25 @@ unknowns than readings the mode of both together is at noise of almost no size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
 from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.inverse.gram.factors import dense_gram, woodbury_gram
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
 from invlift.pytrees import Module
 
 #: Rounds of fitting the field at the noise's parameters, and these to the linearised model.
 NUM_ROUNDS = 4
-#: Newton's steps to a minimum over the noise's parameters, their largest length in standard normal
-#: coordinates, and the shares of a step that are tried.
-NUM_STEPS, LONGEST, SHARES = 12, 3.0, 0.5 ** np.arange(10)
+#: Most of Newton's steps to a minimum over the noise's parameters, their largest length in standard
+#: normal coordinates, the least share of one that is tried, and the gain that is negligible.
+NUM_STEPS, LONGEST, LEAST_SHARE, LEAST_GAIN = 12, 3.0, 2e-3, 1e-4
 #: Least precision of a parameter of the noise: its evidence may be flat, or have no maximum.
 LEAST_PRECISION = 0.1
 
@@ -87,67 +90,139 @@ def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
     return found
 
 
+class Mode(NamedTuple):
+    """A mode of the posterior, of the noise's parameters with the field integrated out.
+
+    Attributes
+    ----------
+    zeta : (h,)
+    white : (m,)
+        The most probable field at these.
+    by_white : (d, m)
+        Derivatives there of the noise variables that explain the data.
+    curvatures : (h,)
+        Eigenvalues of the Hessian of minus the log density of zeta, at least LEAST_PRECISION.
+    directions : (h, h)
+        Its eigenvectors.
+    log_mass : ()
+        Log of the posterior probability around it, by Laplace's method, but for a constant that all
+        modes of a problem share.
+    """
+
+    zeta: jax.Array
+    white: jax.Array
+    by_white: jax.Array
+    curvatures: jax.Array
+    directions: jax.Array
+    log_mass: jax.Array
+
+
+def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mode:
+    """The mode near theta = (zeta, w): a search for it starts there.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    zeta : (h,)
+    white : (m,)
+    """
+    has_parameters = problem.noise.num_parameters > 0
+    zero_white, zero_eta = jnp.zeros_like(white), jnp.zeros(problem.num_observations)
+
+    def improve(mode, _):
+        zeta, white, *_ = mode
+        linear = fit(problem, zeta, zero_white, zero_eta, white)
+        if has_parameters:
+            zeta = _minimise(_marginal_loss(problem, *linear), zeta)
+        return (zeta, *linear), None
+
+    unknown = zeta, white, zero_eta, jnp.zeros((zero_eta.size, white.size))
+    mode, _ = jax.lax.scan(improve, unknown, length=NUM_ROUNDS if has_parameters else 1)
+    zeta, white, predicted, by_white = mode
+    loss = _marginal_loss(problem, white, predicted, by_white)
+    curvatures, directions = jnp.zeros(0), jnp.zeros((0, 0))
+    if has_parameters:
+        curvatures, directions = jnp.linalg.eigh(jax.hessian(loss)(zeta))
+    curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
+    log_mass = -loss(zeta) - 0.5 * jnp.sum(jnp.log(curvatures))
+    _, slope = problem.explain(predicted, zeta)
+    return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
+
+
+def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
+    """Minus the log posterior density of zeta, (h,) to (), the field integrated out.
+
+    Of the model linearised at w (m,), with readings (d,) and their derivatives (d, m) there.
+    """
+    is_underdetermined = problem.num_observations <= white.size
+    product = by_white @ by_white.T if is_underdetermined else None
+    along = by_white @ white
+
+    def loss(zeta):
+        eta, slope = problem.explain(predicted, zeta)
+        sigma = 1.0 / slope  # in units of the observations
+        gram = dense_gram(product, sigma) if is_underdetermined else woodbury_gram(by_white, sigma)
+        residual = sigma * eta - along
+        reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
+        return 0.5 * (residual @ gram.solve(residual) + gram.log_determinant()) - reference
+
+    return loss
+
+
 def _laplace(problem: InverseProblem) -> LaplaceApproximation:
     num_parameters, num_white = problem.noise.num_parameters, problem.prior.num_white
-    zero_white, zero_eta = jnp.zeros(num_white), jnp.zeros(problem.num_observations)
-
-    def linearise(zeta):
-        """The most probable field at given parameters, readings there and their derivatives."""
-        white, _ = fit(problem, zeta, zero_white, zero_eta)
-        return white, *problem.value_and_jacobian(white)
-
-    def loss(zeta, white, predicted, by_white):
-        """Minus the log posterior density of zeta, the field integrated out."""
-        eta, slope = problem.explain(predicted, zeta)
-        by_white = slope[:, None] * by_white
-        gram = jnp.eye(eta.size) + by_white @ by_white.T
-        lower = jnp.linalg.cholesky(gram)
-        misfit = solve_triangular(lower, eta - by_white @ white, lower=True)
-        log_root = jnp.sum(jnp.log(jnp.diagonal(lower)))
-        reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
-        return 0.5 * misfit @ misfit + log_root - jnp.sum(jnp.log(jnp.abs(slope))) - reference
-
-    def improve(zeta, _):
-        linear = linearise(zeta)
-        return _minimise(lambda zeta: loss(zeta, *linear), zeta), None
-
-    zeta = jnp.zeros(num_parameters)
-    if num_parameters:
-        zeta, _ = jax.lax.scan(improve, zeta, length=NUM_ROUNDS)
-    linear = white, predicted, by_white = linearise(zeta)
-    _, slope = problem.explain(predicted, zeta)
-    _, values, along = jnp.linalg.svd(slope[:, None] * by_white, full_matrices=False)
-    by_noise, of_noise = jnp.zeros(0), jnp.zeros((0, 0))
-    if num_parameters:
-        by_noise, of_noise = jnp.linalg.eigh(jax.hessian(loss)(zeta, *linear))
+    mode = find_mode(problem, jnp.zeros(num_parameters), jnp.zeros(num_white))
+    _, values, along = jnp.linalg.svd(mode.by_white, full_matrices=False)
     rank = values.shape[0]
     directions = jnp.block(
         [
-            [of_noise, jnp.zeros((num_parameters, rank))],
+            [mode.directions, jnp.zeros((num_parameters, rank))],
             [jnp.zeros((num_white, num_parameters)), along.T],
         ]
     )
-    precisions = jnp.concatenate([jnp.maximum(by_noise, LEAST_PRECISION), 1.0 + values**2])
-    return LaplaceApproximation(jnp.concatenate([zeta, white]), directions, precisions)
+    precisions = jnp.concatenate([mode.curvatures, 1.0 + values**2])
+    return LaplaceApproximation(jnp.concatenate([mode.zeta, mode.white]), directions, precisions)
 
 
-def _minimise(loss, start: jax.Array) -> jax.Array:
-    """A minimum of a function of few variables, (h,), by Newton's method.
+def _minimise(loss: Callable, start: jax.Array) -> jax.Array:
+    """A minimum of a function of few variables, (h,), by Newton's method with steps halved.
 
-    Where the function is not convex its curvatures count by their size; of several shares of a step
-    the best is taken, if it helps.
+    Where the function is not convex its curvatures count by their size.
     """
 
-    def improve(value, _):
-        curvatures, vectors = jnp.linalg.eigh(jax.hessian(loss)(value))
-        along = jax.grad(loss)(value) @ vectors
-        step = -vectors @ (along / jnp.maximum(jnp.abs(curvatures), LEAST_PRECISION))
-        step = step * jnp.minimum(1.0, LONGEST / jnp.maximum(jnp.linalg.norm(step), 1e-300))
-        candidates = jnp.concatenate([value[None], value + SHARES[:, None] * step])
-        losses = jax.lax.map(loss, candidates)
-        return candidates[jnp.nanargmin(losses)], None
+    def slopes(value):
+        gradient = jax.grad(loss)(value)
+        return gradient, gradient
 
-    return jax.lax.scan(improve, start, length=NUM_STEPS)[0]
+    def newton_step(value):
+        hessian, gradient = jax.jacfwd(slopes, has_aux=True)(value)
+        curvatures, vectors = jnp.linalg.eigh(hessian)
+        step = -vectors @ ((gradient @ vectors) / jnp.maximum(jnp.abs(curvatures), LEAST_PRECISION))
+        return step * jnp.minimum(1.0, LONGEST / jnp.maximum(jnp.linalg.norm(step), 1e-300))
+
+    def improve(search):
+        value, before, _, count = search
+        step = newton_step(value)
+
+        def halve(tried):
+            share = 0.5 * tried[0]
+            return share, loss(value + share * step)
+
+        def is_no_help(tried):
+            share, after = tried
+            return ~(after < before) & (share > LEAST_SHARE)
+
+        share, after = jax.lax.while_loop(is_no_help, halve, (2.0, jnp.inf))
+        is_better = after < before
+        value = jnp.where(is_better, value + share * step, value)
+        after = jnp.where(is_better, after, before)
+        return value, after, before - after < LEAST_GAIN, count + 1
+
+    def is_running(search):
+        *_, is_done, count = search
+        return ~is_done & (count < NUM_STEPS)
+
+    return jax.lax.while_loop(is_running, improve, (start, loss(start), False, 0))[0]
 
 
 _approximate = Program(_laplace, "none")

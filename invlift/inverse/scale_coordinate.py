@@ -79,8 +79,7 @@ def _typical_scale(problem: InverseProblem):
     def weigh(score, _):
         zeta = jnp.full(num_parameters, score)
         zero = jnp.zeros(problem.num_observations)
-        white, _ = fit(problem, zeta, jnp.zeros(num_white), zero)
-        predicted, by_white = problem.value_and_jacobian(white)
+        white, predicted, by_white = fit(problem, zeta, jnp.zeros(num_white), zero)
         # Readings in units in which the noise has its scale: of order one where it is relative.
         _, slope = problem.explain(predicted, zeta)
         unit = slope * jnp.mean(problem.noise.sigma(zeta))

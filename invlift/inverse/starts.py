@@ -21,8 +21,9 @@ class _Search(NamedTuple):
 
     Attributes
     ----------
-    white, value : (m,), (d,)
-        The best so far, and the readings there; NaN if nothing has been evaluated.
+    white, value, by_white : (m,), (d,), (d, m)
+        The best so far, the readings there and their derivatives; NaN if nothing has been
+        evaluated.
     full : (m,)
         Where a full step leads to from there.
     objective, scale : ()
@@ -34,6 +35,7 @@ class _Search(NamedTuple):
 
     white: jax.Array
     value: jax.Array
+    by_white: jax.Array
     full: jax.Array
     objective: jax.Array
     scale: jax.Array
@@ -65,13 +67,17 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
     theta = jax.random.normal(key_theta, (problem.num_unknowns,))
     eta = jax.random.normal(key_eta, (problem.num_observations,))
     zeta, anchor = problem.split(theta)
-    white, predicted = fit(problem, zeta, anchor, eta)
+    white, predicted, _ = fit(problem, zeta, anchor, eta)
     return jnp.concatenate([zeta, white, problem.noise.invert(predicted, zeta, problem.observed)])
 
 
 def fit(
-    problem: InverseProblem, zeta: jax.Array, anchor: jax.Array, eta: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    problem: InverseProblem,
+    zeta: jax.Array,
+    anchor: jax.Array,
+    eta: jax.Array,
+    start: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Minimise |w - anchor|^2 + |eta(w) - eta|^2 by damped Gauss-Newton steps.
 
     With anchor and eta zero the most probable w, for Gaussian noise of parameters zeta.
@@ -81,14 +87,17 @@ def fit(
     problem : InverseProblem
     zeta : (h,)
     anchor : (m,)
-        Where the search starts, too.
     eta : (d,)
+    start : (m,) or None
+        Where the search starts, if not at the anchor.
 
     Returns
     -------
     white : (m,)
     predicted : (d,)
         Noise-free observations there.
+    by_white : (d, m)
+        Their derivatives by w there.
     """
     is_underdetermined = problem.num_observations <= problem.num_unknowns
 
@@ -97,7 +106,7 @@ def fit(
         return jnp.sum((white - anchor) ** 2) + jnp.sum(misfit**2)
 
     def evaluate(white):
-        """The readings, and where a full step leads to."""
+        """The readings, their derivatives, and where a full step leads to."""
         value, by_white = problem.value_and_jacobian(white)
         found, slope = problem.explain(value, zeta)
         misfit = (eta - found) / slope  # in units of the observations
@@ -106,12 +115,13 @@ def fit(
             if is_underdetermined
             else woodbury_gram(by_white, 1.0 / slope)
         )
-        return value, anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
+        full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
+        return value, by_white, full
 
     def attempt(search):
         """Try a share of the step, and take it if it helps."""
         candidate = search.white + search.scale * (search.full - search.white)
-        value, full = evaluate(candidate)
+        value, by_white, full = evaluate(candidate)
         after = objective(candidate, value)
         is_better = after < search.objective
         # Done where no step helps, or the gain is negligible: next to d, about which the objective
@@ -120,7 +130,7 @@ def fit(
         is_done = jnp.where(
             is_better, search.objective - after < negligible, search.scale <= LEAST_SCALE
         )
-        taken = _Search(candidate, value, full, after, 1.0, search.count + 1, is_done)
+        taken = _Search(candidate, value, by_white, full, after, 1.0, search.count + 1, is_done)
         left = search._replace(scale=0.5 * search.scale, is_done=is_done)
         return jax.tree.map(lambda new, old: jnp.where(is_better, new, old), taken, left)
 
@@ -129,7 +139,9 @@ def fit(
 
     # The first attempt evaluates the draw itself: a program that holds the forward map once is
     # compiled in half the time.
-    unknown = jnp.full_like(problem.observed, jnp.nan)
-    start = _Search(anchor, unknown, anchor, jnp.inf, LEAST_SCALE, 0, False)
-    found = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, start))
-    return found.white, found.value
+    start = anchor if start is None else start
+    value = jnp.full_like(problem.observed, jnp.nan)
+    by_white = jnp.full((value.size, start.size), jnp.nan)
+    begin = _Search(start, value, by_white, start, jnp.inf, LEAST_SCALE, 0, False)
+    found = jax.lax.while_loop(is_running, attempt, jax.tree.map(jnp.asarray, begin))
+    return found.white, found.value, found.by_white

@@ -99,6 +99,8 @@ class Posterior:
     exceedance : sequence of float
         Thresholds of the conductivity, in its unit, whose probabilities of being exceeded are
         among the fields.
+    objections : sequence of str
+        What was found about the problem before it was sampled that makes it a doubtful one.
 
     Raises
     ------
@@ -120,6 +122,7 @@ class Posterior:
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
+    objections: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -384,6 +387,7 @@ class Posterior:
             misfit_p_value=self._misfit_p_value,
             pareto_k=None if self._leave_one_out is None else self._leave_one_out.pareto_k,
             num_draws_requested=self.num_draws_requested,
+            objections=self.objections,
         )
 
     def _groups(self) -> Iterator[tuple[str, Any]]:

@@ -108,6 +108,9 @@ SHARP_BENDS = (
     "shorter tail"
 )
 WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
+NOT_READY = (
+    "mend the problem and run it again: these are draws, but of another posterior than meant"
+)
 REJECTIONS = "raise warmup so that the sampler can adapt"
 
 
@@ -127,6 +130,7 @@ def judge(
     misfit_p_value: float | None = None,
     pareto_k: np.ndarray | None = None,
     num_draws_requested: int | None = None,
+    objections: Sequence[str] = (),
 ) -> Verdict:
     """Judge a run by everything known about it.
 
@@ -159,12 +163,16 @@ def judge(
         Of leave-one-out predictions of the readings: see `LeaveOneOut`.
     num_draws_requested : int or None
         Draws per chain that were asked for.
+    objections : sequence of str
+        What was found about the problem before it was sampled.
 
     Returns
     -------
     Verdict
     """
     notes = _Notes()
+    for objection in objections:
+        notes.warn(f"the problem was not ready to run, by its {objection}", NOT_READY)
     _judge_amount(notes, num_chains, num_draws, num_draws_requested)
     _judge_movement(notes, movement)
     if num_draws >= 4:

@@ -7,16 +7,19 @@ import pytest
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift.app import checks
+from invlift.app import checks, readiness
 from invlift.app.build import build_problem
-from invlift.app.checks import Finding, Report, check_problem, taylor_slope
+from invlift.app.checks import Report, check_problem, taylor_slope
 from invlift.app.problem_file import read_problem
+from invlift.app.readiness import Finding
+from invlift.app.starts import find_start
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +128,11 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
     realised = field.problem.prior.pointwise_std()
-    edge, resolution = checks._prior(spec, field, realised)
+    edge, resolution = readiness.prior(spec, field.mesh, realised)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert checks._prior(short, field, realised)[1].level == "note"
+    assert readiness.prior(short, field.mesh, realised)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -173,17 +176,26 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = checks._sensitivity(checks._evaluate(lifted, jnp.zeros(lifted.dimension)))
+    found = readiness.sensitivity(find_start(ConstrainedHMC(), lifted, 1, 0).sensitivity)
     assert found.level == level, found
     assert words in found.detail
 
 
-def test_a_prior_far_below_what_was_asked_for_is_noted(spec):
+@pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])
+def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
     field = build_problem(spec)
-    tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": 3.0})})
-    found = checks._prior(tall, field, field.problem.prior.pointwise_std())[0]
-    assert found.level == "note"
+    tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
+    found = readiness.prior(tall, field.mesh, field.problem.prior.pointwise_std())[0]
+    assert found.level == level
     assert "unit of length" in found.detail
+
+
+@pytest.mark.parametrize(("length", "level"), [(0.1, "bad"), (0.2, "note"), (2.0, "ok")])
+def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
+    field = build_problem(spec)
+    other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
+    found = readiness.prior(other, field.mesh, field.problem.prior.pointwise_std())[1]
+    assert found.level == level
 
 
 def test_verdicts():

@@ -214,7 +214,12 @@ def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path,
     out = capsys.readouterr().out
     assert "bad  fit" in out
     assert "mend fit" in out
-    call("run", path)
+    assert call("run", path) == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]  # before it, perhaps, that it compiles
+    assert refusal.startswith(
+        f"invlift: {path}: expected a problem that is ready to run, found fit"
+    )
+    call("run", path, "--anyway")
     err = capsys.readouterr().err
     assert err.index("miss the readings of sensors 0, 3 by up to") < err.index("chain 0: ")
 

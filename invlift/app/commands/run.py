@@ -16,7 +16,8 @@ from invlift.app.build import build_problem
 from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import read_problem
-from invlift.app.progress import progress_display
+from invlift.app.progress import progress_display, says_that_it_compiles
+from invlift.app.readiness import find_objections
 from invlift.app.sampling import UNTIL_CONVERGED, sample
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
@@ -47,7 +48,16 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory = spec.output.dir
     _check_is_ready(directory, parsed.resume)
     field = build_problem(spec)
-    info = _run_info(spec)
+    with says_that_it_compiles(errors):
+        objections = find_objections(spec, field)
+    if objections and not parsed.anyway and not parsed.resume:
+        raise InputError(
+            parsed.problem,
+            "a problem that is ready to run",
+            "; ".join(objections),
+            "mend that, or insist with --anyway",
+        )
+    info = _run_info(spec) | {"objections": objections}
     spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
@@ -117,7 +127,9 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         say(errors, f"invlift: {message}, go on with --resume")
         return BAD_VERDICT
     draws = spec.sampler.draws
-    posterior = build_posterior(field, run, None if draws == UNTIL_CONVERGED else draws)
+    posterior = build_posterior(
+        field, run, None if draws == UNTIL_CONVERGED else draws, objections=info["objections"]
+    )
     truth = find_truth(field, spec.observations.file)
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))

@@ -1,0 +1,144 @@
+"""What makes a problem not ready to run: `check` says it among other things, `run` refuses by it.
+
+All of it is cheap: the start of a chain, which is needed anyway, and the standard deviation of the
+prior.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from invlift.app.build import FieldProblem
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.sampling import target_of
+from invlift.app.starts import MAX_MISFIT, Start, find_start
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.matern_table import MaternTable
+from invlift.inverse.problem import InverseProblem
+from invlift.samplers.chains.chain import Plan, compile_chain
+from invlift.samplers.chains.workers import single_threaded_blas
+
+#: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
+#: any range of its own.
+NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
+#: Share of the standard deviation asked for below which the prior's own is remarkable, and below
+#: which it is another prior.
+LOW_STD, LEAST_STD = 0.7, 0.3
+#: Share of the noise below which a reading's dependence on the field is none.
+BLIND = 1e-3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes
+    ----------
+    level : {"ok", "note", "bad"}
+    name, detail : str
+    """
+
+    level: Literal["ok", "note", "bad"]
+    name: str
+    detail: str
+
+    def __str__(self) -> str:
+        """Return name and detail."""
+        return f"{self.name}: {self.detail}"
+
+
+def find_objections(spec: ProblemSpec, field: FieldProblem) -> list[str]:
+    """What makes a problem not ready to run, of what can be told without a step of a chain.
+
+    What the chains run is compiled at the same time.
+
+    Raises
+    ------
+    InputError
+        If there is no start for a chain.
+    """
+    settings, kernel = spec.sampler, spec.sampler.kernel()
+    with single_threaded_blas():
+        target = target_of(field.problem, kernel)
+        beside = ThreadPoolExecutor()
+        beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
+        realised = beside.submit(field.problem.prior.pointwise_std)
+        beside.shutdown(wait=False)
+        start = find_start(kernel, target, settings.seed, 0)
+    findings = [
+        sensitivity(start.sensitivity),
+        fit(field.problem, start),
+        *prior(spec, field.mesh, realised.result()),
+    ]
+    return [str(finding) for finding in findings if finding.level == "bad"]
+
+
+def sensitivity(moves: np.ndarray) -> Finding:
+    """How far each reading, (d,), moves with the field, in standard deviations of its noise."""
+    blind = np.flatnonzero(moves < BLIND)
+    detail = (
+        f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the prior "
+        "field"
+    )
+    if blind.size == moves.size:
+        detail += ": nothing next to the noise; are source, boundary values and units right?"
+        return Finding("bad", "sensitivity", detail)
+    if blind.size:
+        detail += f"; {blind.size} sensors say nothing about it, the first is sensor {blind[0]}"
+        return Finding("note", "sensitivity", detail)
+    return Finding("ok", "sensitivity", detail)
+
+
+def fit(problem: InverseProblem, start: Start) -> Finding:
+    """Whether some field reproduces the readings: the start was fitted to them."""
+    if problem.noise.num_parameters:
+        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
+    worst = int(np.argmax(start.misfit))
+    detail = (
+        f"a field fitted to the readings is off by up to {start.misfit[worst]:.3g} sd of the noise"
+    )
+    if start.misfit[worst] <= MAX_MISFIT:
+        return Finding("ok", "fit", detail)
+    detail += (
+        f", at sensor {worst}: it contradicts another or the model (a boundary value where it "
+        "stands, a unit, too small a noise)"
+    )
+    return Finding("bad", "fit", detail)
+
+
+def prior(spec: ProblemSpec, mesh: Mesh, realised: np.ndarray) -> list[Finding]:
+    """Whether the prior on this mesh, of standard deviations (N,), is the one asked for."""
+    low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
+    detail = (
+        f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
+        f"{middle:.3g}"
+    )
+    if not isinstance(spec.prior, MaternTable):
+        return [Finding("ok", "prior", detail)]
+    length, std = spec.prior.typical()
+    detail += f" (asked for {std:.3g})"
+    level = "ok"
+    if high > 1.3 * std and spec.prior.boundary == "neumann":
+        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
+        level = "note"
+    elif middle < LOW_STD * std:
+        detail += "; far less than asked for: is the range in the mesh's unit of length?"
+        level = "bad" if middle < LEAST_STD * std else "note"
+    per_range = length / float(np.median(_edge_lengths(mesh)))
+    resolution = f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
+    if per_range < LEAST_PER_RANGE:
+        resolution += ": the field has no range; is it in the mesh's unit of length?"
+    elif per_range < NODES_PER_RANGE:
+        resolution += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
+    bounds = (LEAST_PER_RANGE, "bad"), (NODES_PER_RANGE, "note"), (np.inf, "ok")
+    resolved = next(level for bound, level in bounds if per_range < bound)
+    return [Finding(level, "prior", detail), Finding(resolved, "resolution", resolution)]
+
+
+def _edge_lengths(mesh: Mesh) -> np.ndarray:
+    corners = mesh.points[mesh.cells]
+    return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()

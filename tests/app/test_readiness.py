@@ -1,0 +1,74 @@
+"""Problems that are not ready to run: `check` and `run` say so in the same words."""
+
+import pytest
+from problem_files import SENSORS, write_problem
+from structured import box_mesh
+from test_cli import call, strict_json
+
+QUICK = {"sampler.draws": 4, "sampler.warmup": 4, "sampler.chains": 1}
+#: What spoils a problem, what is just within the limits, and the finding.
+CASES = {
+    "a range in another unit": ({"prior.range": 0.001}, SENSORS, {"prior.range": 1.0}, "prior"),
+    "a reading against a boundary value": (
+        {},
+        SENSORS + "0.0,0.5,5.0,0.1\n",
+        {"noise.sigma": 0.6},
+        "fit",
+    ),
+    "readings that contradict each other": (
+        {},
+        SENSORS + "0.30000001,0.4,7.1,0.1\n",
+        {"noise.sigma": 0.5},
+        "fit",
+    ),
+    "noise in another unit": ({"noise.sigma": 1e6}, SENSORS, {"noise.sigma": 100.0}, "sensitivity"),
+}
+
+
+def problems(tmp_path, case):
+    """The problem, and the one just within the limits."""
+    changes, sensors, within, name = CASES[case]
+    options = {"sensors": sensors, "mesh": box_mesh(2, 6)}
+    bad = write_problem(tmp_path / "bad", QUICK | changes, **options)
+    return bad, write_problem(tmp_path / "good", QUICK | within, **options), name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_check_and_run_refuse_it_in_the_same_words(tmp_path, capsys, case):
+    bad, good, name = problems(tmp_path, case)
+    assert call("check", bad) == 3
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if line.startswith(f" bad  {name}: "))
+    words = line.removeprefix(" bad  ")
+    assert "Not ready to run" in printed
+    assert call("run", bad) == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]  # before it, perhaps, that it compiles
+    assert refusal.startswith(f"invlift: {bad}: expected a problem that is ready to run, found ")
+    assert words in refusal
+    assert refusal.endswith("insist with --anyway")
+    assert not (bad.parent / "out").exists()
+    # Negative control.
+    assert call("check", good) == 0
+    assert f"bad  {name}" not in capsys.readouterr().out
+    assert call("run", good) == 3  # of so few draws
+    assert strict_json(good.parent / "out" / "run.json")["objections"] == []
+
+
+def test_who_insists_is_told_in_the_verdict(tmp_path, capsys):
+    bad, _, name = problems(tmp_path, "a range in another unit")
+    assert call("run", bad, "--anyway") == 3
+    assert f"note: the problem was not ready to run, by its {name}: " in capsys.readouterr().out
+    record = strict_json(bad.parent / "out" / "run.json")
+    assert all(each.startswith(("prior: ", "resolution: ")) for each in record["objections"])
+    assert record["objections"]
+    for objection in record["objections"]:
+        assert any(objection in warning for warning in record["verdict"]["warnings"])
+    # What was insisted on goes on.
+    assert call("run", bad, "--resume", "--draws", 8) == 3
+    assert strict_json(bad.parent / "out" / "run.json")["objections"] == record["objections"]
+
+
+def test_check_of_a_run_until_converged(tmp_path, capsys):
+    path = write_problem(tmp_path, {"sampler.draws": "converged"})
+    assert call("check", path) == 0
+    assert "2 chains of 20 + 200 iterations" in capsys.readouterr().out

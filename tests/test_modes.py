@@ -1,0 +1,105 @@
+"""Posteriors of several modes: those without mass lose no chain, those with mass are all shown."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hare_lynx import hare_lynx_problem
+
+from invlift import Posterior, jax_problem, known_noise, lognormal_noise, sample
+from invlift.app import starts
+from invlift.app.sampling import target_of
+from invlift.app.starts import find_start
+from invlift.inverse.laplace_approximation import find_mode
+from invlift.samplers.kernels.chmc import ConstrainedHMC
+
+KERNEL = ConstrainedHMC()
+
+
+def first_unknowns(problem, num_chains, seed=1):
+    """Where chains start: the first of theta behind the noise's parameters, (num_chains,)."""
+    target = target_of(problem, KERNEL)
+    found = [find_start(KERNEL, target, seed, chain).position for chain in range(num_chains)]
+    return np.stack(found)[:, problem.noise.num_parameters]
+
+
+def square(theta):
+    return theta[:1] ** 2
+
+
+def squares(theta):
+    return jnp.tile(theta[:1] ** 2, 3)
+
+
+@pytest.mark.parametrize("noise", [known_noise(0.05), lognormal_noise(-3.0, 0.5)], ids=["s", "z"])
+@pytest.mark.parametrize("fn", [square, squares])
+def test_chains_start_in_both_of_two_equal_modes(fn, noise):
+    observed = np.full(1 if fn is square else 3, 1.2)
+    problem = jax_problem(fn, 1, noise, observed)
+    found = first_unknowns(problem, 24)
+    assert 4 <= np.count_nonzero(found > 0.0) <= 20
+    np.testing.assert_allclose(np.abs(found), np.sqrt(1.2), atol=0.3)
+
+
+def test_chains_in_both_of_two_equal_modes_are_not_called_converged():
+    problem = jax_problem(square, 1, known_noise(0.05), np.array([1.2]))
+    run = sample(problem, warmup=50, draws=200, seed=2)
+    means = [chain.draws["parameters"].mean() for chain in run.chains]
+    assert min(means) < -0.9 < 0.9 < max(means)
+    assert not Posterior(run.chains).verdict().is_converged
+
+
+def test_a_mode_of_a_thousandth_is_left_out_and_one_of_a_tenth_is_not(monkeypatch):
+    """Two lines through the reading, one far out; their masses follow from prior and slope."""
+
+    def two_sides(theta, other):
+        return jnp.where(theta > 0.0, theta - 1.0, -1.0 - theta / other)
+
+    def shares(other, seed=3):
+        args = (jnp.asarray(other),)
+        problem = jax_problem(two_sides, 1, known_noise(0.01), np.array([0.0]), arguments=args)
+        return np.mean(first_unknowns(problem, 24, seed) < 0.0)
+
+    assert shares(4.0) == 0.0  # exp(-4^2 / 2 + 1 / 2) * 4 = 0.002
+    assert 0.1 < shares(2.0) < 0.9  # exp(-2^2 / 2 + 1 / 2) * 2 = 0.45
+    # Negative control: one candidate alone.
+    monkeypatch.setattr(starts, "NUM_CANDIDATES", 1)
+    assert shares(4.0) > 0.1
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3)], ids=str)
+def test_the_mass_of_a_linear_model_is_its_evidence(sizes):
+    """From wherever the search starts; of two data sets, as a constant is left out."""
+    rng = np.random.default_rng(4)
+    matrix = jnp.asarray(rng.normal(size=sizes))
+    cov = np.asarray(matrix @ matrix.T) + 0.3**2 * np.eye(sizes[0])
+    found, exact = [], []
+    for _ in range(2):
+        observed = rng.normal(size=sizes[0])
+        problem = jax_problem(lambda theta: matrix @ theta, sizes[1], known_noise(0.3), observed)
+        white = jnp.asarray(rng.normal(size=sizes[1]))
+        found.append(float(find_mode(problem, jnp.zeros(0), white).log_mass))
+        exact.append(-0.5 * observed @ np.linalg.solve(cov, observed))
+    np.testing.assert_allclose(np.diff(found), np.diff(exact), rtol=1e-8)
+
+
+def num_lost(seeds, draws=20):
+    """Chains whose noise at the end is over 0.4, of four for each seed."""
+    problem = hare_lynx_problem()
+    runs = [sample(problem, warmup=60, draws=draws, seed=seed) for seed in seeds]
+    ends = [np.mean(chain.draws["sigma"][-10:]) for run in runs for chain in run.chains]
+    return np.count_nonzero(np.array(ends) > 0.4)
+
+
+@pytest.mark.slow  # some 50 chains of an equation solved in 400 steps
+def test_no_chain_of_hare_and_lynx_is_lost_to_a_mode_without_mass(monkeypatch):
+    assert num_lost(range(6)) == 0
+    # Negative control: the first start of each chain, whatever mode it leads to.
+    monkeypatch.setattr(starts, "NUM_CANDIDATES", 1)
+    assert num_lost(range(6)) >= 3
+
+
+@pytest.mark.slow  # long chains of the same
+def test_hare_and_lynx_converge():
+    run = sample(hare_lynx_problem(), warmup=300, draws=500, seed=1)
+    diagnostics = Posterior(run.chains).scalar_diagnostics
+    assert max(float(each.r_hat[0]) for each in diagnostics.values()) < 1.01
