@@ -269,7 +269,7 @@ def test_pieces_of_another_run_are_refused(tmp_path):
     store.claim(is_resuming=False)
     save_pieces(store)
     other = store_in(tmp_path, seed=SEED + 1)
-    (tmp_path / "run.json").write_text(json.dumps(asdict(other.run)))
+    (tmp_path / "run.json").write_text(json.dumps(asdict(other.run) | {"choices": {}}))
     other.claim(is_resuming=True)
     assert "one of another run" in refused(other.load, 0, PLAN)
 
