@@ -158,5 +158,5 @@ def _values(name, annotation, metadata):
 
 def _word(value):
     """A value; of a table what it is of, or that it has numbers for parts of the body."""
-    first = next(iter(value.values())) if isinstance(value, dict) else value
+    first = next(iter(value.values()), None) if isinstance(value, dict) else value
     return "each" if isinstance(value, dict) and not isinstance(first, str) else first

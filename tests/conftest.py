@@ -16,6 +16,7 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
 jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
 invlift.enable_x64()  # before anything starts JAX
 
+from invlift import compilation  # noqa: E402
 from invlift.compilation import Program  # noqa: E402
 from invlift.samplers.chains.workers import single_threaded_blas  # noqa: E402
 
@@ -32,6 +33,13 @@ def _programs_are_forgotten():
         if isinstance(each, Program):
             each._compiled.clear()
     jax.clear_caches()
+
+
+@pytest.fixture
+def compiled_in_haste(monkeypatch):
+    """What is compiled runs too shortly for the compiler to try hard."""
+    none = compilation._OPTIONS["none"]
+    monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
 
 
 @pytest.fixture

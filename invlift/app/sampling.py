@@ -191,7 +191,7 @@ def check_counts(**counts: int) -> None:
         most = MAX_CHAINS if name == "chains" else 2**63 - 1
         if not is_integer or not least <= value <= most:
             expected = f"an integer of at least {least}"
-            expected += f" and at most {most}" if name == "chains" else ""
+            expected = f"an integer from 1 to {most}" if name == "chains" else expected
             raise InputError(name, expected, f"{value!r}", "correct it")
 
 

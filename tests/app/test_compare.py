@@ -116,7 +116,7 @@ def test_arguments_are_checked_before_anything_runs():
         compare(problem(), ["pcn", "gibbs"])
     with pytest.raises(InputError, match="seconds: expected a positive number"):
         compare(problem(), ["pcn"], seconds=0.0)
-    with pytest.raises(InputError, match="chains: expected an integer of at least 1, found 0"):
+    with pytest.raises(InputError, match="chains: expected an integer from 1 to 10000, found 0"):
         compare(problem(), ["pcn"], chains=0)
 
 

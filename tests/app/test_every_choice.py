@@ -13,8 +13,8 @@ from choices import brief, covering, options_of
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift import compilation
 from invlift.app.cli import main
+from invlift.samplers.kernels import KERNELS
 
 ROOT = Path(__file__).parents[2]
 SENSORS = "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,old\n0.6,0.7,2.9,0.2,new\n0.8,0.2,3.1,0.1,old\n"
@@ -22,13 +22,8 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Check and run a problem: up to 10 s, as both compile all that a problem needs.
-
-    What is compiled runs too shortly for the compiler to try hard.
-    """
-    none = compilation._OPTIONS["none"]
-    monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
+def run(tmp_path, compiled_in_haste):
+    """Check and run a problem: up to 10 s, as both compile all that a problem needs."""
 
     def check_and_run(changes, mesh):
         path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)
@@ -144,12 +139,17 @@ def side_by_side():
     stand for these.
     """
     fields, samplers = covering("prior", "noise"), covering("sampler")
+    for method in KERNELS:  # as often as the longest of its options has values
+        rows = [content for content in samplers if content["sampler"]["method"] == method]
+        most = max(map(len, options_of(method).values()), default=0)
+        samplers += rows[:1] * (most - len(rows))
     for number in range(max(len(fields), len(samplers))):
         yield fields[number % len(fields)] | copy.deepcopy(samplers[number % len(samplers)])
 
 
-PAIRS = by_name(side_by_side())
-with_options(PAIRS.values())
+ROWS = list(side_by_side())
+with_options(ROWS)
+PAIRS = by_name(ROWS)
 #: All of them take some ten minutes of one core.
 IN_TURN = [
     pytest.param(name, marks=() if place < 2 else pytest.mark.slow, id=f"{place}: {name}")

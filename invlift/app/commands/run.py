@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import platform
+import shutil
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -48,23 +49,28 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory = spec.output.dir
     _check_is_ready(directory, parsed.resume)
     field = build_problem(spec)
-    with says_that_it_compiles(errors):
-        objections = find_objections(spec, field)
-    if objections and not parsed.anyway and not parsed.resume:
-        raise InputError(
-            parsed.problem,
-            "a problem that is ready to run",
-            "; ".join(objections),
-            "mend that, or insist with --anyway",
-        )
-    info = _run_info(spec) | {"objections": objections}
+    info = _run_info(spec)
+    is_new = not directory.exists()
     spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
     is_open = settings.draws == UNTIL_CONVERGED
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
-        if not (chains / RECORD).exists():
+        goes_on = (chains / RECORD).exists()
+        objections = None
+        if not goes_on:
+            with says_that_it_compiles(errors):
+                objections = find_objections(spec, field)
+            if objections and not parsed.anyway:
+                if is_new:
+                    shutil.rmtree(directory, ignore_errors=True)
+                raise InputError(
+                    parsed.problem,
+                    "a problem that is ready to run",
+                    "; ".join(objections),
+                    "mend that, or insist with --anyway",
+                )
             for leftover in (*unfinished_files(directory), *unfinished_files(chains)):
                 leftover.unlink()
             _write_problem(spec)
@@ -99,6 +105,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
             )
             _write_problem(spec)  # which may have been made longer, or removed
             preparing.join()
+            if goes_on:
+                objections = find_objections(spec, field)
+            info |= {"objections": objections}
             return _write_results(spec, field, run, info, console, errors)
 
 
