@@ -359,7 +359,10 @@ def test_the_record_of_the_run(whole_run):
 
 
 def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
-    """Ctrl-C in the middle of sampling loses nothing and changes nothing."""
+    """Ctrl-C in the middle of sampling loses nothing and changes nothing.
+
+    Two processes and 3,000 draws take 15 s.
+    """
     path = write_problem(tmp_path, LONG)
     process = start_held(200, "run", path)
     process.send_signal(signal.SIGINT)

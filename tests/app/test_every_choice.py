@@ -23,7 +23,7 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 @pytest.fixture
 def run(tmp_path, compiled_in_haste):
-    """Check and run a problem: up to 10 s, as both compile all that a problem needs."""
+    """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
     def check_and_run(changes, mesh):
         path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)

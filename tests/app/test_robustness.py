@@ -39,6 +39,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
+    """Two processes of 3,000 draws each, which take 15 s."""
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
     process = start_held(100, "run", path)
@@ -240,6 +241,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_check_says_that_it_compiles_on_pipes_and_terminals(tmp_path):
     import pty
 
@@ -283,7 +285,10 @@ def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
 
 
 def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
-    """The first process compiles them, the second finds them: the problem is the same."""
+    """The first process compiles them, the second finds them: the problem is the same.
+
+    Three processes take 12 s.
+    """
     places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
     path = write_problem(tmp_path, {"sampler.draws": 60})
     process = start_held(50, "run", path, places=places)
