@@ -25,21 +25,28 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _programs_are_forgotten():
-    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
-    yield
+def forget_programs():
+    """Let go of all that this process has compiled."""
     for each in gc.get_objects():
         if isinstance(each, Program):
             each._compiled.clear()
     jax.clear_caches()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_forgotten():
+    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
+    yield
+    forget_programs()
+
+
 @pytest.fixture
 def compiled_in_haste(monkeypatch):
-    """What is compiled runs too shortly for the compiler to try hard."""
+    """What a test compiles runs too shortly for the compiler to try hard, and serves no other."""
     none = compilation._OPTIONS["none"]
     monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
+    yield
+    forget_programs()
 
 
 @pytest.fixture

@@ -284,6 +284,10 @@ def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
     assert_one_line(capsys, ["rows 2 and 12", "19990 rows repeat the place of another"])
 
 
+def inodes(cache):
+    return {file: file.stat().st_ino for file in cache.rglob("*.program")}
+
+
 def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
     """The first process compiles them, the second finds them: the problem is the same.
 
@@ -294,14 +298,16 @@ def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
     process = start_held(50, "run", path, places=places)
     process.kill()
     process.communicate()
+    kept = inodes(tmp_path / "cache")
+    assert len(kept) > 3
     found = subprocess.run(
         start_command("run", path, "--resume"),
         capture_output=True,
         text=True,
         env=environment() | places,
     )
-    assert "compiling" not in found.stderr
     assert "Written to" in found.stdout
+    assert kept.items() <= inodes(tmp_path / "cache").items()  # one compiled anew is another file
     # Negative control: another problem is refused.
     other = write_problem(tmp_path, {"sampler.draws": 60, "noise.sigma": 0.2})
     found = subprocess.run(
