@@ -80,7 +80,7 @@ def covering(*sections: str, num: int = 2) -> list[dict[str, dict]]:
     other keys the values that cover most.  A key that several kinds of a section have is one key.
     """
     tables = {
-        (section, kind): {"kind": [kind], **choices_of(table)}
+        (section, kind): {"kind": [kind], **_without_repeats(choices_of(table))}
         for section in sections
         for kind, table in SECTIONS[section].items()
     }
@@ -131,6 +131,21 @@ def covering(*sections: str, num: int = 2) -> list[dict[str, dict]]:
             missing.pop(each, None)
         contents.append(content_of(chosen))
     return contents
+
+
+def _without_repeats(choices):
+    """The same, where a key that takes the distributions of one before it takes one of them."""
+    found, seen = {}, []
+    for key, values in choices.items():
+        tables = [value for value in values if isinstance(value, dict) and _is_named(value)]
+        kept = [table for table in tables if table not in seen] or tables[:1]
+        found[key] = [value for value in values if value not in tables or value in kept]
+        seen += tables
+    return found
+
+
+def _is_named(table):
+    return isinstance(next(iter(table.values())), str)
 
 
 def _values(name, annotation, metadata):

@@ -14,7 +14,6 @@ from problem_files import write_problem
 from structured import box_mesh
 
 from invlift.app.cli import main
-from invlift.samplers.kernels import KERNELS
 
 ROOT = Path(__file__).parents[2]
 SENSORS = "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,old\n0.6,0.7,2.9,0.2,new\n0.8,0.2,3.1,0.1,old\n"
@@ -140,10 +139,6 @@ def side_by_side():
     stand for these.
     """
     fields, samplers = covering("prior", "noise"), covering("sampler")
-    for method in KERNELS:  # as often as the longest of its options has values
-        rows = [content for content in samplers if content["sampler"]["method"] == method]
-        most = max(map(len, options_of(method).values()), default=0)
-        samplers += rows[:1] * (most - len(rows))
     for number in range(max(len(fields), len(samplers))):
         yield fields[number % len(fields)] | copy.deepcopy(samplers[number % len(samplers)])
 
@@ -166,15 +161,3 @@ def test_choices_that_go_together_run(name, run):
     sampler = {f"sampler.{key}": value for key, value in content["sampler"].items()}
     changes = {"prior": content["prior"], "noise": content["noise"], **sampler}
     run(changes, box_mesh(2, 2), is_checked=content is first)
-
-
-def test_every_option_of_every_method_is_among_the_pairs():
-    tried = {
-        (content["sampler"]["method"], key, value)
-        for content in PAIRS.values()
-        for key, value in content["sampler"]["options"].items()
-    }
-    methods = {content["sampler"]["method"] for content in PAIRS.values()}
-    for method in methods:
-        every = {(method, k, v) for k, values in options_of(method).items() for v in values}
-        assert every <= tried
