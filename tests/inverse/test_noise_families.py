@@ -36,7 +36,8 @@ class LogisticNoise(Noise):
         return log_ndtr(eta) - log_ndtr(-eta)
 
     def inverse_transform(self, value):
-        lower = ndtri(jax.nn.sigmoid(jnp.where(value < 0.0, value, -value)))
+        # Beyond 700 probabilities are too small for a number.
+        lower = ndtri(jax.nn.sigmoid(-jnp.minimum(jnp.abs(value), 700.0)))
         return jnp.where(value < 0.0, lower, -lower)
 
 
