@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import tempfile
+import threading
 
 import jax
 import pytest
@@ -18,6 +19,7 @@ invlift.enable_x64()  # before anything starts JAX
 
 from invlift import compilation  # noqa: E402
 from invlift.compilation import Program  # noqa: E402
+from invlift.samplers.chains import parallel  # noqa: E402
 from invlift.samplers.chains.workers import single_threaded_blas  # noqa: E402
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which some of them press.
@@ -47,6 +49,19 @@ def compiled_in_haste(monkeypatch):
     monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
     yield
     forget_programs()
+
+
+@pytest.fixture
+def is_stopped(monkeypatch):
+    """An event that is set when the chains of a run are told to end."""
+    is_stopped, stop = threading.Event(), parallel._Conductor.stop
+
+    def stop_and_tell(conductor):
+        stop(conductor)
+        is_stopped.set()
+
+    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
+    return is_stopped
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import csv
 import math
 import os
 import signal
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.posterior.comparison import Efficiency, batch_means_ess, plot_comparison
 from invlift.posterior.diagnostics import diagnose_block
-from invlift.samplers.chains import chain, parallel
+from invlift.samplers.chains import chain
 from invlift.samplers.kernels import HMC
 
 
@@ -157,14 +156,8 @@ def test_command(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("block_seconds")
-def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch):
+def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch, is_stopped):
     """The signal that ends a batch job, at the first news of the second method."""
-    is_stopped, stop = threading.Event(), parallel._Conductor.stop
-
-    def stop_and_tell(conductor):
-        stop(conductor)
-        is_stopped.set()
-
     pressed = []
 
     @contextmanager
@@ -178,7 +171,6 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch)
 
         yield show
 
-    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
     monkeypatch.setattr(compare_command, "comparison_display", display)
     path = write_problem(tmp_path, {"sampler.chains": 1})
     assert call("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "0.5") == 3

@@ -105,16 +105,9 @@ def test_fewer_chains_are_the_first_of_more(whole):
 
 
 @pytest.fixture
-def interrupting(monkeypatch):
+def interrupting(monkeypatch, is_stopped):
     """Makes progress reports, one of which presses Ctrl-C; no chain is told to go on after it."""
-    is_stopped, stop = threading.Event(), parallel._Conductor.stop
-
-    def stop_and_tell(conductor):
-        stop(conductor)
-        is_stopped.set()
-
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
-    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
 
     def at(iteration):
         def on_progress(progress):
