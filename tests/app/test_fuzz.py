@@ -109,11 +109,12 @@ def test_large_arrays_are_seen_each_time():
             read_all([b""], lambda _: np.zeros(2 * MEGABYTES * 2**20, np.uint8))
 
 
-def check_reader(content, read, count):
-    """Most damaged contents are refused, and the sound one is not."""
+def check_reader(content, read, count, start=b""):
+    """Most contents damaged after their start are refused, and the sound one is not."""
     assert read_all([content], read) == 0
     rng = np.random.default_rng(20260101)
-    num_refused = read_all((damaged(content, rng) for _ in range(count)), read)
+    rest = content.removeprefix(start)
+    num_refused = read_all((start + damaged(rest, rng) for _ in range(count)), read)
     assert 0.2 * count < num_refused <= count
 
 
@@ -172,7 +173,8 @@ def gmsh_content(tmp_path, version, is_binary):
 @pytest.mark.parametrize("version", ["2.2", "4.1"])
 def test_gmsh_files(reader, tmp_path, version, is_binary, count):
     content = gmsh_content(tmp_path, version, is_binary)
-    check_reader(content, reader("m.msh", read_mesh), count // 2)
+    # A file that does not start like this goes to the readers of the other formats, in a process.
+    check_reader(content, reader("m.msh", read_mesh), count // 2, start=b"$MeshFormat")
 
 
 @pytest.mark.parametrize(
@@ -190,8 +192,14 @@ def test_one_number_does_not_cost_an_array_of_its_size(reader, text, old, new):
     assert read_all([text.replace(old, new, 1).encode()], reader("m.msh", read_mesh)) == 1
 
 
+def test_a_long_name_of_a_section_does_not_cost_minutes(reader, tmp_path):
+    """Which meshio would print in colours."""
+    content = gmsh_content(tmp_path, "2.2", is_binary=True)
+    assert read_all([content + b"$" + b"x" * 60_000 + b"\n"], reader("m.msh", read_mesh)) == 1
+
+
 @pytest.mark.parametrize("suffix", [".vtu", ".vtk", ".node", ".inp", ".mesh"])
-@pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(40, marks=pytest.mark.slow)])
 def test_other_formats(reader, tmp_path, suffix, count):
     """In a process of their own, which takes half a second each."""
     mesh = box_mesh(3, 1)

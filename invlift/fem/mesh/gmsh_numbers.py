@@ -6,6 +6,8 @@ Format: https://gmsh.info/doc/texinfo/gmsh.html#MSH-file-format.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from invlift.errors import InputError
@@ -39,6 +41,14 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
             "a complete gmsh file",
             "no $EndNodes or no $EndElements",
             "the file is cut short: write it again",
+        )
+    if re.search(rb"^\$[ -~]{200}", content, re.MULTILINE):
+        # meshio prints it in colours, for minutes.
+        raise InputError(
+            name,
+            "sections of known names",
+            "a name of over 200 characters",
+            "the file is damaged: write it again",
         )
     version, is_binary = _format(content, name)
     if version == b"2.2" and is_binary:
