@@ -33,7 +33,7 @@ _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
 _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 _OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
 #: Libraries whose classes and functions are the same wherever their versions are.
-_KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpy", "builtins")
+_KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
 
 logger = logging.getLogger(__name__)
 

@@ -19,14 +19,16 @@ NUMBERS = {
     "range": (0.8,),
     "std": (0.4,),
     "location": (0.0,),
+    "low": (0.05,),
     "scale": (0.3,),
     "mean": (0.2,),
     "sigma": (0.1,),
     "degrees_of_freedom": (4.0,),
     "draws": (20,),
 }
-#: Keys that are no choices: amounts of a run, and what is chosen before or apart.
-NO_CHOICES = ("kind", "chains", "warmup", "budget", "seed", "options")
+#: Keys that are no choices: amounts of a run, what is chosen before or apart, and what stands for
+#: other keys.
+NO_CHOICES = ("kind", "chains", "warmup", "budget", "seed", "options", "median", "factor")
 #: Subdomains of the bodies in these tests.
 SUBDOMAINS = ("low", "high")
 #: Tables of the sections by kind.

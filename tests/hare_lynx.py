@@ -55,5 +55,5 @@ def log_pelts(theta):
 def hare_lynx_problem():
     """The problem: lognormal noise of each animal's pelts, its scale unknown."""
     groups = np.repeat([0, 1], len(HARE))
-    noise = invlift.gaussian_noise(invlift.lognormal_scale(-1.0, 1.0, groups))
+    noise = invlift.gaussian_noise(invlift.unknown_scale(invlift.lognormal(-1.0, 1.0), groups))
     return invlift.jax_problem(log_pelts, 6, noise, np.log(np.array(HARE + LYNX)))

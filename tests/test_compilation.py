@@ -15,7 +15,8 @@ import pytest
 
 from invlift import compilation
 from invlift.compilation import Program
-from invlift.inverse.noise import half_normal_noise, known_noise
+from invlift.inverse.distributions import half_normal
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 
 
@@ -71,7 +72,7 @@ def test_it_is_compiled_once_for_each_structure_and_shape():
     # Classes of one field are of different structures.
     noise = Program(lambda noise: noise.sigma(jnp.zeros(noise.num_parameters)))
     assert float(noise(known_noise(0.5))) == 0.5
-    assert float(noise(half_normal_noise(0.5))) != 0.5
+    assert float(noise(gaussian_noise(half_normal(0.5)))) != 0.5
 
 
 def test_threads_that_ask_at_once_compile_once():

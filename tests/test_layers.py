@@ -15,7 +15,11 @@ SHARED = {
 #: What else a folder may import: of another folder its base classes alone.
 ALLOWED = {
     "app": ("invlift",),
-    "fem": ("invlift.inverse.models.base", "invlift.inverse.priors.base"),
+    "fem": (
+        "invlift.inverse.models.base",
+        "invlift.inverse.priors.base",
+        "invlift.inverse.distributions",
+    ),
     "inverse": (),
     "samplers": (),
     "posterior": (),
@@ -24,6 +28,7 @@ ALLOWED = {
 HOMES = {
     "skfem": {"fem"},
     "blackjax": {"samplers"},
+    "numpyro": {"inverse"},
     "arviz": {"posterior"},
     "jinja2": {"posterior"},
     "matplotlib": {"posterior"},

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hare_lynx import hare_lynx_problem
 
-from invlift import Posterior, jax_problem, known_noise, lognormal_noise, sample
+from invlift import Posterior, gaussian_noise, jax_problem, known_noise, lognormal, sample
 from invlift.app import starts
 from invlift.app.sampling import target_of
 from invlift.app.starts import find_start
@@ -30,7 +30,9 @@ def squares(theta):
     return jnp.tile(theta[:1] ** 2, 3)
 
 
-@pytest.mark.parametrize("noise", [known_noise(0.05), lognormal_noise(-3.0, 0.5)], ids=["s", "z"])
+@pytest.mark.parametrize(
+    "noise", [known_noise(0.05), gaussian_noise(lognormal(-3.0, 0.5))], ids=["s", "z"]
+)
 @pytest.mark.parametrize("fn", [square, squares])
 def test_chains_start_in_both_of_two_equal_modes(fn, noise):
     observed = np.full(1 if fn is square else 3, 1.2)

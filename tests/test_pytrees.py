@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from invlift.inverse.distributions import half_normal
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import half_normal_noise, known_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import pytree
@@ -47,7 +48,7 @@ def test_structures_of_two_classes_differ():
 
 
 def test_noise_models_of_one_field_have_structures_of_their_own():
-    known, unknown = known_noise(0.1), half_normal_noise(0.1)
+    known, unknown = known_noise(0.1), gaussian_noise(half_normal(0.1))
     assert jax.tree.structure(known) != jax.tree.structure(unknown)
     assert jax.tree.structure(known) == jax.tree.structure(known_noise(0.2))
 

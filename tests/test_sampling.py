@@ -12,7 +12,8 @@ import pytest
 from invlift.app.sampling import FIRST_GOAL, sample, target_of
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
-from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
 from invlift.inverse.problem import jax_problem
 from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains import parallel, workers
@@ -26,7 +27,7 @@ def bent(theta, shift):
 
 
 def problem_with(noise=None, shift=0.2):
-    noise = noise or lognormal_noise(-2.0, 0.5)
+    noise = noise or gaussian_noise(lognormal(-2.0, 0.5))
     return jax_problem(bent, 3, noise, np.array([0.8, 0.5]), arguments=(jnp.asarray(shift),))
 
 
@@ -64,7 +65,7 @@ def test_chains_start_apart_and_walk(run):
 
 def test_noise_scales_of_several_instruments(tmp_path):
     """Unknown scales of two kinds of sensors."""
-    scales = lognormal_scale(-2.0, 1.0, groups=np.array([1, 0]))
+    scales = unknown_scale(lognormal(-2.0, 1.0), groups=np.array([1, 0]))
     problem = problem_with(gaussian_noise(scales))
     run = sample(problem, **SHORT, seed=3)
     assert run.chains[0].draws["sigma"].shape == (30, 2)
@@ -267,7 +268,9 @@ def test_starts_are_the_same_bits_where_a_target_has_been_sent(method, starts):
     """To another process it comes as NumPy's arrays, which sum in another order than JAX."""
     matrix = jnp.asarray(np.random.default_rng(5).normal(size=(12, 300)) / 30)
     observed = np.linspace(-0.4, 0.4, 12)
-    problem = jax_problem(wide, 300, lognormal_noise(-2.0, 0.5), observed, arguments=(matrix,))
+    problem = jax_problem(
+        wide, 300, gaussian_noise(lognormal(-2.0, 0.5)), observed, arguments=(matrix,)
+    )
     kernel = KERNELS[method]()
     here = STARTS[starts](kernel, target_of(problem, kernel), 5, 2)
     sent = jax.tree.map(np.asarray, here)

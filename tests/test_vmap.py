@@ -23,7 +23,7 @@ def lifted():
     prior = invlift.matern_prior(mesh, correlation_range=0.5, std=1.0, smoothness=1.0)
     truth = jnp.asarray(0.5 * np.sin(4 * mesh.points[:, 0]))
     observed = np.asarray(forward(truth))
-    noise = invlift.lognormal_noise(-6.0, 1.0)
+    noise = invlift.gaussian_noise(invlift.lognormal(-6.0, 1.0))
     return LiftedPosterior(invlift.inverse_problem(forward, prior, noise, observed))
 
 

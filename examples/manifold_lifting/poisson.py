@@ -85,7 +85,9 @@ def problem(scale: float):
     )
     prior = invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=2.0)
     observed = sensors.values + (scale - 0.01) * NOISE
-    return invlift.inverse_problem(forward, prior, invlift.lognormal_noise(0.0, 3.0), observed)
+    return invlift.inverse_problem(
+        forward, prior, invlift.gaussian_noise(invlift.lognormal(0.0, 3.0)), observed
+    )
 
 
 def run(methods, seconds: float) -> None:

@@ -21,7 +21,8 @@ from invlift.app.calibrate import _Task, calibrate, field_places, random_places
 from invlift.app.simulate import simulate_problem
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import jax_problem
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 from invlift.samplers.kernels.base import Kernel
@@ -36,7 +37,7 @@ def curved(theta):
 
 
 def curved_problem(scale=0.5):
-    return jax_problem(curved, 2, lognormal_noise(-1.0, scale), np.zeros(3))
+    return jax_problem(curved, 2, gaussian_noise(lognormal(-1.0, scale)), np.zeros(3))
 
 
 def calibrated(num=24, **options):

@@ -13,8 +13,9 @@ from invlift.app.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
-from invlift.inverse.noise import NOISES, SCALES
-from invlift.inverse.noise.tables import NoiseTable, ScaleTable
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.inverse.noise import NOISES
+from invlift.inverse.noise.tables import NoiseTable
 from invlift.samplers.kernels import KERNELS
 from invlift.tables import choice, integer, number
 
@@ -188,7 +189,16 @@ def test_a_spec_survives_pickling():
             {"distribution": "half-normal", "scale": 1.0, "location": 0.0},
             ["'location'", "distribution, scale"],
         ),
-        ("noise.sigma", {"distribution": "lognormal", "scale": 1.0}, ["location", "no such key"]),
+        (
+            "noise.sigma",
+            {"distribution": "lognormal", "scale": 1.0},
+            ["location and scale, or median and factor", "found scale"],
+        ),
+        (
+            "noise.sigma",
+            {"distribution": "uniform", "low": 1.0, "high": 0.5},
+            ["high above low", "0.5"],
+        ),
         ("sampler.draws", 0, ["[sampler] draws", "at least 1", "found 0"]),
         ("sampler.chains", 0, ["[sampler] chains", "from 1 to 10000"]),
         ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
@@ -332,7 +342,7 @@ class LoudTable(NoiseTable):
     degrees_of_freedom: number(above=2.0, remedy="give a number")
 
 
-class FixedTable(ScaleTable):
+class FixedTable(DistributionTable):
     """A prior of a noise scale that some user adds."""
 
     value: number(1e-3, 1e3, remedy="give the scale")
@@ -352,7 +362,7 @@ class Walk:
 def _registered(monkeypatch):
     monkeypatch.setitem(PRIORS, "flat", FlatTable)
     monkeypatch.setitem(NOISES, "loud", LoudTable)
-    monkeypatch.setitem(SCALES, "fixed", FixedTable)
+    monkeypatch.setitem(DISTRIBUTIONS, "fixed", FixedTable)
     monkeypatch.setitem(KERNELS, "walk", Walk)
 
 
@@ -398,8 +408,8 @@ def test_kinds_that_a_user_registers_have_their_own_types():
         ({"noise.kind": "soft"}, ["[noise] kind", '"student-t" or "loud"', '"soft"']),
         ({"noise.degrees_of_freedom": 3.0}, ["belongs in [noise] of another kind"]),
         ({"noise": {"kind": "loud", "degrees_of_freedom": 2}}, ["a number above 2", "found 2"]),
-        ({"noise.sigma": {"distribution": "fixd"}}, ['"exponential" or "fixed"', '"fixed"?']),
-        ({"noise.sigma": True}, ['"exponential" or "fixed", ...}']),
+        ({"noise.sigma": {"distribution": "fixd"}}, ['"uniform" or "fixed"', '"fixed"?']),
+        ({"noise.sigma": True}, ['"uniform" or "fixed", ...}']),
         ({"sampler.method": "wlak"}, ['or "walk"', 'mean "walk"?']),
     ],
 )

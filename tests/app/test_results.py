@@ -7,14 +7,14 @@ from scipy.stats import kstest, laplace, norm, t
 
 import invlift
 from invlift.app.results import draw_readings, field_posterior, log_likelihood
+from invlift.inverse.distributions import half_normal, lognormal
 from invlift.inverse.noise import (
-    half_normal_scale,
+    gaussian_noise,
     known_noise,
     laplace_noise,
-    lognormal_noise,
-    lognormal_scale,
     potential_noise,
     student_t_noise,
+    unknown_scale,
 )
 from invlift.samplers.chains.results import ChainResult, Run
 from invlift.samplers.kernels import HMC, ConstrainedHMC
@@ -35,7 +35,7 @@ def test_known_noise_is_added_to_each_draw():
 def test_drawn_parameters_go_with_their_draws(num_scales, relative):
     groups = np.array([0, 1, 1, 0]) if num_scales == 2 else None
     noise = student_t_noise(
-        half_normal_scale(1.0, groups), lognormal_scale(1.0, 0.5), relative=relative
+        unknown_scale(half_normal(1.0), groups), lognormal(1.0, 0.5), relative=relative
     )
     freedom = np.where(np.arange(300) < 150, 1.0, 50.0)
     sigma = SIGMA if num_scales == 2 else SIGMA[:, 0]
@@ -49,7 +49,7 @@ def test_drawn_parameters_go_with_their_draws(num_scales, relative):
 
 
 def test_scales_by_group_may_come_as_one_for_each_reading():
-    noise = laplace_noise(half_normal_scale(1.0, np.array([0, 1, 1, 0])))
+    noise = laplace_noise(unknown_scale(half_normal(1.0), np.array([0, 1, 1, 0])))
     draws = {"predicted": PREDICTED, "sigma": SIGMA[:, [0, 1, 1, 0]]}
     by_reading = draw_readings(noise, np.random.default_rng(4), draws)
     by_group = draw_readings(noise, np.random.default_rng(4), draws | {"sigma": SIGMA})
@@ -71,15 +71,15 @@ def test_log_likelihood_is_that_of_scipy_reading_by_reading(relative):
     each_sigma = np.array([0.1, 1.0, 10.0, 100.0])
     cases = [
         (known_noise(each_sigma).scale, {}, each_sigma, norm, None),
-        (half_normal_scale(1.0, GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], norm, None),
-        (half_normal_scale(1.0), {"sigma": SIGMA[:, 0]}, SIGMA[:, :1], laplace, None),
-        (half_normal_scale(1.0, GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], t(3.0), 3.0),
+        (unknown_scale(half_normal(1.0), GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], norm, None),
+        (half_normal(1.0), {"sigma": SIGMA[:, 0]}, SIGMA[:, :1], laplace, None),
+        (unknown_scale(half_normal(1.0), GROUPS), {"sigma": SIGMA}, SIGMA[:, GROUPS], t(3.0), 3.0),
         (
-            half_normal_scale(1.0, GROUPS),
+            unknown_scale(half_normal(1.0), GROUPS),
             {"sigma": SIGMA, "degrees_of_freedom": freedom},
             SIGMA[:, GROUPS],
             t_of(freedom),
-            lognormal_scale(1.0, 0.5),
+            lognormal(1.0, 0.5),
         ),
     ]
     for scale, drawn, sigma, shape, degrees in cases:
@@ -174,7 +174,7 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     errors = (new - np.stack(posterior.draws("predicted"))) / 0.1
     assert kstest(errors.ravel(), "norm").pvalue > 1e-3
 
-    noise = student_t_noise(0.1, lognormal_scale(1.0, 0.5))
+    noise = student_t_noise(0.1, lognormal(1.0, 0.5))
     other = invlift.inverse_problem(
         problem.problem.model, problem.problem.prior, noise, problem.sensors.values
     )
@@ -192,7 +192,7 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     other = invlift.inverse_problem(
         problem.problem.model,
         problem.problem.prior,
-        lognormal_noise(-2.0, 0.5),
+        gaussian_noise(lognormal(-2.0, 0.5)),
         problem.sensors.values,
     )
     run = made_up_run(problem, HMC.standards, sigma=lambda rng: np.full(60, 2.0))

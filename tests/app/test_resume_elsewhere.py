@@ -9,7 +9,8 @@ import pytest
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse import scale_coordinate
-from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.scale_coordinate import typical_scale
 
@@ -20,7 +21,7 @@ def bent(theta, slope):
 
 def build(slope=1.5):
     observed = np.array([0.3, -1.1, 0.8])
-    return jax_problem(bent, 3, lognormal_noise(-1.0, 1.0), observed, arguments=(slope,))
+    return jax_problem(bent, 3, gaussian_noise(lognormal(-1.0, 1.0)), observed, arguments=(slope,))
 
 
 def run(folder=None, problem=None, draws=40, **options):

@@ -13,12 +13,8 @@ import invlift
 from invlift.app.build import build_noise
 from invlift.app.cli import main
 from invlift.app.simulate import simulate_problem, simulate_readings
-from invlift.inverse.noise import (
-    known_noise,
-    lognormal_noise,
-    lognormal_scale,
-    student_t_noise,
-)
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
 
 LOGNORMAL = {"distribution": "lognormal", "location": -2.0, "scale": 0.7}
 
@@ -93,9 +89,7 @@ def test_given_scale_is_normal_noise_of_that_size(tmp_path):
 @pytest.mark.parametrize("relative", [False, True])
 def test_any_noise_has_its_own_distribution_at_the_parameters_drawn(tmp_path, relative):
     field = field_at(tmp_path)
-    noise = student_t_noise(
-        lognormal_scale(-3.0, 0.5), lognormal_scale(0.3, 0.1), relative=relative
-    )
+    noise = student_t_noise(lognormal(-3.0, 0.5), lognormal(0.3, 0.1), relative=relative)
     sensors, truth = simulate_readings(field, noise, seed=2)
     assert truth["sigma"].shape == truth["degrees_of_freedom"].shape == ()
     predicted = exact(field, truth)
@@ -109,7 +103,7 @@ def test_parameters_are_drawn_from_their_prior(tmp_path):
     field = field_at(tmp_path, 2)
     logs = np.array(
         [
-            np.log(simulate_readings(field, lognormal_noise(-2.0, 0.7), seed)[1]["sigma"])
+            np.log(simulate_readings(field, gaussian_noise(lognormal(-2.0, 0.7)), seed)[1]["sigma"])
             for seed in range(100)
         ]
     )
@@ -146,7 +140,9 @@ def test_noise_of_the_file_is_there_for_the_asking(tmp_path):
 
 def test_a_problem_is_simulated_with_the_same_random_numbers(tmp_path):
     field = field_at(tmp_path, 3)
-    field = replace(field, problem=replace(field.problem, noise=lognormal_noise(-1.0, 0.7)))
+    field = replace(
+        field, problem=replace(field.problem, noise=gaussian_noise(lognormal(-1.0, 0.7)))
+    )
     sensors, truth = simulate_readings(field, field.problem.noise, seed=5)
     problem, theta = simulate_problem(field.problem, seed=5)
     np.testing.assert_allclose(problem.observed, sensors.values, rtol=1e-10)

@@ -36,7 +36,9 @@ def example(noise: float, num_rings: int = 12):
     sensors = invlift.read_sensors(ROOT / "examples/disc/sensors.csv", 2)
     forward, prior = parts(num_rings, sensors.points)
     observed = sensors.values + (noise - 0.01) * NOISE
-    return invlift.inverse_problem(forward, prior, invlift.lognormal_noise(0.0, 3.0), observed)
+    return invlift.inverse_problem(
+        forward, prior, invlift.gaussian_noise(invlift.lognormal(0.0, 3.0)), observed
+    )
 
 
 def simulated(num_rings: int, num_sensors: int, relative_noise: float = 0.005, seed: int = 1):

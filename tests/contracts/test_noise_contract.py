@@ -12,8 +12,10 @@ from choices import choices_of, covering, every
 from contract_checks import assert_close, check_target
 
 from invlift.compilation import Program
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import NOISES, SCALES, Noise, Scale, lognormal_scale, potential_noise
+from invlift.inverse.noise import NOISES, Noise, Scale, potential_noise, unknown_scale
 from invlift.inverse.noise.student_t import StudentTNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
@@ -25,7 +27,7 @@ OBSERVED = np.array([0.8, 1.7, 1.1])
 SENSORS = SimpleNamespace(
     name="sensors", values=OBSERVED, sigma=np.array([0.1, 0.3, 0.2]), groups=["old", "new", "old"]
 )
-OTHERS = {"quartic": potential_noise(lognormal_scale(-1.0, 0.4), lambda x: 0.25 * x**4)}
+OTHERS = {"quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4)}
 
 
 def named(contents):
@@ -141,11 +143,12 @@ def law_of(scale, *, has_reference=True):
     return values, np.append(0.0, np.cumsum(steps))
 
 
-@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_scale_has_one_law_in_both_coordinates(name):
-    table = SCALES[name]
+    table = DISTRIBUTIONS[name]
     content = {key: values[0] for key, values in choices_of(table).items()}
-    scale = table.model_validate(content | {"distribution": name}).build()
+    prior = table.model_validate(content | {"distribution": name}).build()
+    scale = unknown_scale(prior)
     values, expected = law_of(scale)
     near = scale.near(0.3)
     assert_close("normalisation", expected[-1], 1.0, 1e-6)
@@ -153,13 +156,11 @@ def test_scale_has_one_law_in_both_coordinates(name):
         places, cdf = law_of(other, has_reference=is_same)
         probabilities = np.interp(values, places, cdf)
         error = np.abs(probabilities - expected)[(places[0] < values) & (values < places[-1])].max()
-        # Negative control: without the density of its coordinate.
-        assert error < 1e-3 if is_same else error > 1e-2
-    groups = np.array([0, 1, 0])
-    grouped = table.model_validate(content | {"distribution": name}).build(groups)
+        # Negative control: without the density of its coordinate, if it has another one.
+        assert error < 1e-3 if is_same or near is scale else error > 1e-2
+    grouped = unknown_scale(prior, np.array([0, 1, 0]))
     assert grouped.value(jnp.zeros(2)).shape == (3,)
-    zetas = table.model_validate(content | {"distribution": name}).build(np.arange(2000))
-    zetas = zetas.near(0.3).sample(np.random.default_rng(2))
+    zetas = unknown_scale(prior, np.arange(2000)).near(0.3).sample(np.random.default_rng(2))
     drawn = np.interp(zetas, GRID, law_of(near)[0])
     law = partial(np.interp, xp=values, fp=expected)
     assert scipy.stats.kstest(drawn, law).pvalue > 1e-3

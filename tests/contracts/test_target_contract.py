@@ -16,8 +16,9 @@ from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
 from invlift.inverse import targets
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import NOISES, lognormal_noise
+from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.dense import DenseTarget, ExactConditioning, ExplicitManifold
@@ -43,7 +44,7 @@ def problem_of(num=3):
     """More unknowns than readings, or fewer."""
     model = JaxFunction(lambda theta: readings(jnp.resize(theta, 4)))
     prior = StandardNormalPrior(jnp.zeros(num))
-    return inverse_problem(model, prior, lognormal_noise(-1.0, 0.5), OBSERVED)
+    return inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.5)), OBSERVED)
 
 
 def on_sphere(position):

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.inverse.distributions import half_normal, lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import half_normal_noise, known_noise, lognormal_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.base import AffinePrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -47,10 +48,10 @@ def build_curved(num_observations, num_white, noise, seed, num_coefficients=None
 
 CASES = {
     "fewer observations than unknowns, lognormal noise": lambda: build_curved(
-        2, 4, lognormal_noise(-1.0, 0.7), 1
+        2, 4, gaussian_noise(lognormal(-1.0, 0.7)), 1
     ),
     "more observations than unknowns, half-normal noise": lambda: build_curved(
-        6, 2, half_normal_noise(0.5), 2
+        6, 2, gaussian_noise(half_normal(0.5)), 2
     ),
     "as many observations as unknowns, known noise of each sensor": lambda: build_curved(
         3, 3, known_noise(np.array([0.1, 0.3, 0.05])), 3, num_coefficients=2

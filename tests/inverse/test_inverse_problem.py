@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
@@ -21,7 +22,7 @@ def problem_of(fn=squares, num_parameters=2, noise=None, observed=(1.0, 2.0, 3.0
 
 
 def test_counts_of_observations_and_unknowns():
-    problem = problem_of(noise=lognormal_noise(0.0, 1.0))
+    problem = problem_of(noise=gaussian_noise(lognormal(0.0, 1.0)))
     assert (problem.num_observations, problem.num_unknowns) == (3, 3)
     zeta, white = problem.split(jnp.arange(3.0))
     np.testing.assert_array_equal(zeta, [0.0])
@@ -30,7 +31,7 @@ def test_counts_of_observations_and_unknowns():
 
 def test_logdensity_of_the_ordinary_posterior():
     """Against the Normal densities written out, but for the constant of the prior's."""
-    problem = problem_of(noise=lognormal_noise(-1.0, 0.5))
+    problem = problem_of(noise=gaussian_noise(lognormal(-1.0, 0.5)))
     theta = np.array([0.3, -0.4, 0.9])
     sigma = np.exp(-1.0 + 0.5 * theta[0])
     misfit = np.array([1.0, 2.0, 3.0]) - np.array([0.16, 0.81, -0.4])
@@ -42,7 +43,9 @@ def test_logdensity_of_the_ordinary_posterior():
     np.testing.assert_allclose(found, expected - 0.5 * theta @ theta, rtol=1e-13)
 
 
-@pytest.mark.parametrize("noise", [known_noise(0.2), lognormal_noise(-1.0, 0.5)], ids=["known", ""])
+@pytest.mark.parametrize(
+    "noise", [known_noise(0.2), gaussian_noise(lognormal(-1.0, 0.5))], ids=["known", ""]
+)
 def test_metric_of_the_ordinary_posterior(noise):
     """Against derivatives of the noise variables, and the Fisher information."""
     problem = problem_of(noise=noise)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.laplace_approximation import laplace_approximation
-from invlift.inverse.noise import gaussian_noise, known_noise, lognormal_noise, lognormal_scale
+from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -66,7 +67,7 @@ def test_mode_and_curvature_of_a_nonlinear_model():
 
 
 def test_colours_are_undone():
-    problem = jax_problem(bent, 3, lognormal_noise(-2.0, 0.5), np.array([0.7, 0.4]))
+    problem = jax_problem(bent, 3, gaussian_noise(lognormal(-2.0, 0.5)), np.array([0.7, 0.4]))
     found = laplace_approximation(problem)
     white = jnp.asarray(RNG.normal(size=4))
     np.testing.assert_allclose(found.whiten(found.colour(white)), white, atol=1e-10)
@@ -77,7 +78,7 @@ def test_colours_are_undone():
 
 def test_noise_scale_is_set_where_its_marginal_density_is_largest():
     """By brute force: the field integrated out of a linear model in closed form."""
-    problem, matrix, shifted = linear_problem(12, 5, lognormal_noise(0.5, 1.5))
+    problem, matrix, shifted = linear_problem(12, 5, gaussian_noise(lognormal(0.5, 1.5)))
     found = laplace_approximation(problem)
     grid = np.linspace(-4.0, 4.0, 4001)
 
@@ -100,7 +101,7 @@ def test_noise_scale_is_set_where_its_marginal_density_is_largest():
 
 def test_scales_of_groups_are_told_apart():
     groups = np.array([0] * 20 + [1] * 20)
-    noise = gaussian_noise(lognormal_scale(-1.0, 1.5, groups))
+    noise = gaussian_noise(unknown_scale(lognormal(-1.0, 1.5), groups))
     matrix = RNG.normal(size=(40, 3))
     observed = matrix @ np.array([0.5, -1.0, 0.2]) + 0.3
     observed = observed + np.where(groups == 0, 0.05, 1.0) * RNG.normal(size=40)

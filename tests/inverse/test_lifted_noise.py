@@ -7,14 +7,14 @@ import pytest
 from inverse_cases import CorrelatedPrior
 
 from invlift.compilation import Program
+from invlift.inverse.distributions import half_cauchy, lognormal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     gaussian_noise,
-    half_cauchy_scale,
     laplace_noise,
-    lognormal_scale,
     potential_noise,
     student_t_noise,
+    unknown_scale,
 )
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -23,15 +23,15 @@ from invlift.inverse.targets.ordinary import OrdinaryPosterior
 NOISES = {
     "student-t": lambda: student_t_noise(0.3, 4.0),
     "student-t, unknown scale and degrees": lambda: student_t_noise(
-        lognormal_scale(-1.0, 0.5), lognormal_scale(1.5, 0.5)
+        lognormal(-1.0, 0.5), lognormal(1.5, 0.5)
     ),
-    "laplace, unknown scale": lambda: laplace_noise(half_cauchy_scale(0.4)),
+    "laplace, unknown scale": lambda: laplace_noise(half_cauchy(0.4)),
     "relative": lambda: gaussian_noise(0.2, relative=True),
-    "relative, unknown scale": lambda: gaussian_noise(lognormal_scale(-1.5, 0.5), relative=True),
+    "relative, unknown scale": lambda: gaussian_noise(lognormal(-1.5, 0.5), relative=True),
     "relative student-t, two unknown scales": lambda: student_t_noise(
-        lognormal_scale(-1.5, 0.5, groups=np.array([0, 1, 1])), 5.0, relative=True
+        unknown_scale(lognormal(-1.5, 0.5), groups=np.array([0, 1, 1])), 5.0, relative=True
     ),
-    "quartic": lambda: potential_noise(lognormal_scale(-1.0, 0.4), lambda x: 0.25 * x**4),
+    "quartic": lambda: potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
 }
 
 

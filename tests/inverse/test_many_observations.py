@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from inverse_cases import CorrelatedPrior, curved
 
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted as lifted_module
 from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
@@ -17,7 +18,7 @@ from invlift.samplers.kernels import ConstrainedHMC
 
 INTEGRATOR = ConstrainedHMC().integrator
 NUM_OBSERVATIONS = MAX_DENSE + 1
-NOISES = {"known": known_noise(0.1), "unknown": lognormal_noise(-2.0, 0.5)}
+NOISES = {"known": known_noise(0.1), "unknown": gaussian_noise(lognormal(-2.0, 0.5))}
 
 
 def build(noise):

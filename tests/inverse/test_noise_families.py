@@ -13,18 +13,15 @@ from jax.scipy.special import log_ndtr, ndtri
 from invlift.compilation import Program
 from invlift.derivatives import derivatives_along, second_directional
 from invlift.errors import InputError
+from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal
 from invlift.inverse.noise import (
     Noise,
-    exponential_scale,
     gaussian_noise,
-    half_cauchy_scale,
-    half_normal_scale,
     known_noise,
     laplace_noise,
-    lognormal_noise,
-    lognormal_scale,
     potential_noise,
     student_t_noise,
+    unknown_scale,
 )
 from invlift.inverse.noise.scales import as_scale
 
@@ -60,22 +57,24 @@ class Family(NamedTuple):
 GROUPS = np.array([0, 1, 0])
 NORMAL, LAPLACE, LOGISTIC = scipy.stats.norm, scipy.stats.laplace, scipy.stats.logistic
 FAMILIES = {
-    "gaussian": Family(lognormal_noise(-1.0, 0.7), NORMAL),
+    "gaussian": Family(gaussian_noise(lognormal(-1.0, 0.7)), NORMAL),
     "gaussian, known": Family(known_noise([0.1, 0.2, 0.3]), NORMAL),
-    "gaussian, near": Family(lognormal_noise(-1.0, 0.7).near(0.3), NORMAL),
-    "gaussian, relative": Family(gaussian_noise(lognormal_scale(-1.5, 0.5), relative=True), NORMAL),
+    "gaussian, near": Family(gaussian_noise(lognormal(-1.0, 0.7)).near(0.3), NORMAL),
+    "gaussian, relative": Family(gaussian_noise(lognormal(-1.5, 0.5), relative=True), NORMAL),
     "t": Family(student_t_noise([0.1, 0.2, 0.3], 3.0), scipy.stats.t(3.0)),
-    "Cauchy": Family(student_t_noise(half_cauchy_scale(0.5).near(0.3), 1.0), scipy.stats.cauchy),
+    "Cauchy": Family(
+        student_t_noise(unknown_scale(half_cauchy(0.5)).near(0.3), 1.0), scipy.stats.cauchy
+    ),
     "t, all unknown": Family(
-        student_t_noise(exponential_scale(0.5, GROUPS), lognormal_scale(1.5, 0.5)), scipy.stats.t
+        student_t_noise(unknown_scale(exponential(0.5), GROUPS), lognormal(1.5, 0.5)), scipy.stats.t
     ),
     "t, relative": Family(
-        student_t_noise(lognormal_scale(-2.0, 0.5), lognormal_scale(2.0, 0.5), relative=True),
+        student_t_noise(lognormal(-2.0, 0.5), lognormal(2.0, 0.5), relative=True),
         scipy.stats.t,
     ),
-    "laplace": Family(laplace_noise(half_cauchy_scale(0.5)), LAPLACE),
+    "laplace": Family(laplace_noise(half_cauchy(0.5)), LAPLACE),
     "laplace, relative": Family(laplace_noise(0.1, relative=True), LAPLACE),
-    "potential": Family(potential_noise(lognormal_scale(-1.0, 0.7), logistic_potential), LOGISTIC),
+    "potential": Family(potential_noise(lognormal(-1.0, 0.7), logistic_potential), LOGISTIC),
     "one's own": Family(LogisticNoise(as_scale(0.3)), LOGISTIC),
 }
 ZETAS = np.array([[-1.0, 0.4, 0.9], [0.3, -0.2, -0.8], [1.5, 1.1, 0.0]])
@@ -222,9 +221,9 @@ ETAS = np.array([-9.0, -2.3, -0.4, 0.001, 0.45, 1.1, 2.0, 3.7, 12.0])
 
 #: One of each shape and link, with scales that are cheap to differentiate.
 SOME = {
-    "gaussian": gaussian_noise(lognormal_scale(-1.0, 0.5).near(0.4)),
-    "gaussian, relative": gaussian_noise(lognormal_scale(-1.5, 0.5), relative=True),
-    "t": student_t_noise(0.3, lognormal_scale(1.5, 0.5)),
+    "gaussian": gaussian_noise(unknown_scale(lognormal(-1.0, 0.5)).near(0.4)),
+    "gaussian, relative": gaussian_noise(lognormal(-1.5, 0.5), relative=True),
+    "t": student_t_noise(0.3, lognormal(1.5, 0.5)),
     "laplace": laplace_noise(0.3),
     "potential": potential_noise(0.3, logistic_potential),
 }
@@ -406,15 +405,15 @@ def test_parameters_and_their_draws():
     # Negative control.
     assert scipy.stats.kstest(found["sigma"][:, 1], degrees.cdf).pvalue < 1e-6
     assert known_noise(0.1).parameters(jnp.zeros(0)) == {}
-    assert list(student_t_noise(0.1, lognormal_scale(1.0, 1.0)).parameters(jnp.zeros(1))) == [
+    assert list(student_t_noise(0.1, lognormal(1.0, 1.0)).parameters(jnp.zeros(1))) == [
         "degrees_of_freedom"
     ]
-    assert list(lognormal_noise(0.0, 1.0).parameters(jnp.zeros(1))) == ["sigma"]
+    assert list(gaussian_noise(lognormal(0.0, 1.0)).parameters(jnp.zeros(1))) == ["sigma"]
 
 
 def test_unknown_degrees_of_freedom_have_their_constant():
     """The likelihood of nu, by SciPy; without the constants it would be another."""
-    noise = student_t_noise(0.3, lognormal_scale(1.5, 0.5))
+    noise = student_t_noise(0.3, lognormal(1.5, 0.5))
     observed = np.array([0.1, -0.5, 1.4])
     nus = np.exp(1.5 + 0.5 * np.linspace(-2.0, 2.0, 5))
     found = [
@@ -468,7 +467,7 @@ def test_relative_noise_refuses_readings_of_zero():
         (lambda: student_t_noise(0.1, [3.0, 4.0]), "noise degrees_of_freedom", "[3.0, 4.0]"),
         (lambda: student_t_noise(0.1, "few"), "noise degrees_of_freedom", "few"),
         (
-            lambda: student_t_noise(0.1, lognormal_scale(1.0, 1.0, [0, 1])),
+            lambda: student_t_noise(0.1, unknown_scale(lognormal(1.0, 1.0), [0, 1])),
             "noise degrees_of_freedom",
             "groups",
         ),
@@ -494,7 +493,7 @@ def test_bad_arguments_are_named_in_one_line(build, where, found):
 
 
 def test_kinds_of_noise_have_structures_of_their_own():
-    unknown = lognormal_noise(0.0, 1.0), gaussian_noise(half_normal_scale(1.0))
+    unknown = gaussian_noise(lognormal(0.0, 1.0)), gaussian_noise(half_normal(1.0))
     kinds = [gaussian_noise(0.1), gaussian_noise(0.1, relative=True), laplace_noise(0.1)]
     kinds += [*unknown, *(noise.near(0.1) for noise in unknown), student_t_noise(0.1, 3.0)]
     kinds += [potential_noise(0.1, logistic_potential), LogisticNoise(as_scale(0.3))]

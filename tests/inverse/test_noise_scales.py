@@ -11,25 +11,17 @@ import scipy.stats
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.noise import (
-    exponential_scale,
-    gaussian_noise,
-    half_cauchy_scale,
-    half_normal_scale,
-    known_noise,
-    lognormal_noise,
-    lognormal_scale,
-    student_t_noise,
-)
+from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal, normal
+from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.inverse.noise.scales import UnknownScale
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 PRIORS = {
-    "lognormal": (lognormal_scale, (-1.0, 0.7), scipy.stats.lognorm(s=0.7, scale=np.exp(-1.0))),
-    "half-normal": (half_normal_scale, (2.5,), scipy.stats.halfnorm(scale=2.5)),
-    "half-Cauchy": (half_cauchy_scale, (2.5,), scipy.stats.halfcauchy(scale=2.5)),
-    "exponential": (exponential_scale, (2.5,), scipy.stats.expon(scale=2.5)),
+    "lognormal": (lognormal, (-1.0, 0.7), scipy.stats.lognorm(s=0.7, scale=np.exp(-1.0))),
+    "half-normal": (half_normal, (2.5,), scipy.stats.halfnorm(scale=2.5)),
+    "half-Cauchy": (half_cauchy, (2.5,), scipy.stats.halfcauchy(scale=2.5)),
+    "exponential": (exponential, (2.5,), scipy.stats.expon(scale=2.5)),
 }
 KNEES = {"quantile coordinate": None, "low knee": 0.3, "high knee": 40.0}
 
@@ -59,7 +51,7 @@ def case(request):
     knee = KNEES[request.param[1]]
 
     def build(groups=None):
-        scale = function(*arguments, groups)
+        scale = unknown_scale(function(*arguments), groups)
         return scale if knee is None else scale.near(knee)
 
     scale = build()
@@ -102,13 +94,13 @@ def test_without_the_reference_it_is_another_prior(case):
 
 def test_a_knee_far_above_gives_the_exponential_coordinate():
     zeta = jnp.array([0.4])
-    near = lognormal_scale(-1.0, 0.7).near(1e12)
+    near = unknown_scale(lognormal(-1.0, 0.7)).near(1e12)
     np.testing.assert_allclose(near.value(zeta), np.exp(-1.0 + 0.7 * 0.4), rtol=1e-11)
     np.testing.assert_allclose(near.log_reference(zeta), 0.0, atol=1e-11)
 
 
 def test_above_the_knee_sigma_is_linear_in_zeta():
-    value = jax.vmap(lambda zeta: lognormal_scale(-1.0, 0.7).near(0.1).value(zeta[None]))
+    value = jax.vmap(lambda zeta: unknown_scale(lognormal(-1.0, 0.7)).near(0.1).value(zeta[None]))
     slopes = np.diff(np.asarray(value(np.linspace(20.0, 30.0, 11))))
     np.testing.assert_allclose(slopes, 0.07, rtol=1e-4)
 
@@ -164,18 +156,18 @@ def test_evidence_does_not_depend_on_the_coordinate():
         grid = np.linspace(-12.0, 40.0, 20_001)
         return np.sum(np.exp(jax.jit(jax.vmap(at))(grid))) * (grid[1] - grid[0])
 
-    noise = gaussian_noise(half_normal_scale(2.0))
+    noise = gaussian_noise(half_normal(2.0))
     expected = evidence(noise)
     near = noise.near(0.3)
     np.testing.assert_allclose(evidence(near), expected, rtol=1e-7)
     np.testing.assert_allclose(evidence(near.near(1.0)), expected, rtol=1e-7)
     # Negative control: another prior.
-    assert abs(evidence(gaussian_noise(half_normal_scale(2.1))) / expected - 1.0) > 0.01
+    assert abs(evidence(gaussian_noise(half_normal(2.1))) / expected - 1.0) > 0.01
 
 
 def test_groups_share_a_scale():
     groups = np.array([2, 0, 1, 0])
-    noise = gaussian_noise(lognormal_scale(-1.0, 0.7, groups))
+    noise = gaussian_noise(unknown_scale(lognormal(-1.0, 0.7), groups))
     zeta = jnp.array([0.1, -0.3, 0.8])
     assert noise.num_parameters == 3
     np.testing.assert_allclose(noise.sigma(zeta), np.exp(-1.0 + 0.7 * zeta)[groups], rtol=1e-14)
@@ -183,7 +175,7 @@ def test_groups_share_a_scale():
     # Each has a knee of its own, and their log densities add up.
     near = noise.near(np.array([0.5, 0.2, 3.0, 0.4]))
     np.testing.assert_allclose(near.scale.knee, [0.3, 3.0, 0.5], rtol=1e-14)
-    alone = lognormal_scale(-1.0, 0.7)
+    alone = unknown_scale(lognormal(-1.0, 0.7))
     parts = [alone.near(knee) for knee in (0.3, 3.0, 0.5)]
     expected = [part.value(zeta[i : i + 1]) for i, part in enumerate(parts)]
     np.testing.assert_allclose(near.sigma(zeta), np.array(expected)[groups], rtol=1e-14)
@@ -200,9 +192,9 @@ def test_groups_share_a_scale():
 def test_near_leaves_alone_what_is_not_an_unknown_scale():
     known = known_noise(0.1)
     assert known.near(0.3) is known
-    noise = student_t_noise(0.1, lognormal_scale(1.0, 0.5))
+    noise = student_t_noise(0.1, lognormal(1.0, 0.5))
     assert noise.near(0.3) is noise
-    both = student_t_noise(half_normal_scale(1.0), lognormal_scale(1.0, 0.5)).near(0.3)
+    both = student_t_noise(half_normal(1.0), lognormal(1.0, 0.5)).near(0.3)
     assert both.degrees_of_freedom.knee is None
 
 
@@ -214,21 +206,24 @@ def test_near_leaves_alone_what_is_not_an_unknown_scale():
         (lambda: gaussian_noise("loud"), "noise sigma"),
         (lambda: gaussian_noise(np.ones((2, 2))), "noise sigma"),
         (lambda: gaussian_noise(None), "noise sigma"),
-        (lambda: half_cauchy_scale(0.0), "noise scale"),
-        (lambda: exponential_scale(-1.0), "noise mean"),
-        (lambda: half_normal_scale(np.ones(2)), "noise scale"),
-        (lambda: lognormal_scale(0.0, np.nan), "noise scale"),
-        (lambda: lognormal_scale(np.inf, 1.0), "noise location"),
-        (lambda: lognormal_scale(0.0, 1.0, [1, 2, 1]), "noise groups"),
-        (lambda: lognormal_scale(0.0, 1.0, [0, 2, -1]), "noise groups"),
-        (lambda: lognormal_scale(0.0, 1.0, [0.0, 1.0]), "noise groups"),
-        (lambda: lognormal_scale(0.0, 1.0, np.zeros((2, 2), int)), "noise groups"),
-        (lambda: lognormal_scale(0.0, 1.0, np.zeros(0, int)), "noise groups"),
-        (lambda: lognormal_noise(0.0, 1.0).near(0.0), "noise sigma"),
-        (lambda: lognormal_noise(0.0, 1.0).near(np.nan), "noise sigma"),
-        (lambda: lognormal_noise(0.0, 1.0).near(np.ones(3)), "noise sigma"),
-        (lambda: gaussian_noise(half_normal_scale(1.0, [0, 1])).near(np.ones(3)), "noise sigma"),
-        (lambda: gaussian_noise(half_normal_scale(1.0, [0, 1])).check(np.ones(3)), "noise groups"),
+        (lambda: unknown_scale(half_normal(np.ones(2))), "noise scale"),
+        (lambda: unknown_scale(normal(1.0, 1.0)), "noise scale"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), [1, 2, 1]), "noise groups"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), [0, 2, -1]), "noise groups"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), [0.0, 1.0]), "noise groups"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), np.zeros((2, 2), int)), "noise groups"),
+        (lambda: unknown_scale(lognormal(0.0, 1.0), np.zeros(0, int)), "noise groups"),
+        (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(0.0), "noise sigma"),
+        (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(np.nan), "noise sigma"),
+        (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(np.ones(3)), "noise sigma"),
+        (
+            lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).near(np.ones(3)),
+            "noise sigma",
+        ),
+        (
+            lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).check(np.ones(3)),
+            "noise groups",
+        ),
         (lambda: gaussian_noise([0.1, 0.2]).check(np.ones(3)), "noise sigma"),
     ],
 )

@@ -8,8 +8,9 @@ from inverse_cases import CorrelatedPrior, curved
 from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.sampling import sample
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted as lifted_module
@@ -49,7 +50,7 @@ class Case:
         model, prior, observed = parts(*shape, 0.6)
         prior = prior_class(prior.mean, prior.factor, prior.strength)
         self.target = LiftedPosterior(
-            inverse_problem(model, prior, lognormal_noise(-1.0, 0.7), observed)
+            inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.7)), observed)
         )
         rng = np.random.default_rng(4)
         self.position = self.target.lift(jnp.asarray(0.5 * rng.normal(size=shape[1] + 1)))
@@ -113,7 +114,7 @@ def test_normal_space_equals_dense_automatic_differentiation(case, max_dense, mo
 
 
 def first_draws(model, prior, observed, num=15):
-    problem = inverse_problem(model, prior, lognormal_noise(-1.0, 0.7), observed)
+    problem = inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.7)), observed)
     return sample(problem, chains=1, warmup=10, draws=num, seed=6).chains[0].draws["parameters"]
 
 

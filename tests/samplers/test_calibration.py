@@ -6,8 +6,9 @@ import pytest
 from calibration import ranks_of, uniformity
 from without_gram_term import WithoutGramTerm
 
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -28,7 +29,7 @@ def quantities(theta):
 
 def calibrate(*prior_scales, system_class=LiftedPosterior, return_check="early"):
     """P-values of the true zeta, w, F and a product, for data from each scaled prior."""
-    noise = lognormal_noise(-1.0, 0.5)
+    noise = gaussian_noise(lognormal(-1.0, 0.5))
     prior = StandardNormalPrior(jnp.zeros(2))
     kernel = ConstrainedHMC(return_check=return_check)
 

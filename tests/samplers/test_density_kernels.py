@@ -11,7 +11,8 @@ from sampler_cases import SPHERE
 
 from invlift.app.sampling import sample
 from invlift.errors import InputError
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
@@ -430,7 +431,7 @@ def bent(theta, shift):
 
 
 def problem_with(shift=0.0):
-    noise, observed = lognormal_noise(-1.0, 0.4), np.array([0.9, 0.6])
+    noise, observed = gaussian_noise(lognormal(-1.0, 0.4)), np.array([0.9, 0.6])
     return jax_problem(bent, 2, noise, observed, arguments=(jnp.asarray(shift),))
 
 

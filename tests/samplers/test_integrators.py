@@ -8,7 +8,8 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import TORUS_RADII, on_torus, skewed
 
 from invlift.compilation import Program
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.dense import ExplicitManifold
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -31,7 +32,9 @@ def on_torus_scaled(position):
 
 
 TORUS = ExplicitManifold(on_torus_scaled, skewed)
-LIFTED = LiftedPosterior(jax_problem(bent, 2, lognormal_noise(-1.0, 0.5), np.array([0.8, 0.5])))
+LIFTED = LiftedPosterior(
+    jax_problem(bent, 2, gaussian_noise(lognormal(-1.0, 0.5)), np.array([0.8, 0.5]))
+)
 TARGETS = {"torus": TORUS, "lifted": LIFTED}
 STARTS = {
     "torus": jnp.asarray([2.6, 0.0, 0.0]),

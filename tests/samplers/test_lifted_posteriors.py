@@ -9,7 +9,8 @@ from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import run_posterior
 from without_gram_term import WithoutGramTerm
 
-from invlift.inverse.noise import known_noise, lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -93,7 +94,7 @@ def with_noise_scale(run):
     [((2, 4), ConstrainedHMC()), ((6, 2), ConstrainedHMC()), ((6, 2), ConstrainedNUTS())],
 )
 def test_linear_problem_with_unknown_noise_agrees_with_quadrature(shape, kernel):
-    system, matrix, observed = linear_system(shape, lognormal_noise(LOCATION, SCALE))
+    system, matrix, observed = linear_system(shape, gaussian_noise(lognormal(LOCATION, SCALE)))
     run = run_posterior(system, kernel=kernel, draws=2000)
     assert_mean_within(with_noise_scale(run), unknown_noise_moments(matrix, observed))
 
@@ -101,7 +102,7 @@ def test_linear_problem_with_unknown_noise_agrees_with_quadrature(shape, kernel)
 def test_without_the_gram_term_the_noise_scale_is_wrong():
     """Negative control: the density that leaves out -(1/2) log det G."""
     shape = (2, 4)
-    noise = lognormal_noise(LOCATION, SCALE)
+    noise = gaussian_noise(lognormal(LOCATION, SCALE))
     system, matrix, observed = linear_system(shape, noise, system=WithoutGramTerm)
     run = run_posterior(system, draws=2000)
     with pytest.raises(AssertionError, match="standard errors"):
@@ -219,7 +220,7 @@ def summaries(sigma, parameters):
 
 @pytest.mark.slow
 def test_constrained_hmc_agrees_with_nuts_on_the_ordinary_posterior():
-    problem = jax_problem(decay, 2, lognormal_noise(-1.5, 0.5), np.array([1.1, 0.5, 0.4]))
+    problem = jax_problem(decay, 2, gaussian_noise(lognormal(-1.5, 0.5)), np.array([1.1, 0.5, 0.4]))
     ordinary = nuts_draws(OrdinaryPosterior(problem).logdensity, 3)
     expected = summaries(np.exp(-1.5 + 0.5 * ordinary[..., 0]), ordinary[..., 1:])
     run = run_posterior(LiftedPosterior(problem), draws=2000)

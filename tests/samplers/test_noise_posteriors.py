@@ -5,6 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import noise_oracle
 import numpy as np
 import pytest
 import scipy.stats
@@ -14,7 +15,6 @@ from noise_oracle import (
     assert_posterior,
     decay,
     laplace,
-    lognormal,
     normal,
     posterior_on_grid,
     quartic,
@@ -24,23 +24,22 @@ from noise_oracle import (
 from sampler_cases import run_posterior
 
 from invlift.app.sampling import sample
+from invlift.inverse.distributions import exponential, half_cauchy, lognormal
 from invlift.inverse.noise import (
-    HalfCauchyScale,
     Noise,
-    exponential_scale,
+    UnknownScale,
     gaussian_noise,
-    half_cauchy_scale,
     laplace_noise,
-    lognormal_scale,
     potential_noise,
     student_t_noise,
+    unknown_scale,
 )
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.targets.lifted import LiftedPosterior
 
 GROUPS = np.array([0, 0, 1, 1])
-SCALE, SHAPE = lognormal(-1.5, 0.7), lognormal(0.7, 0.7)
+SCALE, SHAPE = noise_oracle.lognormal(-1.5, 0.7), noise_oracle.lognormal(0.7, 0.7)
 #: Half-Cauchy and exponential scales are so small that their tails matter to what the data say.
 DENSITIES = {
     "gaussian": Density(normal, SCALE),
@@ -66,25 +65,27 @@ class Case(NamedTuple):
     other: str
 
 
-def unknown_scale():
-    return lognormal_scale(-1.5, 0.7)
+def unknown():
+    return lognormal(-1.5, 0.7)
 
 
 CASES = {
     "gaussian, half-Cauchy scale": lambda: Case(
-        gaussian_noise(half_cauchy_scale(0.02)), "gaussian, exponential scale"
+        gaussian_noise(half_cauchy(0.02)), "gaussian, exponential scale"
     ),
     "gaussian, exponential scale": lambda: Case(
-        gaussian_noise(exponential_scale(0.05)), "gaussian, half-Cauchy scale"
+        gaussian_noise(exponential(0.05)), "gaussian, half-Cauchy scale"
     ),
-    "student-t": lambda: Case(student_t_noise(unknown_scale(), 2.0), "gaussian"),
+    "student-t": lambda: Case(student_t_noise(unknown(), 2.0), "gaussian"),
     "student-t, unknown degrees": lambda: Case(
-        student_t_noise(unknown_scale(), lognormal_scale(0.7, 0.7)), "gaussian"
+        student_t_noise(unknown(), lognormal(0.7, 0.7)), "gaussian"
     ),
-    "laplace": lambda: Case(laplace_noise(unknown_scale()), "gaussian"),
-    "relative": lambda: Case(gaussian_noise(unknown_scale(), relative=True), "gaussian"),
-    "two groups": lambda: Case(gaussian_noise(lognormal_scale(-1.5, 0.7, GROUPS)), "gaussian"),
-    "quartic": lambda: Case(potential_noise(unknown_scale(), quarter_of_fourth_power), "gaussian"),
+    "laplace": lambda: Case(laplace_noise(unknown()), "gaussian"),
+    "relative": lambda: Case(gaussian_noise(unknown(), relative=True), "gaussian"),
+    "two groups": lambda: Case(
+        gaussian_noise(unknown_scale(lognormal(-1.5, 0.7), GROUPS)), "gaussian"
+    ),
+    "quartic": lambda: Case(potential_noise(unknown(), quarter_of_fourth_power), "gaussian"),
 }
 oracle = cache(lambda name: posterior_on_grid(DENSITIES[name]))
 
@@ -121,7 +122,7 @@ def test_noise_agrees_with_quadrature(name):
         assert_posterior(draws, oracle(case.other))
 
 
-class WithoutReference(HalfCauchyScale):
+class WithoutReference(UnknownScale):
     """A wrong scale, for a negative control: as if zeta were standard normal with a knee."""
 
     def log_reference(self, zeta):
@@ -130,7 +131,7 @@ class WithoutReference(HalfCauchyScale):
 
 def test_without_the_reference_of_its_coordinate_the_scale_is_wrong():
     name = "gaussian, half-Cauchy scale"
-    problem = problem_of(gaussian_noise(WithoutReference(half_cauchy_scale(0.02).unit)))
+    problem = problem_of(gaussian_noise(WithoutReference(half_cauchy(0.02))))
     draws = unknowns(sample(problem, chains=4, warmup=200, draws=1500, seed=5), DENSITIES[name])
     with pytest.raises(AssertionError, match="standard errors"):
         assert_posterior(draws, oracle(name))

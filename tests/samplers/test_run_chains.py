@@ -590,9 +590,11 @@ def test_chains_end_when_their_time_is_over(tmp_path, monkeypatch):
     options = {"store": store, "on_progress": on_progress}
     part = run_chains(SPHERE, endless, STARTS, SEED, max_seconds=100, **options)
     assert not part.is_interrupted
-    assert len(part.chains) == 4
-    assert part.chains[0].num_draws >= 70
-    assert store.load(0, endless).num_draws >= part.chains[0].num_draws
+    # Of chains that are far behind the draws are saved, and left out of the run.
+    assert len(part.chains) >= 2
+    assert all(chain.num_draws >= 70 for chain in part.chains)
+    saved = [store.load(chain, endless).num_draws for chain in range(4)]
+    assert min(saved) >= 70
 
 
 # Workers that are lost --------------------------------------------------------------------------

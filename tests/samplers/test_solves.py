@@ -10,7 +10,8 @@ from invlift.app.sampling import target_of
 from invlift.fem import linalg
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.sensors import locate, sensors_from_arrays
-from invlift.inverse.noise import lognormal_noise
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted
@@ -36,7 +37,7 @@ def build_problem():
     observation = locate(mesh, sensors)
     forward = assemble_poisson(mesh, observation, source=1.0, dirichlet={"boundary": 0.0})
     prior = StandardNormalPrior(jnp.zeros(forward.num_coefficients))
-    return inverse_problem(forward, prior, lognormal_noise(-3.0, 0.5), observed)
+    return inverse_problem(forward, prior, gaussian_noise(lognormal(-3.0, 0.5)), observed)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from monte_carlo import assert_same_mean, stacked
 from structured import box_mesh
 
 from invlift.app.sampling import sample
-from invlift.fem.priors.hierarchical_matern import Lognormal, hierarchical_matern_prior
+from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
 from invlift.fem.priors.matern import matern_prior
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
@@ -32,8 +33,8 @@ def at_nodes(field):
 def unknown_prior(scale):
     return hierarchical_matern_prior(
         box_mesh(2, 2),
-        correlation_range=Lognormal(math.log(RANGE), scale),
-        std=Lognormal(math.log(STD), scale),
+        correlation_range=lognormal(math.log(RANGE), scale),
+        std=lognormal(math.log(STD), scale),
         smoothness=1.0,
     )
 

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import comb
-from numbers import Real
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +38,7 @@ from invlift.fem.priors.matern import (
     unscaled_root,
     unscaled_root_transpose,
 )
+from invlift.inverse.distributions import Lognormal, as_distribution, is_distribution
 from invlift.inverse.priors.base import Prior
 from invlift.precision import require_float64
 from invlift.pytrees import Module, static
@@ -47,48 +47,6 @@ from invlift.pytrees import Module, static
 NUM_QUADRATURE = 16
 #: Largest spread of a logarithm: a standard deviation is then a factor of 7.
 MAX_SCALE = 2.0
-
-
-@dataclass(frozen=True)
-class Lognormal:
-    """A positive unknown whose logarithm is Normal(location, scale^2).
-
-    Attributes
-    ----------
-    location : float
-        Mean of the logarithm; exp(location) is the median, in the unit of the unknown.
-    scale : float
-        Standard deviation of the logarithm, positive and at most 2: 0.5 for a factor of about 1.6.
-
-    Raises
-    ------
-    InputError
-        If a number is not finite or the scale is out of its range.
-    """
-
-    location: float
-    scale: float
-
-    def __post_init__(self):
-        if not (isinstance(self.location, Real) and math.isfinite(self.location)):
-            raise InputError(
-                "Lognormal, location",
-                "a finite number",
-                f"{self.location!r}",
-                "give the logarithm of the median",
-            )
-        if not (isinstance(self.scale, Real) and 0 < self.scale <= MAX_SCALE):
-            raise InputError(
-                "Lognormal, scale",
-                f"a positive number, at most {MAX_SCALE:g}",
-                f"{self.scale!r}",
-                "give the standard deviation of the logarithm: 0.5 for a factor of about 1.6",
-            )
-
-    @property
-    def median(self) -> float:
-        """exp(location)."""
-        return math.exp(min(self.location, 700.0))
 
 
 class HierarchicalMaternPrior(Prior):
@@ -508,6 +466,22 @@ def _factorise_jet(matrices, kappa, order):
     return linalg.factorise_jet(matrices.structure, lower)
 
 
+def _lognormal(name: str, value):
+    """A number as it is, and a distribution if it is one that the prior's derivatives are for."""
+    if not is_distribution(value):
+        return value
+    found = as_distribution(value)
+    if not (isinstance(found, Lognormal) and found.shape == () and found.scale <= MAX_SCALE):
+        scale = getattr(found, "scale", None)
+        raise InputError(
+            f"prior {name}",
+            f"a number or a lognormal distribution of scale at most {MAX_SCALE:g}",
+            f"{value!r}"[:80] if scale is None else f"a scale of {scale}",
+            "give lognormal(median=..., factor=1.6), a factor of at most 7",
+        )
+    return found
+
+
 _given = Program(HierarchicalMaternPrior.given, "none")
 
 
@@ -525,10 +499,10 @@ def hierarchical_matern_prior(
     Parameters
     ----------
     mesh : Mesh
-    correlation_range : float or Lognormal
+    correlation_range : float or lognormal distribution
         Distance at which the correlation has fallen to about 0.14, in the mesh's unit of length;
         it, or its median, is between 1e-6 and 10 times the extent of the mesh.
-    std : float or Lognormal
+    std : float or lognormal distribution
         Nominal standard deviation of phi (dimensionless) far from the boundary; it, or its median,
         is from 1e-9 to 50.
     smoothness : float
@@ -545,22 +519,23 @@ def hierarchical_matern_prior(
     Raises
     ------
     InputError
-        If a parameter is out of its range, neither range nor std is a ``Lognormal``, or JAX is not
-        in double precision.
+        If a parameter is out of its range, neither range nor std has a distribution or one has
+        another than a lognormal one, or JAX is not in double precision.
     """
     require_float64(points=mesh.points)
     alpha = matern_alpha(smoothness, mesh.dim)
     given = {"range": correlation_range, "std": std}
+    given = {name: _lognormal(name, value) for name, value in given.items()}
     unknown = tuple(name for name, value in given.items() if isinstance(value, Lognormal))
     for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
         if name in unknown:
-            check(given[name].median, "a median of ")
+            check(math.exp(min(given[name].location, 700.0)), "a median of ")
         else:
             check(given[name])
     if not unknown:
         raise InputError(
             "prior range and std",
-            "a Lognormal for at least one of them",
+            "a lognormal distribution of at least one of them",
             f"{correlation_range!r} and {std!r}",
             "use matern_prior where both are known",
         )

@@ -7,31 +7,15 @@ import math
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import MAX_STD, MIN_STD, STD_REMEDY, PriorTable, log_mean
 from invlift.fem.priors.hierarchical_matern import (
-    MAX_SCALE,
     HierarchicalMaternPrior,
-    Lognormal,
     hierarchical_matern_prior,
 )
 from invlift.fem.priors.matern import MaternPrior, matern_prior
+from invlift.inverse.distributions.tables import DistributionTable, LognormalTable
 from invlift.tables import Table, by_form, choice, number, one_of
 
-
-class LognormalTable(Table):
-    """An unknown with log ~ Normal(location, scale^2)."""
-
-    distribution: str
-    location: number(-300.0, 300.0, remedy="give the logarithm of the median")
-    scale: number(
-        1e-9, MAX_SCALE, remedy="give the spread of the logarithm: 0.5 for a factor of about 1.6"
-    )
-
-    def build(self) -> Lognormal:
-        """Build the distribution."""
-        return Lognormal(self.location, self.scale)
-
-
 #: Priors of an unknown range or standard deviation, by the key ``distribution``.
-HYPERPRIORS: dict[str, type[LognormalTable]] = {"lognormal": LognormalTable}
+HYPERPRIORS: dict[str, type[DistributionTable]] = {"lognormal": LognormalTable}
 
 _RANGE_REMEDY = "give the correlation length, in the length unit of the mesh"
 
@@ -59,9 +43,10 @@ class MaternTable(PriorTable):
         """Return the range, or its median, and the root of the mean square of the std."""
         length, spread = self.range, self.std
         if isinstance(length, Table):
-            length = math.exp(length.location)
+            length = math.exp(length.build().location)
         if isinstance(spread, Table):
-            spread = math.exp(spread.location + spread.scale**2)
+            known = spread.build()
+            spread = math.exp(known.location + known.scale**2)
         return length, spread
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:

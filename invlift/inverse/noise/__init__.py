@@ -4,27 +4,19 @@ from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import (
     GaussianNoise,
     gaussian_noise,
-    half_normal_noise,
     known_noise,
-    lognormal_noise,
 )
 from invlift.inverse.noise.laplace import LaplaceNoise, laplace_noise
 from invlift.inverse.noise.potential import PotentialNoise, potential_noise
 from invlift.inverse.noise.scales import (
-    ExponentialScale,
-    HalfCauchyScale,
-    HalfNormalScale,
     KnownScale,
-    LognormalScale,
     Scale,
-    exponential_scale,
-    half_cauchy_scale,
-    half_normal_scale,
-    lognormal_scale,
+    UnknownScale,
+    known_scale,
+    unknown_scale,
 )
 from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
 from invlift.inverse.noise.tables import (
-    SCALES,
     GaussianTable,
     LaplaceTable,
     NoiseTable,
@@ -40,27 +32,19 @@ NOISES: dict[str, type[NoiseTable]] = {
 
 __all__ = [
     "NOISES",
-    "SCALES",
-    "ExponentialScale",
     "GaussianNoise",
-    "HalfCauchyScale",
-    "HalfNormalScale",
     "KnownScale",
     "LaplaceNoise",
-    "LognormalScale",
     "Noise",
     "PotentialNoise",
     "Scale",
     "StudentTNoise",
-    "exponential_scale",
+    "UnknownScale",
     "gaussian_noise",
-    "half_cauchy_scale",
-    "half_normal_noise",
-    "half_normal_scale",
     "known_noise",
+    "known_scale",
     "laplace_noise",
-    "lognormal_noise",
-    "lognormal_scale",
     "potential_noise",
     "student_t_noise",
+    "unknown_scale",
 ]

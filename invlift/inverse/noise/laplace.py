@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr, ndtri
 
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
 
@@ -57,14 +58,16 @@ def _hazard(z):
     return jnp.exp(-0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-z))
 
 
-def laplace_noise(scale: Scale | float | np.ndarray, *, relative: bool = False) -> LaplaceNoise:
+def laplace_noise(
+    scale: Scale | Distribution | float | np.ndarray, *, relative: bool = False
+) -> LaplaceNoise:
     """Independent Laplace noise, of density exp(-|r| / sigma) / (2 sigma).
 
     Parameters
     ----------
-    scale : number, (d,) array or Scale
+    scale : number, (d,) array, Distribution or Scale
         Sigma, the mean of |r| (the standard deviation is sqrt(2) sigma): known, in units of the
-        readings, or unknown, as :func:`lognormal_scale`.
+        readings, or unknown: see :func:`gaussian_noise`.
     relative : bool
         Whether r is y - F or, if so, log(y / F).
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
 from invlift.pytrees import static
@@ -65,15 +66,18 @@ def _tabulate(potential):
 
 
 def potential_noise(
-    scale: Scale | float | np.ndarray, potential_fn: Callable, *, relative: bool = False
+    scale: Scale | Distribution | float | np.ndarray,
+    potential_fn: Callable,
+    *,
+    relative: bool = False,
 ) -> PotentialNoise:
     """Independent noise of a density of one's own.
 
     Parameters
     ----------
-    scale : number, (d,) array or Scale
-        Sigma, by which r is divided: known, in units of the readings, or unknown, as
-        :func:`lognormal_scale`.
+    scale : number, (d,) array, Distribution or Scale
+        Sigma, by which r is divided: known, in units of the readings, or unknown: see
+        :func:`gaussian_noise`.
     potential_fn : callable
         ``potential_fn(x)``: the negative log density of x = r / sigma up to a constant, for x of
         any shape, elementwise; a twice differentiable JAX function, finite everywhere.

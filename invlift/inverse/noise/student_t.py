@@ -11,8 +11,9 @@ import numpy as np
 import scipy.special
 
 from invlift.errors import InputError
+from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.noise.base import Noise
-from invlift.inverse.noise.scales import KnownScale, Scale, UnknownScale, as_scale
+from invlift.inverse.noise.scales import Scale, UnknownScale, as_scale, unknown_scale
 
 #: Coefficients, highest power first, of log(sinh(x) / x) in x^2 for x to 0.3: the logarithm of
 #: prod(1 + (x / (k pi))^2).  And of log(1 + v) / v in v for v to 0.01.
@@ -120,8 +121,8 @@ def _log_gamma_ratio(x):
 
 
 def student_t_noise(
-    scale: Scale | float | np.ndarray,
-    degrees_of_freedom: Scale | float,
+    scale: Scale | Distribution | float | np.ndarray,
+    degrees_of_freedom: Scale | Distribution | float,
     *,
     relative: bool = False,
 ) -> StudentTNoise:
@@ -129,11 +130,11 @@ def student_t_noise(
 
     Parameters
     ----------
-    scale : number, (d,) array or Scale
+    scale : number, (d,) array, Distribution or Scale
         Sigma, which multiplies t (the standard deviation is sigma sqrt(nu / (nu - 2)), infinite
-        for nu to 2): known, in units of the readings, or unknown, as :func:`lognormal_scale`.
-    degrees_of_freedom : number or Scale
-        nu: known, at least 1, or unknown with a prior such as ``lognormal_scale(2.0, 0.7)``.
+        for nu to 2): known, in units of the readings, or unknown: see :func:`gaussian_noise`.
+    degrees_of_freedom : number or Distribution
+        nu: known, at least 1, or unknown with a prior such as ``lognormal(2.0, 0.7)``.
     relative : bool
 
     Raises
@@ -142,17 +143,17 @@ def student_t_noise(
         If a known scale is not finite and positive, or the degrees of freedom are below 1 or
         several.
     """
-    known = np.asarray(degrees_of_freedom) if not isinstance(degrees_of_freedom, Scale) else None
-    if isinstance(degrees_of_freedom, KnownScale):
-        known = np.asarray(degrees_of_freedom.known)
-    if known is not None and not (
+    if is_distribution(degrees_of_freedom):
+        degrees_of_freedom = unknown_scale(degrees_of_freedom)
+    known = np.asarray(getattr(degrees_of_freedom, "known", degrees_of_freedom))
+    if not isinstance(degrees_of_freedom, UnknownScale) and not (
         known.shape == () and known.dtype.kind in "iuf" and np.isfinite(known) and known >= 1.0
     ):
         raise InputError(
             "noise degrees_of_freedom",
             "a number of at least 1, or a prior",
             f"{degrees_of_freedom}",
-            "give a number, or a prior such as lognormal_scale(2.0, 0.7)",
+            "give a number, or a prior such as lognormal(2.0, 0.7)",
         )
     if isinstance(degrees_of_freedom, UnknownScale) and degrees_of_freedom.groups is not None:
         raise InputError(

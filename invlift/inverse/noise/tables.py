@@ -8,84 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise
 from invlift.inverse.noise.laplace import laplace_noise
-from invlift.inverse.noise.scales import (
-    Scale,
-    exponential_scale,
-    half_cauchy_scale,
-    half_normal_scale,
-    lognormal_scale,
-)
+from invlift.inverse.noise.scales import unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
 from invlift.tables import Table, by_form, choice, number, one_of
-
-
-class ScaleTable(Table):
-    """{distribution = ...}: the prior of an unknown scale. A subclass adds its own keys.
-
-    Attributes
-    ----------
-    distribution : str
-        The prior's name in `SCALES`.
-    """
-
-    distribution: str
-
-    def build(self, groups: np.ndarray | None = None) -> Scale:
-        """Build the scale: one for all readings, or one for each of the groups, (d,) int."""
-        raise NotImplementedError
-
-
-class LognormalTable(ScaleTable):
-    """exp(location + scale zeta), zeta ~ Normal(0, 1)."""
-
-    location: number(-100.0, 100.0, remedy="give the mean of the logarithm")
-    scale: number(1e-9, 20.0, remedy="give the spread of the logarithm")
-
-    def build(self, groups: np.ndarray | None = None) -> Scale:
-        """Build the scale: see :class:`ScaleTable`."""
-        return lognormal_scale(self.location, self.scale, groups)
-
-
-class HalfNormalTable(ScaleTable):
-    """scale |Normal(0, 1)|."""
-
-    scale: number(1e-50, 1e50, remedy="give the spread, in the unit of the readings")
-
-    def build(self, groups: np.ndarray | None = None) -> Scale:
-        """Build the scale: see :class:`ScaleTable`."""
-        return half_normal_scale(self.scale, groups)
-
-
-class HalfCauchyTable(ScaleTable):
-    """scale |Cauchy|."""
-
-    scale: number(1e-50, 1e50, remedy="give the median, in the unit of the readings")
-
-    def build(self, groups: np.ndarray | None = None) -> Scale:
-        """Build the scale: see :class:`ScaleTable`."""
-        return half_cauchy_scale(self.scale, groups)
-
-
-class ExponentialTable(ScaleTable):
-    """Exponentially distributed."""
-
-    mean: number(1e-50, 1e50, remedy="give the mean, in the unit of the readings")
-
-    def build(self, groups: np.ndarray | None = None) -> Scale:
-        """Build the scale: see :class:`ScaleTable`."""
-        return exponential_scale(self.mean, groups)
-
-
-#: Priors of an unknown scale, by the key ``distribution``: looked up whenever a file is read.
-SCALES: dict[str, type[ScaleTable]] = {
-    "lognormal": LognormalTable,
-    "half-normal": HalfNormalTable,
-    "half-cauchy": HalfCauchyTable,
-    "exponential": ExponentialTable,
-}
 
 _SIGMA_REMEDY = "give the standard deviation of a reading: as small as it is, but not 0"
 
@@ -106,7 +35,7 @@ class NoiseTable(Table):
     ----------
     kind : str
         The noise's name in `NOISES`.
-    sigma : float, "column" or ScaleTable
+    sigma : float, "column" or DistributionTable
         Scale of the noise: one number, the sensor table's column, or unknown with a prior.
     per : "all", "sensor" or "group"
         What has an unknown scale of its own.
@@ -118,7 +47,7 @@ class NoiseTable(Table):
     sigma: by_form(
         number=number(1e-50, 1e50, remedy=_SIGMA_REMEDY),
         name=choice("column", remedy=_SIGMA_REMEDY),
-        table=one_of(SCALES, "distribution"),
+        table=one_of(DISTRIBUTIONS, "distribution"),
         remedy=_SIGMA_REMEDY,
     ) = "column"
     per: choice("all", "sensor", "group", remedy="choose what has an unknown scale of its own") = (
@@ -151,8 +80,8 @@ class NoiseTable(Table):
 
     def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Any:
         """Build the scale of the noise: a number, (d,) numbers, or a `Scale`."""
-        if isinstance(self.sigma, ScaleTable):
-            return self.sigma.build(self._groups(sensors, where))
+        if isinstance(self.sigma, DistributionTable):
+            return unknown_scale(self.sigma.build(), self._groups(sensors, where))
         if self.per != "all":
             raise InputError(
                 where("per"),
@@ -211,12 +140,12 @@ class StudentTTable(NoiseTable):
 
     degrees_of_freedom: by_form(
         number=number(1.0, 1e6, remedy=_DEGREES_REMEDY),
-        table=one_of(SCALES, "distribution"),
+        table=one_of(DISTRIBUTIONS, "distribution"),
         remedy=_DEGREES_REMEDY,
     ) = 4.0
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings: see :class:`NoiseTable`."""
         degrees = self.degrees_of_freedom
-        degrees = degrees.build() if isinstance(degrees, ScaleTable) else degrees
+        degrees = degrees.build() if isinstance(degrees, DistributionTable) else degrees
         return student_t_noise(self.scale(sensors, where), degrees, relative=self.relative)

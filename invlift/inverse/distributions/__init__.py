@@ -1,0 +1,37 @@
+"""Distributions: of scales of the noise, of hyperparameters and of a model's parameters."""
+
+from invlift.inverse.distributions.base import Distribution, Positive
+from invlift.inverse.distributions.families import (
+    Exponential,
+    HalfCauchy,
+    HalfNormal,
+    Lognormal,
+    Normal,
+    Uniform,
+    exponential,
+    half_cauchy,
+    half_normal,
+    lognormal,
+    normal,
+    uniform,
+)
+from invlift.inverse.distributions.of_numpyro import as_distribution, is_distribution
+
+__all__ = [
+    "Distribution",
+    "Exponential",
+    "HalfCauchy",
+    "HalfNormal",
+    "Lognormal",
+    "Normal",
+    "Positive",
+    "Uniform",
+    "as_distribution",
+    "exponential",
+    "half_cauchy",
+    "half_normal",
+    "is_distribution",
+    "lognormal",
+    "normal",
+    "uniform",
+]

@@ -1,0 +1,88 @@
+"""What a distribution must be: a transformation of standard normal variables.
+
+A value x = T(z) has the distribution where z has the standard normal one, or where z has a density
+relative to it that makes up for the difference (Au, Graham & Thiery 2023, sections 3 and 5.1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.pytrees import Module
+
+
+class Distribution(Module):
+    """A continuous distribution of values of some shape, in their own unit.
+
+    A subclass writes ``shape``, ``transform`` and ``log_density``; ``log_reference`` and ``sample``
+    as well where z is not standard normal.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a value."""
+        raise NotImplementedError
+
+    @property
+    def num_white(self) -> int:
+        """Number k of variables z that a value is made of."""
+        return math.prod(self.shape)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of all entries of a value."""
+        return -math.inf, math.inf
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """The value T(z) for z of (k,): smooth, and increasing where it is a number."""
+        raise NotImplementedError
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """Log density of z, (k,), relative to the standard normal one, (), normalised."""
+        del white
+        return jnp.zeros(())
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """Log density of a value, (), normalised, in the logarithm of one over its unit."""
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """Exact draw of z, (k,)."""
+        return rng.standard_normal(self.num_white)
+
+
+class Positive(Distribution):
+    """A distribution of a number from 0 to infinity, as scales of noise need it.
+
+    A subclass writes ``log_density_of_log``, ``log_median`` and ``log_sd`` as well.
+    """
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """From 0 to infinity."""
+        return 0.0, math.inf
+
+    @property
+    def log_median(self) -> jax.Array:
+        """Logarithm of about the median, ()."""
+        raise NotImplementedError
+
+    @property
+    def log_sd(self) -> jax.Array:
+        """Standard deviation of the logarithm, ()."""
+        raise NotImplementedError
+
+    def log_density_of_log(self, log_value: jax.Array) -> jax.Array:
+        """Log density of the value (not of its log) elementwise, from its logarithm.
+
+        So it is exact for values that are too large or too small for a number.
+        """
+        raise NotImplementedError
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`."""
+        return jnp.sum(self.log_density_of_log(jnp.log(value)))

@@ -1,0 +1,189 @@
+"""NumPyro's distributions as transformations of standard normal variables.
+
+Those with a family of the library's own become that.  Any other is taken in a coordinate: NumPyro's
+map from the real numbers to the support, after a shift and a scaling by which z is about standard
+normal; what its density differs from the standard normal one is left over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.inverse.distributions.base import Distribution, Positive
+from invlift.inverse.distributions.families import (
+    Exponential,
+    HalfCauchy,
+    HalfNormal,
+    Lognormal,
+    Normal,
+    Uniform,
+)
+
+#: Families by the names of NumPyro's classes.
+FAMILIES: dict[str, Callable[[Any], Distribution]] = {
+    "Normal": lambda given: Normal(given.loc, given.scale),
+    "LogNormal": lambda given: Lognormal(given.loc, given.scale),
+    "HalfNormal": lambda given: HalfNormal(given.scale),
+    "HalfCauchy": lambda given: HalfCauchy(given.scale),
+    "Exponential": lambda given: Exponential(1.0 / given.rate),
+    "Uniform": lambda given: Uniform(given.low, given.high),
+}
+_NUMPYRO = "numpyro.distributions"
+#: Draws by which the coordinate is shifted and scaled.
+NUM_DRAWS = 2000
+
+
+class Coordinate(Distribution):
+    """A distribution of NumPyro in the coordinate z, of which T(centre + spread z) is the value.
+
+    Attributes
+    ----------
+    given : numpyro.distributions.Distribution
+    centre, spread : array
+        Mean and standard deviation of the value mapped to the real numbers.
+    """
+
+    given: Any
+    centre: jax.Array
+    spread: jax.Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the distribution's batches, then that of an event."""
+        return self.given.batch_shape + self.given.event_shape
+
+    @property
+    def num_white(self) -> int:
+        """Number k of variables; a simplex has fewer than entries."""
+        return math.prod(self.centre.shape)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of all entries, where NumPyro gives them."""
+        support = self.given.support
+        low = getattr(support, "lower_bound", -math.inf)
+        return float(np.min(low)), float(np.max(getattr(support, "upper_bound", math.inf)))
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.transform`."""
+        return _bijection(self.given)(self._unbounded(white))
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_reference`."""
+        bijection, at = _bijection(self.given), self._unbounded(white)
+        value = bijection(at)
+        log_volume = jnp.sum(bijection.log_abs_det_jacobian(at, value))
+        log_volume += jnp.sum(jnp.log(self.spread))
+        log_normal = jnp.sum(-0.5 * white**2 - 0.5 * np.log(2.0 * np.pi))
+        return self.log_density(value) + log_volume - log_normal
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`."""
+        return jnp.sum(self.given.log_prob(value))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Distribution.sample`."""
+        value = self.given.sample(jax.random.key(rng.integers(2**32)))
+        return np.ravel((_bijection(self.given).inv(value) - self.centre) / self.spread)
+
+    def _unbounded(self, white):
+        return self.centre + self.spread * white.reshape(self.centre.shape)
+
+
+class PositiveCoordinate(Coordinate, Positive):
+    """The same of a positive number, whose coordinate is its logarithm."""
+
+    @property
+    def log_median(self) -> jax.Array:
+        """The centre."""
+        return self.centre
+
+    @property
+    def log_sd(self) -> jax.Array:
+        """The spread."""
+        return self.spread
+
+    def log_density_of_log(self, log_value: jax.Array) -> jax.Array:
+        """As :meth:`Positive.log_density_of_log`."""
+        return self.given.log_prob(jnp.exp(log_value))
+
+    support = Positive.support
+    log_density = Coordinate.log_density
+
+
+def is_distribution(thing: Any) -> bool:
+    """Whether it is a distribution of the library or of NumPyro."""
+    return isinstance(thing, Distribution) or type(thing).__module__.startswith(_NUMPYRO)
+
+
+def as_distribution(given: Any) -> Distribution:
+    """A distribution of the library as it is, and one of NumPyro as one.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or a distribution of NumPyro that is not continuous.
+    """
+    if isinstance(given, Distribution):
+        return given
+    kind = type(given)
+    if not is_distribution(given):
+        raise InputError(
+            "distribution",
+            "a distribution of invlift or of NumPyro",
+            f"{given!r}"[:80],
+            "give one, invlift.normal(0.0, 1.0) say",
+        )
+    import numpyro.distributions as dist
+
+    if kind is dist.Independent:
+        return as_distribution(given.base_dist)
+    if kind is dist.ExpandedDistribution and type(given.base_dist).__name__ in FAMILIES:
+        family = as_distribution(given.base_dist)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, given.batch_shape), family)
+    if kind.__name__ in FAMILIES and not given.event_shape:
+        family = FAMILIES[kind.__name__](given)
+        return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), family))
+    return _in_a_coordinate(given)
+
+
+def _in_a_coordinate(given: Any) -> Coordinate:
+    import numpyro.distributions as dist
+
+    name = type(given).__name__
+    if given.support is None or given.support.is_discrete:
+        raise InputError(
+            "distribution",
+            "a continuous distribution",
+            f"NumPyro's {name}",
+            "sum over what is discrete, or give it a continuous distribution",
+        )
+    given = jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), given))
+    values = given.sample(jax.random.key(0), (NUM_DRAWS,))
+    free = np.asarray(jax.vmap(_bijection(given).inv)(values))
+    if not np.all(np.isfinite(free)):
+        raise InputError(
+            "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"
+        )
+    # To two digits, as the draws may differ elsewhere in the last of theirs.
+    centre, spread = (_to_two_digits(found) for found in (free.mean(axis=0), free.std(axis=0)))
+    is_positive = given.support is dist.constraints.positive and given.shape() == ()
+    kind = PositiveCoordinate if is_positive else Coordinate
+    return kind(given, *jax.device_put((centre, spread)))
+
+
+def _to_two_digits(values: np.ndarray) -> np.ndarray:
+    return np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])(values)
+
+
+def _bijection(given):
+    from numpyro.distributions import biject_to
+
+    return biject_to(given.support)
