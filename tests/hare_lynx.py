@@ -20,15 +20,20 @@ LYNX = [
     *(4.0, 6.1, 9.8, 35.2, 59.4, 41.7, 19.0, 13.0, 8.3, 9.1, 7.4),
     *(8.0, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7, 10.1, 8.6),
 ]
-#: Of alpha, beta, gamma, delta and the first numbers of both: lognormal.
-MEDIAN = np.array([1.0, 0.05, 1.0, 0.05, 10.0, 10.0])
-SPREAD = np.array([0.5, 1.0, 0.5, 1.0, 1.0, 1.0])
+#: Rates, per year, and the first numbers of both.
+UNKNOWNS = {
+    "alpha": invlift.lognormal(np.log(1.0), 0.5),
+    "beta": invlift.lognormal(np.log(0.05), 1.0),
+    "gamma": invlift.lognormal(np.log(1.0), 0.5),
+    "delta": invlift.lognormal(np.log(0.05), 1.0),
+    "hare": invlift.lognormal(np.log(10.0), 1.0),
+    "lynx": invlift.lognormal(np.log(10.0), 1.0),
+}
 STEPS_PER_YEAR = 20
 
 
-def log_pelts(theta):
+def log_pelts(alpha, beta, gamma, delta, hare, lynx):
     """Logs of both numbers in each year, (42,), by Runge and Kutta's method of fourth order."""
-    alpha, beta, gamma, delta, hare, lynx = MEDIAN * jnp.exp(SPREAD * theta)
 
     def slope(logs):  # of the logarithms, which stay finite
         hare, lynx = jnp.exp(logs)
@@ -56,4 +61,4 @@ def hare_lynx_problem():
     """The problem: lognormal noise of each animal's pelts, its scale unknown."""
     groups = np.repeat([0, 1], len(HARE))
     noise = invlift.gaussian_noise(invlift.unknown_scale(invlift.lognormal(-1.0, 1.0), groups))
-    return invlift.jax_problem(log_pelts, 6, noise, np.log(np.array(HARE + LYNX)))
+    return invlift.inverse_problem(log_pelts, UNKNOWNS, noise, np.log(np.array(HARE + LYNX)))

@@ -20,22 +20,31 @@ from invlift.samplers.chains.results import Run
 
 
 def build_posterior(
-    field: FieldProblem,
+    problem: FieldProblem | InverseProblem,
     run: Run,
     num_draws_requested: int | None = None,
     *,
     objections: Sequence[str] = (),
 ) -> Posterior:
-    """Posterior of a run of a problem built from a file: see :func:`field_posterior`."""
-    return field_posterior(
-        field.mesh,
-        field.sensors,
-        field.problem,
-        run,
-        num_draws_requested=num_draws_requested,
-        exceedance=field.exceedance,
-        objections=objections,
-    )
+    """Posterior of a run of a problem, built from a file or of a model of one's own.
+
+    Parameters
+    ----------
+    problem : FieldProblem or InverseProblem
+    run : Run
+    num_draws_requested, objections
+        As for :func:`field_posterior`.
+
+    Raises
+    ------
+    InputError
+        If the run has no draws.
+    """
+    options = {"num_draws_requested": num_draws_requested, "objections": objections}
+    if isinstance(problem, InverseProblem):
+        return Posterior(**_readings_and_noise(problem), **_of_run(run), **options)
+    parts = problem.mesh, problem.sensors, problem.problem, run
+    return field_posterior(*parts, exceedance=problem.exceedance, **options)
 
 
 def field_posterior(
@@ -75,24 +84,38 @@ def field_posterior(
         If the parts do not belong together, or the run has no draws.
     """
     _check_readings(sensors, problem)
-    scale = problem.noise.scale
-    sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return Posterior(
-        run.chains,
         points=mesh.points,
         cells=mesh.cells,
         location=problem.prior.location,
-        sensors=Readings(sensors.values, sigma, sensors.points),
         prior_sd=problem.prior.pointwise_std(),
-        standards=run.standards,
-        new_readings=partial(draw_readings, problem.noise),
-        log_likelihood=partial(log_likelihood, problem.noise, sensors.values),
         num_draws_requested=num_draws_requested,
-        compile_seconds=run.compile_seconds,
-        is_interrupted=run.is_interrupted,
         exceedance=exceedance,
         objections=objections,
+        **_readings_and_noise(problem, sensors.points),
+        **_of_run(run),
     )
+
+
+def _of_run(run: Run) -> dict:
+    """What a posterior takes from a run."""
+    return {
+        "chains": run.chains,
+        "standards": run.standards,
+        "compile_seconds": run.compile_seconds,
+        "is_interrupted": run.is_interrupted,
+    }
+
+
+def _readings_and_noise(problem: InverseProblem, points: np.ndarray | None = None) -> dict:
+    """What a posterior takes from a problem, whose readings may have places."""
+    scale, observed = problem.noise.scale, np.asarray(problem.observed)
+    sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
+    return {
+        "sensors": Readings(observed, sigma, points),
+        "new_readings": partial(draw_readings, problem.noise),
+        "log_likelihood": partial(log_likelihood, problem.noise, observed),
+    }
 
 
 def draw_readings(

@@ -47,7 +47,7 @@ def simulate_readings(
     noise = noise if isinstance(noise, Noise) else known_noise(noise)
     rng = np.random.default_rng(seed)
     prior, forward = field.problem.prior, field.problem.model
-    white = jax.device_put(rng.standard_normal(prior.num_white))
+    white = jax.device_put(prior.sample(rng))
     coefficients = prior.transform(white)
     solution = forward.solve(coefficients)
     zeta = noise.sample_parameters(rng)
@@ -88,7 +88,7 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
         As :func:`simulate_readings`.
     """
     rng = np.random.default_rng(seed)
-    white = rng.standard_normal(problem.prior.num_white)
+    white = problem.prior.sample(rng)
     zeta = problem.noise.sample_parameters(rng)
     theta = np.concatenate([zeta, white])
     values = problem.noise.sample(rng, np.asarray(_predict(problem, theta)), zeta)
@@ -165,7 +165,7 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
     rng = np.random.default_rng(seed)
     prior = field.problem.prior
     for index in range(num):
-        white = rng.standard_normal(prior.num_white)
+        white = prior.sample(rng)
         zeta = noise.sample_parameters(rng)
         coefficients, solution, predicted = map(np.asarray, _solve(field.problem, white))
         with np.errstate(over="ignore"):

@@ -144,7 +144,8 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
     if has_parameters:
         curvatures, directions = jnp.linalg.eigh(jax.hessian(loss)(zeta))
     curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
-    log_mass = -loss(zeta) - 0.5 * jnp.sum(jnp.log(curvatures))
+    log_mass = problem.prior.log_reference(white) - loss(zeta)
+    log_mass -= 0.5 * jnp.sum(jnp.log(curvatures))
     _, slope = problem.explain(predicted, zeta)
     return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
 

@@ -8,17 +8,21 @@ obey y = F(x) + noise, the noise being a transformation of standard normal varia
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.unknowns import NamedModel, named_prior
 from invlift.precision import require_float64
 from invlift.pytrees import Module
 
@@ -81,28 +85,35 @@ class InverseProblem(Module):
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """What is kept of a draw, by name.
 
-        The coefficients (N,), under the model's name for them, ``predicted`` (d,), ``noise_score``
+        The coefficients as the model describes them, ``predicted`` (d,), ``noise_score``
         (d,), the noise variables eta that explain the data, and whatever noise and prior call their
         unknown parameters.
         """
         zeta, white = self.split(theta)
-        kept = {
-            self.model.coefficients_name: coefficients,
+        kept = self.model.describe(coefficients) | {
             "predicted": predicted,
             "noise_score": self.noise.invert(predicted, zeta, self.observed),
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
 
-def inverse_problem(model: ForwardModel, prior: Prior, noise: Noise, observed) -> InverseProblem:
+def inverse_problem(
+    model: ForwardModel | Callable,
+    prior: Prior | Mapping[str, Distribution | Prior],
+    noise: Noise,
+    observed,
+) -> InverseProblem:
     """Put an inverse problem together and check that its parts fit.
 
     Parameters
     ----------
-    model : ForwardModel
-        Coefficients (N,) to observations (d,).
-    prior : Prior
-        Of the N coefficients.
+    model : ForwardModel or callable
+        Coefficients (N,) to observations (d,).  Or a function of unknowns by name, in their own
+        units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, or
+        these and a dict of further quantities to keep with the draws.
+    prior : Prior or mapping of str to Distribution or Prior
+        Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
+        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro.
     noise : Noise
         See :mod:`invlift.inverse.noise`.
     observed : (d,) float64 array
@@ -130,6 +141,10 @@ def inverse_problem(model: ForwardModel, prior: Prior, noise: Noise, observed) -
             f"{np.flatnonzero(~np.isfinite(observed))[0]}",
             "remove or correct the observation",
         )
+    if isinstance(prior, Mapping):
+        prior = named_prior(prior)
+        if callable(model) and not isinstance(model, ForwardModel):
+            model = NamedModel(model, prior.shapes)
     for name, part, kind in (("prior", prior, Prior), ("noise", noise, Noise)):
         if not isinstance(part, kind):
             raise InputError(
@@ -147,9 +162,9 @@ def inverse_problem(model: ForwardModel, prior: Prior, noise: Noise, observed) -
     except (TypeError, ValueError) as error:
         raise InputError(
             "forward map",
-            "a JAX function of the prior's coefficients",
+            "a JAX function of the unknowns",
             f"{type(error).__name__}: {str(error).splitlines()[0]}",
-            "check the function's shapes",
+            "check the function's arguments and shapes",
         ) from error
     if not np.all(np.isfinite(value)):
         raise InputError(

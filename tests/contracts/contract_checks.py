@@ -7,6 +7,7 @@ are of numbers alone.  Each names what is wrong, so that negative controls can a
 from functools import partial
 from math import factorial
 
+import jax
 import numpy as np
 
 from invlift.compilation import Program
@@ -61,7 +62,8 @@ def check_prior(prior, seed=0):
     rng = np.random.default_rng(seed)
     white = rng.standard_normal(prior.num_white)
     directions = rng.standard_normal((prior.num_white, 2))
-    weights = rng.standard_normal((*np.shape(prior.mean), 2))
+    shape = jax.eval_shape(prior.transform, white).shape
+    weights = rng.standard_normal((*shape, 2))
     along = directions[:, 0]
 
     def look(move):
@@ -69,7 +71,7 @@ def check_prior(prior, seed=0):
         return {name: np.asarray(value) for name, value in found.items()}
 
     here, near = look(0.0), [look(step) for step in STEPS]
-    assert here["field"].shape == np.shape(prior.mean)
+    assert here["field"].shape == shape
     assert_close("linearise", here["field"], here["transform"], 1e-12)
     assert_close("push of a vector", here["push of one"], here["push"][:, 0], 1e-12)
     assert_close("pull of a vector", here["pull of one"], here["pull"][:, 0], 1e-12)

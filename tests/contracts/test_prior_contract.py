@@ -5,18 +5,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from choices import every
 from contract_checks import check_normal_space, check_prior, check_target
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
+from invlift.inverse.distributions import half_cauchy, normal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.base import AffinePrior, Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.unknowns import named_prior
 from invlift.pytrees import static
 
 CONTENTS = every("prior")
@@ -38,6 +41,15 @@ class Bent(Prior):
 OTHERS = {
     "standard normal": StandardNormalPrior(jnp.zeros(5)),
     "by automatic differentiation": Bent(jnp.linspace(-1.0, 1.0, 5)),
+    # Of which two are not standard normal in their coordinates.
+    "by name": named_prior(
+        {
+            "rate": dist.Gamma(2.5, 2.0),
+            "start": normal(np.zeros(2), [1.0, 0.3]),
+            "share": dist.Beta(2.0, 3.0),
+            "scale": half_cauchy(0.4),
+        }
+    ),
 }
 
 

@@ -81,6 +81,10 @@ class ForwardModel(Module):
         """Noise-free observations F(x), (d,)."""
         raise NotImplementedError
 
+    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
+        """What is kept of a draw beside the readings, by name: the coefficients."""
+        return {self.coefficients_name: coefficients}
+
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """F(x), (d,), and dF/dx, (d, N), in the mode that needs fewer sweeps."""
         size = jax.eval_shape(self.__call__, coefficients).shape[0]

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from invlift.derivatives import second_directional
 from invlift.pytrees import Module
@@ -44,7 +45,8 @@ class Tangent(Protocol):
 class Prior(Module):
     """Standard normal w, (m,), to coefficients x, (N,).
 
-    A subclass writes ``num_white`` and ``transform``; derivatives follow from these by automatic
+    A subclass writes ``num_white`` and ``transform``, and ``log_reference`` and ``sample`` if w is
+    not quite standard normal; derivatives follow from these by automatic
     differentiation, unless it brings a :class:`Tangent` of its own in ``linearise``.  A prior of a
     field on a mesh also has ``location`` ("nodes" or "cells") and ``pointwise_std()``.
     """
@@ -63,6 +65,15 @@ class Prior(Module):
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
         """X(w), (N,), and its derivatives there."""
         return self.transform(white), _Autodiff(self, white)
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """Log density of w, (m,), relative to the standard normal one, (), normalised; 0 here."""
+        del white
+        return jnp.zeros(())
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """Exact draw of w, (m,)."""
+        return rng.standard_normal(self.num_white)
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
         """Quantities of the prior that are unknown, by name, to be kept with the draws."""

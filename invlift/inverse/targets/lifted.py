@@ -5,10 +5,10 @@ noise-free observations that the data would mean under the noise (zeta, eta), th
 c(q) = F(X(w)) - g(zeta, eta) = 0; for additive noise g = y - sigma(zeta) eta.  With J = Dc and the
 Gram matrix G = J J^T the density with respect to the manifold's own measure is
 
-    exp(-|q|^2/2 + r(zeta, eta)) |det dg/dy| det(G)^(-1/2)
+    exp(-|q|^2/2 + r(zeta, w, eta)) |det dg/dy| det(G)^(-1/2)
 
 (Au, Graham & Thiery 2023, section 3, eq. 4; the factor |det dg/dy| as c is solved for F, and r for
-noise whose coordinates are not standard normal).
+noise and priors whose coordinates are not standard normal).
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class LiftedPosterior(Module):
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
-        correction, (by_noise_zeta, by_noise_eta) = jax.value_and_grad(self._correction, (0, 1))(
-            zeta, eta
+        correction, by_correction = jax.value_and_grad(self._correction, (0, 1, 2))(
+            zeta, white, eta
         )
         return Point(
             position=position,
@@ -180,9 +180,8 @@ class LiftedPosterior(Module):
             normal_coefficients=normal_coefficients,
             gram=gram,
             logdensity=correction - 0.5 * gram.log_determinant(),
-            logdensity_grad=jnp.concatenate(
-                [by_noise_zeta - grad_zeta, -grad_white, by_noise_eta - grad_eta]
-            ),
+            logdensity_grad=jnp.concatenate(by_correction)
+            - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
@@ -238,10 +237,11 @@ class LiftedPosterior(Module):
         by_eta = jax.jvp(lambda eta: self._of_noise(zeta, eta), (eta,), (along,))[1]
         return by_eta, jax.jacfwd(self._of_noise)(zeta, eta)
 
-    def _correction(self, zeta, eta):
-        """r(zeta, eta) + log |det dg/dy|."""
+    def _correction(self, zeta, white, eta):
+        """r(zeta, w, eta) + log |det dg/dy|."""
         noise = self.problem.noise
-        return noise.log_reference(zeta, eta) + noise.log_slope(self.problem.observed, zeta, eta)
+        reference = noise.log_reference(zeta, eta) + self.problem.prior.log_reference(white)
+        return reference + noise.log_slope(self.problem.observed, zeta, eta)
 
 
 class NormalSpace(NamedTuple):

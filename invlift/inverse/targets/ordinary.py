@@ -38,13 +38,13 @@ class OrdinaryPosterior(Module):
     def loglikelihood(self, theta: jax.Array) -> jax.Array:
         """Log density relative to the standard normal one, (), up to a constant; one factorisation.
 
-        The likelihood, and the prior density of those of the noise's parameters that are not
-        standard normal.
+        The likelihood, and the prior density of those unknowns that are not standard normal.
         """
         problem = self.problem
-        zeta, _ = problem.split(theta)
+        zeta, white = problem.split(theta)
         likelihood = problem.noise.loglikelihood(problem.predict(theta), zeta, problem.observed)
-        return likelihood + problem.noise.log_reference_of_parameters(zeta)
+        reference = problem.noise.log_reference_of_parameters(zeta)
+        return likelihood + reference + problem.prior.log_reference(white)
 
     def logdensity(self, theta: jax.Array) -> jax.Array:
         """Log density, (), up to a constant, at theta (h + m,)."""

@@ -1,0 +1,144 @@
+"""Unknowns by name, in their own units: models, draws, exact posteriors and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from structured import box_mesh
+
+import invlift
+from invlift.app.results import build_posterior
+from invlift.app.sampling import sample
+from invlift.app.simulate import simulate_problem
+from invlift.errors import InputError
+from invlift.fem.priors.matern import matern_prior
+from invlift.inverse.distributions import half_normal, lognormal, normal
+from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
+from invlift.inverse.problem import inverse_problem
+from invlift.inverse.unknowns import NamedPrior
+
+TIMES = np.linspace(0.0, 2.0, 6)
+OBSERVED = np.array([2.1, 1.6, 1.3, 1.05, 0.8, 0.62])
+UNKNOWNS = {"start": normal(2.0, 0.5), "rate": dist.Gamma(0.8, 1.0)}
+
+
+def decay(start, rate):
+    return start * jnp.exp(-rate * TIMES)
+
+
+def decay_and_half_life(start, rate):
+    return decay(start, rate), {"half_life": jnp.log(2.0) / rate}
+
+
+def problem(model=decay, noise=None):
+    noise = gaussian_noise(half_normal(0.1)) if noise is None else noise
+    return inverse_problem(model, UNKNOWNS, noise, OBSERVED)
+
+
+def exact():
+    """Posterior means of start and rate by quadrature, with noise of scale 0.5."""
+    start, log_rate = np.meshgrid(np.linspace(0.01, 4.0, 400), np.linspace(-25.0, 3.0, 3000))
+    rate = np.exp(log_rate)
+    misfit = OBSERVED[:, None, None] - start * np.exp(-rate * TIMES[:, None, None])
+    # The density of the logarithm of the rate.
+    logs = 0.8 * log_rate - rate - 0.5 * ((start - 2.0) / 0.5) ** 2
+    logs = logs - 0.5 * np.sum((misfit / 0.5) ** 2, axis=0)
+    weights = np.exp(logs - logs.max())
+    return {
+        "start": np.sum(weights * start) / weights.sum(),
+        "rate": np.sum(weights * rate) / weights.sum(),
+    }
+
+
+def assert_means(run, expected):
+    """Within five standard errors, of 800 effective draws at least."""
+    posterior = build_posterior(problem(noise=known_noise(0.5)), run)
+    table = posterior.summary()
+    for name, mean in expected.items():
+        row = table.loc[name]
+        assert row["ess_bulk"] > 800
+        error = abs(row["mean"] - mean) / row["mcse_mean"]
+        assert error < 5.0, f"{name}: {error:.1f} standard errors"
+
+
+@pytest.mark.parametrize("kernel", ["chmc", "hmc", "pcn"])
+def test_posterior_is_that_of_quadrature(kernel, monkeypatch):
+    options = {"chains": 4, "warmup": 200, "draws": 3000 if kernel == "pcn" else 700, "seed": 2}
+    given = problem(noise=known_noise(0.5))
+    assert_means(sample(given, kernel=kernel, **options), exact())
+    if kernel == "chmc":
+        # Negative control: without the density of the coordinate that a gamma distribution has.
+        zero = property(lambda self: lambda white: jnp.zeros(()))
+        monkeypatch.setattr(NamedPrior, "log_reference", zero)
+        given = inverse_problem(decay_and_half_life, UNKNOWNS, known_noise(0.5), OBSERVED)
+        with pytest.raises(AssertionError, match="standard errors"):
+            assert_means(sample(given, kernel=kernel, **options), exact())
+
+
+def test_draws_have_names_and_units():
+    given = problem(decay_and_half_life)
+    run = sample(given, chains=2, warmup=50, draws=50, seed=1)
+    draws = run.chains[0].draws
+    assert set(draws) == {"start", "rate", "half_life", "predicted", "noise_score", "sigma"}
+    np.testing.assert_allclose(draws["half_life"], np.log(2.0) / draws["rate"], rtol=1e-12)
+    decayed = draws["start"][:, None] * np.exp(-draws["rate"][:, None] * TIMES)
+    np.testing.assert_allclose(draws["predicted"], decayed, rtol=1e-12)
+    posterior = build_posterior(given, run)
+    assert posterior.summary().index.tolist() == ["half_life", "rate", "sigma", "start"]
+    assert posterior.sensor_fit().observed.shape == (6,)
+
+
+def test_noise_that_is_not_normal_is_known_to_the_posterior():
+    given = problem(noise=student_t_noise(lognormal(median=0.1, factor=2), 4.0))
+    run = sample(given, chains=2, warmup=100, draws=100, seed=1)
+    posterior = invlift.build_posterior(given, run)
+    groups = posterior.to_arviz()
+    assert groups.posterior_predictive["observed"].shape == (2, 100, 6)
+    assert np.isfinite(posterior.leave_one_out().elpd).all()
+
+
+def test_simulated_unknowns_are_the_priors():
+    """A gamma distribution's coordinate is not standard normal."""
+    given = problem()
+    rates = [
+        float(given.prior.transform(jax.device_put(simulate_problem(given, seed)[1][1:]))[1])
+        for seed in range(300)
+    ]
+    assert np.mean(rates) == pytest.approx(0.8, abs=5 * np.sqrt(0.8 / 300))
+
+
+def test_a_field_is_an_unknown_among_others():
+    prior = matern_prior(box_mesh(2, 2), correlation_range=0.8, std=0.5, smoothness=1.0)
+    size = prior.num_white
+    rows = np.random.default_rng(1).standard_normal((4, size)) / size
+
+    def model(field, offset):
+        return offset + rows @ jnp.exp(field)
+
+    unknowns = {"field": prior, "offset": normal(0.0, 1.0)}
+    observed = np.array([0.3, 0.1, 0.2, 0.4])
+    given = inverse_problem(model, unknowns, known_noise(0.05), observed)
+    run = sample(given, chains=2, warmup=100, draws=200, seed=1)
+    draws = run.chains[0].draws
+    assert draws["field"].shape == (200, size)
+    fields, offsets = draws["field"], draws["offset"][:, None]
+    np.testing.assert_allclose(draws["predicted"], offsets + np.exp(fields) @ rows.T, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "unknowns", "message"),
+    [
+        (decay, {}, "unknowns: expected at least one"),
+        (decay, {"start": 2.0, "rate": 1.0}, r"unknown start: expected a distribution .* 2\.0; "),
+        (decay, {"a rate": normal(0.0, 1.0)}, "unknowns: .*arguments.* found 'a rate'; "),
+        (decay, {"sigma": normal(0.0, 1.0)}, "unknown sigma: expected another name"),
+        (decay, {"start": normal(2.0, 0.5)}, "forward map: .*missing.*'rate'"),
+        (decay, UNKNOWNS | {"end": normal(0.0, 1.0)}, "forward map: .*unexpected.*'end'"),
+        (lambda start, rate: start, UNKNOWNS, "forward map: expected 6 float64 observations"),
+        (lambda start, rate: {"y": start}, UNKNOWNS, "forward map: expected 6 float64 obs.* dict"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(model, unknowns, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        inverse_problem(model, unknowns, known_noise(0.1), OBSERVED)
