@@ -97,7 +97,7 @@ class Quantities(Module):
         problem = self.target.problem
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
-        coefficients = recorded[problem.model.coefficients_name]
+        coefficients = recorded.get(problem.model.coefficients_name)
         kept = {
             name: value
             for name, value in recorded.items()
@@ -106,7 +106,10 @@ class Quantities(Module):
         if problem.model.coefficients_name == FIELD:
             kept |= {MEAN: jnp.mean(coefficients), SD: jnp.std(coefficients)}
         likelihood = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)
-        return kept | {_PLACES: coefficients[self.places], LOG_LIKELIHOOD: likelihood}, {}
+        kept = {name: jnp.ravel(value) if value.ndim else value for name, value in kept.items()}
+        if coefficients is not None:
+            kept |= {_PLACES: coefficients[self.places]}
+        return kept | {LOG_LIKELIHOOD: likelihood}, {}
 
 
 def _at_theta(problem: InverseProblem, places, theta):
@@ -191,7 +194,8 @@ def calibrate(
         check_is_ready(Path(directory), is_resuming=resume)
     if places is None:
         name = problem.model.coefficients_name
-        places = {f"{name}[{each}]": each for each in random_places(problem, seed)}
+        chosen = [] if name is None else random_places(problem, seed)
+        places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(Path(directory)) if directory else nullcontext():
         task = _Task(problem, kernel, int(draws), int(warmup), int(seed), starts, dict(places))
         names = task.find_names()

@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app import readiness
-from invlift.app.build import FieldProblem, build_problem
+from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import OwnProblem, build
+from invlift.app.python_problem import PythonSpec
 from invlift.app.readiness import Finding
 from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED
 from invlift.app.starts import find_start
@@ -113,12 +115,12 @@ def _evaluate(lifted: LiftedPosterior, position) -> Point:
     return _sight(lifted, position, np.zeros(lifted.dimension)).point
 
 
-def check_problem(spec: ProblemSpec) -> Report:
+def check_problem(spec: ProblemSpec | PythonSpec) -> Report:
     """Look a problem over.
 
     Parameters
     ----------
-    spec : ProblemSpec
+    spec : ProblemSpec or PythonSpec
 
     Returns
     -------
@@ -130,31 +132,32 @@ def check_problem(spec: ProblemSpec) -> Report:
         If the problem cannot even be put together.
     """
     with single_threaded_blas():
-        return _look_over(spec, build_problem(spec))
+        return _look_over(spec, build(spec))
 
 
-def _look_over(spec: ProblemSpec, field: FieldProblem) -> Report:
+def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> Report:
     lifted = LiftedPosterior(field.problem)
     position = jax.ShapeDtypeStruct((lifted.dimension,), float)
     with ThreadPoolExecutor() as beside:  # to compile all at once
         shapes = _sight.shapes(lifted, position, position)
         beside.submit(_trial.prepare, lifted, shapes.point, 0, 1.0)
         beside.submit(_sight.prepare, lifted, position, position)
-        realised = beside.submit(field.problem.prior.pointwise_std)
+        realised = beside.submit(readiness.realised_std, field)
         found = find_start(
             _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
         )
         start = _evaluate(lifted, found.position)
         rng = np.random.default_rng(spec.sampler.seed)
+        of_file = []
+        if isinstance(spec, ProblemSpec):
+            of_file = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
         return Report(
             [
-                _mesh(field.mesh),
-                _groups(spec, field.mesh),
-                _sensors(spec, field),
+                *of_file,
                 readiness.sensitivity(found.sensitivity),
                 readiness.fit(field.problem, found),
                 *_derivatives(lifted, start, rng),
-                *readiness.prior(spec, field.mesh, realised.result()),
+                *readiness.prior(spec, field, realised.result()),
                 *_step(spec, lifted, start),
             ]
         )

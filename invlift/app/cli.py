@@ -119,6 +119,9 @@ def _from_system(error: OSError, command: str) -> InputError:
     )
 
 
+_PROBLEM = "a problem file, or a Python file and a name in it: model.py:problem"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="invlift",
@@ -129,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="sample the posterior and write the results")
-    run.add_argument("problem", metavar="PROBLEM.toml")
+    run.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     run.add_argument("--out", metavar="DIR", help="results directory (default: [output] dir)")
     run.add_argument("--method", metavar="NAME", help=" or ".join(KERNELS))
     run.add_argument("--chains", metavar="C", help="number of chains")
@@ -155,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command="run")
 
     check = commands.add_parser("check", help="look a problem over before running it")
-    check.add_argument("problem", metavar="PROBLEM.toml")
+    check.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     check.add_argument(
         "--plot",
         metavar="FILE.png",
@@ -169,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare", help="run several sampling methods for the same time and tell how they did"
     )
-    compare.add_argument("problem", metavar="PROBLEM.toml")
+    compare.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     compare.add_argument(
         "--methods", metavar="A,B,C", required=True, help=f"of {', '.join(KERNELS)}"
     )
@@ -194,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve", help="let other programs call the forward map and the log posterior (UM-Bridge)"
     )
-    serve.add_argument("problem", metavar="PROBLEM.toml")
+    serve.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     serve.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: this machine alone)"
     )
@@ -204,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser(
         "calibrate", help="see in simulations whether the draws are those of the posterior"
     )
-    calibrate.add_argument("problem", metavar="PROBLEM.toml")
+    calibrate.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     calibrate.add_argument(
         "--simulations", metavar="M", required=True, help="number of simulations, 200 for example"
     )

@@ -17,109 +17,22 @@ import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from invlift.app import problem_errors
-from invlift.app.sections import OutputTable, SamplerTable, Sections
+from invlift.app.run_options import RunOptions
+from invlift.app.sections import Sections
 from invlift.errors import InputError
 from invlift.input_files import read_text
-from invlift.tables import Table
 
 #: Largest problem file that is read.
 MAX_BYTES = 2**20
 
 
-class ProblemSpec(Sections):
+class ProblemSpec(RunOptions, Sections):
     """A problem file's content, checked, with defaults filled in and absolute paths.
 
     Make one with `read_problem` or `parse_problem`.
     """
 
     _file: str = PrivateAttr(default="problem")
-
-    def where(self, section: str, *keys: str) -> str:
-        """Return how error messages call a key, for example "problem.toml, [prior] range"."""
-        return problem_errors.where(self._file, (section, *keys))
-
-    def with_overrides(
-        self,
-        *,
-        out: str | os.PathLike | None = None,
-        method: str | None = None,
-        chains: int | str | None = None,
-        draws: int | str | None = None,
-        warmup: int | str | None = None,
-        seed: int | str | None = None,
-        budget: float | str | None = None,
-    ) -> ProblemSpec:
-        """Return the problem with command-line options in place of the file's values.
-
-        Parameters
-        ----------
-        out : str or path-like, optional
-            Output directory, relative to the working directory.
-        method : str, optional
-        chains, draws, warmup, seed : int or str, optional
-            Integers, also as the text that was typed; of ``draws`` "converged" as well.
-        budget : float or str, optional
-            Seconds.
-
-        Raises
-        ------
-        InputError
-            Naming the option, for example ``--draws``.
-        """
-        numbers = {"chains": chains, "draws": draws, "warmup": warmup, "seed": seed}
-        numbers |= {"budget": budget}
-        options = {"method": method, **{key: _as_typed(value) for key, value in numbers.items()}}
-        given = {key: value for key, value in options.items() if value is not None}
-        update: dict[str, Any] = {}
-        if given:
-            data = {**self.sampler.model_dump(exclude_none=True), **given}
-            update["sampler"] = self._validated(SamplerTable, "sampler", data)
-        if out is not None:
-            data = {**self.output.model_dump(), "dir": os.fspath(out)}
-            update["output"] = self._validated(OutputTable, "output", data)
-        return self.model_copy(update=update)
-
-    def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
-        """Validate a section into which options went, blaming the option for an error."""
-        try:
-            return table.model_validate(data, context={"base": Path.cwd()})
-        except ValidationError as error:
-            found, _ = problem_errors.first_error(error)
-            key, *rest = map(str, found["loc"])
-            where = "--out" if key == "dir" else f"--{key}"
-            if key == "options":  # those in the file do not fit the method that was asked for
-                where = self.where(section, key, *rest)
-            raise InputError(where, **found["ctx"]) from None
-
-    def prepare_output(self, where: str | None = None) -> Path:
-        """Create the output directory and return it.
-
-        Parameters
-        ----------
-        where : str, optional
-            What an error message should blame, if not the key of the problem file.
-
-        Raises
-        ------
-        InputError
-            If a file is in the way or the directory cannot be created or written to.
-        """
-        directory = self.output.dir
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            found = None if os.access(directory, os.W_OK) else "a directory without permission"
-        except FileExistsError:
-            found = f"a file at {directory}"
-        except OSError as reason:
-            found = f"an error on creating {directory} ({reason.strerror or reason})"
-        if found is None:
-            return directory
-        raise InputError(
-            where or self.where("output", "dir"),
-            "a directory that can be written to",
-            found,
-            "choose another directory (here or with --out)",
-        )
 
     def to_toml(self) -> str:
         """Write the problem as a TOML file that `read_problem` reads from any directory."""
@@ -197,15 +110,6 @@ def _syntax_error(file: str, text: str, message: str) -> InputError:
         f"{reason[:80]!r} in: {line[:60]}" if line else f"{reason[:80]!r}",
         "write key = value, with text in quotes and each key once",
     )
-
-
-def _as_typed(value: Any) -> Any:
-    """Return the number that a text holds; anything else is left for the check of types."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
-        return int(value)
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\.\d{0,30}\s*", value):
-        return float(value)
-    return value
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,8 @@ import numpy as np
 
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import OwnProblem
+from invlift.app.python_problem import PythonSpec
 from invlift.app.sampling import target_of
 from invlift.app.starts import MAX_MISFIT, Start, find_start
 from invlift.fem.mesh.mesh import Mesh
@@ -51,7 +53,7 @@ class Finding:
         return f"{self.name}: {self.detail}"
 
 
-def find_objections(spec: ProblemSpec, field: FieldProblem) -> list[str]:
+def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[str]:
     """What makes a problem not ready to run, of what can be told without a step of a chain.
 
     What the chains run is compiled at the same time.
@@ -66,13 +68,13 @@ def find_objections(spec: ProblemSpec, field: FieldProblem) -> list[str]:
         target = target_of(field.problem, kernel)
         beside = ThreadPoolExecutor()
         beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
-        realised = beside.submit(field.problem.prior.pointwise_std)
+        realised = beside.submit(realised_std, field)
         beside.shutdown(wait=False)
         start = find_start(kernel, target, settings.seed, 0)
     findings = [
         sensitivity(start.sensitivity),
         fit(field.problem, start),
-        *prior(spec, field.mesh, realised.result()),
+        *prior(spec, field, realised.result()),
     ]
     return [str(finding) for finding in findings if finding.level == "bad"]
 
@@ -81,43 +83,53 @@ def sensitivity(moves: np.ndarray) -> Finding:
     """How far each reading, (d,), moves with the field, in standard deviations of its noise."""
     blind = np.flatnonzero(moves < BLIND)
     detail = (
-        f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the prior "
-        "field"
+        f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
+        "unknowns, as far as their prior allows"
     )
     if blind.size == moves.size:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
         return Finding("bad", "sensitivity", detail)
     if blind.size:
-        detail += f"; {blind.size} sensors say nothing about it, the first is sensor {blind[0]}"
+        detail += f"; {blind.size} sensors say nothing of them, the first is sensor {blind[0]}"
         return Finding("note", "sensitivity", detail)
     return Finding("ok", "sensitivity", detail)
 
 
 def fit(problem: InverseProblem, start: Start) -> Finding:
-    """Whether some field reproduces the readings: the start was fitted to them."""
+    """Whether some unknowns reproduce the readings: the start was fitted to them."""
     if problem.noise.num_parameters:
         return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
     worst = int(np.argmax(start.misfit))
     detail = (
-        f"a field fitted to the readings is off by up to {start.misfit[worst]:.3g} sd of the noise"
+        f"unknowns fitted to the readings miss them by up to {start.misfit[worst]:.3g} sd of the "
+        "noise"
     )
     if start.misfit[worst] <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += (
-        f", at sensor {worst}: it contradicts another or the model (a boundary value where it "
+        f", at sensor {worst}, which contradicts another or the model (a boundary value where it "
         "stands, a unit, too small a noise)"
     )
     return Finding("bad", "fit", detail)
 
 
-def prior(spec: ProblemSpec, mesh: Mesh, realised: np.ndarray) -> list[Finding]:
-    """Whether the prior on this mesh, of standard deviations (N,), is the one asked for."""
+def realised_std(field: FieldProblem | OwnProblem) -> np.ndarray | None:
+    """Standard deviation of a field's prior on its mesh, (N,)."""
+    return field.problem.prior.pointwise_std() if isinstance(field, FieldProblem) else None
+
+
+def prior(
+    spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem, realised: np.ndarray | None
+) -> list[Finding]:
+    """Whether a field's prior, of standard deviations (N,) on the mesh, is the one asked for."""
+    if realised is None:
+        return []
     low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
     detail = (
         f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
         f"{middle:.3g}"
     )
-    if not isinstance(spec.prior, MaternTable):
+    if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
         return [Finding("ok", "prior", detail)]
     length, std = spec.prior.typical()
     detail += f" (asked for {std:.3g})"
@@ -128,7 +140,7 @@ def prior(spec: ProblemSpec, mesh: Mesh, realised: np.ndarray) -> list[Finding]:
     elif middle < LOW_STD * std:
         detail += "; far less than asked for: is the range in the mesh's unit of length?"
         level = "bad" if middle < LEAST_STD * std else "note"
-    per_range = length / float(np.median(_edge_lengths(mesh)))
+    per_range = length / float(np.median(_edge_lengths(field.mesh)))
     resolution = f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
     if per_range < LEAST_PER_RANGE:
         resolution += ": the field has no range; is it in the mesh's unit of length?"

@@ -68,8 +68,9 @@ def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = N
 
 def _with_setting(content: Content, problem: Path) -> Content:
     """Add what the problem file names and the folder does not hold, where it is still the same."""
-    if content.problem is None or content.body is None:
-        reason = content.missing.get("problem", "There is no mesh to show them on.")
+    if not problem.exists() or content.body is None:
+        reason = "There is no problem.toml in the folder, which names them."
+        reason = reason if content.body else "There is no mesh to show them on."
         return replace(content, missing={**content.missing, "groups": reason})
     spec = read_problem(problem)
     groups, reason = _groups(spec, content)

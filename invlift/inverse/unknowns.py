@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -78,6 +79,8 @@ class NamedModel(ForwardModel):
     shapes : tuple of (str, tuple of int)
         Names of the unknowns and shapes of their values, as they follow in the coefficients.
     """
+
+    coefficients_name: ClassVar[None] = None
 
     fn: Callable = static()
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from invlift.app.build import FieldProblem
 from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places, field_to_calibrate
 from invlift.app.calibration_files import FIGURE, RECORD, TABLE, check_is_ready
 from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
-from invlift.app.problem_file import read_problem
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import build, open_problem
 from invlift.app.progress import calibration_display
 from invlift.app.terminal import interrupts_raise
 from invlift.errors import InputError
@@ -19,14 +21,15 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     num_simulations = _integer("--simulations", parsed.simulations, 1, 10**6)
     num_draws = _integer("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
-    spec = read_problem(parsed.problem).with_overrides(
+    spec = open_problem(parsed.problem).with_overrides(
         method=parsed.method, warmup=parsed.warmup, seed=parsed.seed
     )
     directory = spec.output.dir.with_name(f"{spec.output.dir.name}-calibration")
     if parsed.out is not None:
         directory = spec.with_overrides(out=parsed.out).output.dir
     check_is_ready(directory, is_resuming=parsed.resume)
-    field = field_to_calibrate(spec)
+    is_toml = isinstance(spec, ProblemSpec)
+    field = field_to_calibrate(spec) if is_toml else build(spec)
     spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
     settings = spec.sampler
@@ -39,7 +42,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             warmup=settings.warmup,
             seed=settings.seed,
             starts=settings.starts,
-            places=field_places(field, settings.seed),
+            places=field_places(field, settings.seed) if isinstance(field, FieldProblem) else None,
             directory=directory,
             resume=parsed.resume,
             on_simulation=lambda simulation, num: on_news(simulation.outcome == FINE, num),

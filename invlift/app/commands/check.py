@@ -8,16 +8,20 @@ from rich.console import Console
 
 from invlift.app.checks import check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_directory, check_is_new, say
-from invlift.app.problem_file import ProblemSpec, read_problem
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import open_problem, with_a_mesh
 from invlift.app.progress import says_that_it_compiles
 from invlift.errors import InputError
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    picture = None if parsed.plot is None else _picture_file(parsed.plot, parsed.problem)
+    picture = None
+    if parsed.plot is not None:
+        with_a_mesh(parsed.problem, "check --plot")
+        picture = _picture_file(parsed.plot, parsed.problem)
     with says_that_it_compiles(errors):
-        spec = read_problem(parsed.problem)
+        spec = open_problem(parsed.problem)
         report = check_problem(spec)
     for finding in report.findings:
         style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]

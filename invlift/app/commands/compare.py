@@ -6,7 +6,6 @@ import math
 
 from rich.console import Console
 
-from invlift.app.build import build_problem
 from invlift.app.commands.common import (
     BAD_VERDICT,
     check_is_new,
@@ -16,7 +15,7 @@ from invlift.app.commands.common import (
     say_table,
 )
 from invlift.app.compare import INTERRUPTED, compare
-from invlift.app.problem_file import read_problem
+from invlift.app.problems import build, open_problem
 from invlift.app.progress import comparison_display
 from invlift.app.terminal import interrupts_raise
 from invlift.errors import InputError, printable
@@ -43,7 +42,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     seconds = number_option("--budget", parsed.budget, float)
     if not 0 < seconds < float("inf"):
         raise InputError("--budget", "a positive number", parsed.budget, "give seconds")
-    spec = read_problem(parsed.problem).with_overrides(
+    spec = open_problem(parsed.problem).with_overrides(
         chains=parsed.chains, warmup=parsed.warmup, seed=parsed.seed
     )
     directory = spec.output.dir.with_name(f"{spec.output.dir.name}-comparison")
@@ -52,7 +51,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         directory = spec.output.dir
     files = directory / "comparison.csv", directory / "comparison.png"
     check_is_new(files, "a directory without a comparison", "choose another")
-    field = build_problem(spec)
+    field = build(spec)
     spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
     settings, rows = spec.sampler, []

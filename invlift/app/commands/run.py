@@ -13,10 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from invlift.app.build import build_problem
+from invlift.app.build import FieldProblem
 from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
 from invlift.app.dask import dask_executor
-from invlift.app.problem_file import read_problem
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display, says_that_it_compiles
 from invlift.app.readiness import find_objections
 from invlift.app.sampling import UNTIL_CONVERGED, sample
@@ -26,11 +27,13 @@ from invlift.errors import InputError
 
 #: The file that says which run the saved chains belong to.
 RECORD = "run.json"
+#: What the problem is kept as: the problem file, complete, or the Python file that made it.
+PROBLEM_FILES = "problem.toml", "problem.py"
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    spec = read_problem(parsed.problem).with_overrides(
+    spec = open_problem(parsed.problem).with_overrides(
         out=parsed.out,
         method=parsed.method,
         chains=parsed.chains,
@@ -48,7 +51,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             raise InputError("--workers", "a number of processes", found, remedy)
     directory = spec.output.dir
     _check_is_ready(directory, parsed.resume)
-    field = build_problem(spec)
+    field = build(spec)
     info = _run_info(spec)
     is_new = not directory.exists()
     spec.prepare_output("--out" if parsed.out else None)
@@ -122,7 +125,8 @@ def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
     importlib.import_module("invlift.app.results")
     importlib.import_module("invlift.app.report")
-    field.problem.prior.pointwise_std()
+    if isinstance(field, FieldProblem):
+        field.problem.prior.pointwise_std()
 
 
 def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
@@ -137,13 +141,17 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         return BAD_VERDICT
     draws = spec.sampler.draws
     posterior = build_posterior(
-        field, run, None if draws == UNTIL_CONVERGED else draws, objections=info["objections"]
+        field if isinstance(field, FieldProblem) else field.problem,
+        run,
+        None if draws == UNTIL_CONVERGED else draws,
+        objections=info["objections"],
     )
-    truth = find_truth(field, spec.observations.file)
+    truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
-    written.append(directory / "posterior.png")
-    posterior.plot_fields(written[-1])
+    if isinstance(field, FieldProblem):
+        written.append(directory / "posterior.png")
+        posterior.plot_fields(written[-1])
     written += _write_report(directory, errors)
     verdict = posterior.verdict()
     columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]
@@ -188,7 +196,7 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
     """
     chains = directory / "chains"
     entries, saved = _names_in(directory), _names_in(chains)
-    before = {"chains", "problem.toml"} if chains.is_dir() else set()
+    before = {"chains", *PROBLEM_FILES} if chains.is_dir() else set()
     num_entries = len(entries - before) + len(saved - {LOCK})
     has_chains = RECORD in saved
     if has_chains if is_resuming else not num_entries:
@@ -219,8 +227,9 @@ def _names_in(directory: Path) -> set[str]:
 
 
 def _write_problem(spec) -> None:
-    with replace_on_success(spec.output.dir / "problem.toml") as temporary:
-        temporary.write_text(spec.to_toml(), encoding="utf-8")
+    is_toml = isinstance(spec, ProblemSpec)
+    with replace_on_success(spec.output.dir / PROBLEM_FILES[not is_toml]) as temporary:
+        temporary.write_text(spec.to_toml() if is_toml else spec.text(), encoding="utf-8")
 
 
 def _run_info(spec) -> dict:
@@ -232,5 +241,12 @@ def _run_info(spec) -> dict:
         "method": spec.sampler.method,
         "options": dict(spec.sampler.options),
         "num_warmup": spec.sampler.warmup,
-        "mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest(),
-    }
+    } | _origin(spec)
+
+
+def _origin(spec) -> dict:
+    """Of what file on this machine the problem was made."""
+    if isinstance(spec, ProblemSpec):
+        return {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
+    digest = hashlib.sha256(spec.source.read_bytes()).hexdigest()
+    return {"source": f"{spec.source}:{spec.name}", "source_sha256": digest}

@@ -6,9 +6,8 @@ import logging
 
 from rich.console import Console
 
-from invlift.app.build import build_problem
 from invlift.app.commands.common import headline, number_option, say
-from invlift.app.problem_file import read_problem
+from invlift.app.problems import build, open_problem
 from invlift.app.served_models import served_models
 from invlift.errors import InputError
 
@@ -29,7 +28,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         ) from None
     from invlift.app.um_bridge import build_application, listen
 
-    field = build_problem(read_problem(parsed.problem))
+    field = build(open_problem(parsed.problem))
     models = served_models(field.problem)
     try:
         listener = listen(parsed.host, port)

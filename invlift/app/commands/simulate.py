@@ -9,7 +9,7 @@ from rich.console import Console
 
 from invlift.app.build import build_noise, build_problem
 from invlift.app.commands.common import check_directory, check_is_new, number_option, say
-from invlift.app.problem_file import read_problem
+from invlift.app.problems import with_a_mesh
 from invlift.app.simulate import prior_draws, simulate_readings
 from invlift.app.truth import READINGS, truth_file
 from invlift.atomic import replace_on_success
@@ -40,7 +40,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         raise InputError("--out", "a new file to write", found, "choose another name")
     beside = truth_file(out)
     check_is_new((out, beside), "a new file to write", "choose another name")
-    spec = read_problem(parsed.problem)
+    spec = with_a_mesh(parsed.problem, "simulate")
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else sigma
     sensors, truth = simulate_readings(field, noise, seed)
@@ -89,7 +89,7 @@ def _write_draws(parsed, seed: int, out: Path, console: Console) -> int:
     folder = out.with_suffix("")
     check_is_new((out, folder), "a new file and folder to write", "choose another name")
     check_directory(out)
-    spec = read_problem(parsed.problem)
+    spec = with_a_mesh(parsed.problem, "simulate")
     field = build_problem(spec, needs_values=False)
     draws = list(prior_draws(field, build_noise(spec, field.sensors), num, seed))
     is_nodal = field.problem.prior.location == "nodes"

@@ -63,13 +63,13 @@ class ForwardModel(Module):
     Attributes
     ----------
     coefficients_name : str
-        What the coefficients are called among the draws.
+        What the coefficients are called among the draws; None if ``describe`` has other names.
     max_derivative : int
         Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 2 or 3:
         by automatic differentiation a third derivative takes as long as a whole Jacobian.
     """
 
-    coefficients_name: ClassVar[str] = "parameters"
+    coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 2
 
     @property

@@ -187,5 +187,5 @@ class ExactConditioning(DenseTarget):
 
     def describe(self, point: DensePoint) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """Coefficients, under the model's name for them, and the prior's unknown parameters."""
-        kept = {self.model.coefficients_name: self.prior.transform(point.position)}
+        kept = self.model.describe(self.prior.transform(point.position))
         return kept | self.prior.parameters(point.position), {}

@@ -67,7 +67,8 @@ def gather(directory: Path) -> Content:
 
     record = text("run.json", "record", "the record of a run")
     summary = text("summary.csv", "summary", "a table of scalars")
-    problem = text("problem.toml", "problem", "a problem file")
+    name = "problem.py" if (directory / "problem.py").exists() else "problem.toml"
+    problem = text(name, "problem", "a problem file")
     if record is None and (directory / SAVED_CHAINS).exists():
         missing["record"] = (
             "There is no run.json in the folder: the run is under way, or was stopped before it "

@@ -183,7 +183,7 @@ class Processes:
     def __init__(self, work: Work, executor: Executor) -> None:
         portable = jax.tree.map(np.asarray, (work.target, work.starts))
         work = work._replace(target=portable[0], starts=portable[1])
-        self._content = pickle.dumps((work, keeps_compiled_programs()))
+        self._content = _dumps((work, keeps_compiled_programs()))
         self._name, self._executor = uuid4().hex, executor
 
     def submit(self, segment: Segment) -> Future[list[Block]]:
@@ -212,6 +212,15 @@ class Processes:
 
     def stop(self) -> None:
         """Nothing: a segment is over in a few seconds."""
+
+
+def _dumps(work: Any) -> bytes:
+    """The same as pickle; by cloudpickle, where it is installed, also what a script defines."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(work)
+    return cloudpickle.dumps(work)
 
 
 def run_segment(

@@ -1,0 +1,115 @@
+"""What any problem that a command works on has beside the problem: sampler, output, options."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from invlift.app import problem_errors
+from invlift.app.sections import OutputTable, SamplerTable
+from invlift.errors import InputError
+from invlift.tables import Table
+
+
+class RunOptions:
+    """Methods of a table that has sections ``sampler`` and ``output``, and a name, ``_file``."""
+
+    def where(self, section: str, *keys: str) -> str:
+        """Return how error messages call a key, for example "problem.toml, [prior] range"."""
+        return problem_errors.where(self._file, (section, *keys))
+
+    def with_overrides(
+        self,
+        *,
+        out: str | os.PathLike | None = None,
+        method: str | None = None,
+        chains: int | str | None = None,
+        draws: int | str | None = None,
+        warmup: int | str | None = None,
+        seed: int | str | None = None,
+        budget: float | str | None = None,
+    ) -> Self:
+        """Return the problem with command-line options in place of the file's values.
+
+        Parameters
+        ----------
+        out : str or path-like, optional
+            Output directory, relative to the working directory.
+        method : str, optional
+        chains, draws, warmup, seed : int or str, optional
+            Integers, also as the text that was typed; of ``draws`` "converged" as well.
+        budget : float or str, optional
+            Seconds.
+
+        Raises
+        ------
+        InputError
+            Naming the option, for example ``--draws``.
+        """
+        numbers = {"chains": chains, "draws": draws, "warmup": warmup, "seed": seed}
+        numbers |= {"budget": budget}
+        options = {"method": method, **{key: _as_typed(value) for key, value in numbers.items()}}
+        given = {key: value for key, value in options.items() if value is not None}
+        update: dict[str, Any] = {}
+        if given:
+            data = {**self.sampler.model_dump(exclude_none=True), **given}
+            update["sampler"] = self._validated(SamplerTable, "sampler", data)
+        if out is not None:
+            data = {**self.output.model_dump(), "dir": os.fspath(out)}
+            update["output"] = self._validated(OutputTable, "output", data)
+        return self.model_copy(update=update)
+
+    def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
+        """Validate a section into which options went, blaming the option for an error."""
+        try:
+            return table.model_validate(data, context={"base": Path.cwd()})
+        except ValidationError as error:
+            found, _ = problem_errors.first_error(error)
+            key, *rest = map(str, found["loc"])
+            where = "--out" if key == "dir" else f"--{key}"
+            if key == "options":  # those in the file do not fit the method that was asked for
+                where = self.where(section, key, *rest)
+            raise InputError(where, **found["ctx"]) from None
+
+    def prepare_output(self, where: str | None = None) -> Path:
+        """Create the output directory and return it.
+
+        Parameters
+        ----------
+        where : str, optional
+            What an error message should blame, if not the key of the problem file.
+
+        Raises
+        ------
+        InputError
+            If a file is in the way or the directory cannot be created or written to.
+        """
+        directory = self.output.dir
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            found = None if os.access(directory, os.W_OK) else "a directory without permission"
+        except FileExistsError:
+            found = f"a file at {directory}"
+        except OSError as reason:
+            found = f"an error on creating {directory} ({reason.strerror or reason})"
+        if found is None:
+            return directory
+        raise InputError(
+            where or self.where("output", "dir"),
+            "a directory that can be written to",
+            found,
+            "choose another directory (here or with --out)",
+        )
+
+
+def _as_typed(value: Any) -> Any:
+    """Return the number that a text holds; anything else is left for the check of types."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
+        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\.\d{0,30}\s*", value):
+        return float(value)
+    return value
