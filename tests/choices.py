@@ -29,6 +29,9 @@ NUMBERS = {
 #: Keys that are no choices: amounts of a run, what is chosen before or apart, and what stands for
 #: other keys.
 NO_CHOICES = ("kind", "chains", "warmup", "budget", "seed", "options", "median", "factor")
+#: Distributions that stand for all of them in pairs, which each pass a contract of their own: one
+#: by quantiles, one in a coordinate that is not standard normal.
+STAND_INS = ("lognormal", "gamma")
 #: Subdomains of the bodies in these tests.
 SUBDOMAINS = ("low", "high")
 #: Tables of the sections by kind.
@@ -82,7 +85,7 @@ def covering(*sections: str, num: int = 2) -> list[dict[str, dict]]:
     other keys the values that cover most.  A key that several kinds of a section have is one key.
     """
     tables = {
-        (section, kind): {"kind": [kind], **_without_repeats(choices_of(table))}
+        (section, kind): {"kind": [kind], **_without_repeats(choices_of(table), num)}
         for section in sections
         for kind, table in SECTIONS[section].items()
     }
@@ -135,11 +138,17 @@ def covering(*sections: str, num: int = 2) -> list[dict[str, dict]]:
     return contents
 
 
-def _without_repeats(choices):
-    """The same, where a key that takes the distributions of one before it takes one of them."""
+def _without_repeats(choices, num):
+    """The same, where a key that takes the distributions of one before it takes one of them.
+
+    In pairs and more some stand for all.
+    """
     found, seen = {}, []
     for key, values in choices.items():
         tables = [value for value in values if isinstance(value, dict) and _is_named(value)]
+        if num > 1 and any(_word(table) in STAND_INS for table in tables):
+            tables = [table for table in tables if _word(table) in STAND_INS]
+            values = [v for v in values if not (isinstance(v, dict) and _is_named(v))] + tables
         kept = [table for table in tables if table not in seen] or tables[:1]
         found[key] = [value for value in values if value not in tables or value in kept]
         seen += tables

@@ -17,7 +17,7 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import OwnProblem, build
 from invlift.app.python_problem import PythonSpec
 from invlift.app.readiness import Finding
-from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED
+from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED, target_of
 from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
@@ -136,7 +136,7 @@ def check_problem(spec: ProblemSpec | PythonSpec) -> Report:
 
 
 def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> Report:
-    lifted = LiftedPosterior(field.problem)
+    lifted = target_of(field.problem, _KERNEL)  # whose programs a run shares
     position = jax.ShapeDtypeStruct((lifted.dimension,), float)
     with ThreadPoolExecutor() as beside:  # to compile all at once
         shapes = _sight.shapes(lifted, position, position)

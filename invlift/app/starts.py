@@ -148,14 +148,14 @@ def find_start(
     found, masses = [], []
     for attempt in range(MAX_STARTS):
         if approximation is None:
-            start = _start(target, seed, chain, attempt)
+            start = _start(problem, seed, chain, attempt)
         else:
-            start = _approximate_start(target, approximation, seed, chain, attempt)
-        lifted, position = map(np.asarray, start)
+            start = _approximate_start(problem, approximation, seed, chain, attempt)
+        lifted, position = np.asarray(start), np.asarray(_from_lifted(target, start))
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
-        log_mass, sensitivity = map(np.asarray, _mode(target, lifted))
+        log_mass, sensitivity = map(np.asarray, _mode(problem, lifted))
         misfit = np.abs(lifted[problem.num_unknowns :])
         misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
@@ -202,27 +202,28 @@ def _key(seed, chain, attempt):
     return jax.random.fold_in(key, attempt)
 
 
-# All of it in one program: NumPy, which would take over in a process that has been sent the target,
-# does not sum in the same order.
-def _attempted_start(target, seed, chain, attempt):
-    lifted = initial_position(target.problem, _key(seed, chain, attempt))
-    return lifted, target.from_lifted(lifted)
+# Programs of the problem, which all its targets share.  Nothing is left to NumPy, which would take
+# over in a process that has been sent the target and does not sum in the same order.
+def _attempted_start(problem: InverseProblem, seed, chain, attempt):
+    return initial_position(problem, _key(seed, chain, attempt))
 
 
-def _draw_of(target, approximation: LaplaceApproximation, seed, chain, attempt):
-    problem = target.problem
+def _draw_of(problem: InverseProblem, approximation: LaplaceApproximation, seed, chain, attempt):
     white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
-    lifted = LiftedPosterior(problem).lift(approximation.colour(white))
-    return lifted, target.from_lifted(lifted)
+    return LiftedPosterior(problem).lift(approximation.colour(white))
 
 
-def _mode_near(target, lifted):
+def _position_of(target, lifted):
+    return target.from_lifted(lifted)
+
+
+def _mode_near(problem: InverseProblem, lifted):
     """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
-    theta = lifted[: target.problem.num_unknowns]
-    mode = find_mode(target.problem, *target.problem.split(theta))
+    mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
     return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
 
 
 _start = Program(_attempted_start, "none")
+_from_lifted = Program(_position_of, "none")
 _approximate_start = Program(_draw_of, "none")
 _mode = Program(_mode_near, "none")
