@@ -8,6 +8,7 @@ import pytest
 import invlift
 
 STUB = (Path(invlift.__file__).parent / "__init__.pyi").read_text()
+STUB = re.sub(r"\(\s*(.*?),?\s*\)", r"\1", STUB)  # lines that were too long
 
 
 @pytest.mark.parametrize("name", invlift.__all__)

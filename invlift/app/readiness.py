@@ -90,7 +90,7 @@ def sensitivity(moves: np.ndarray) -> Finding:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
         return Finding("bad", "sensitivity", detail)
     if blind.size:
-        detail += f"; {blind.size} sensors say nothing of them, the first is sensor {blind[0]}"
+        detail += f"; {blind.size} sensors say nothing about them, the first is sensor {blind[0]}"
         return Finding("note", "sensitivity", detail)
     return Finding("ok", "sensitivity", detail)
 

@@ -128,11 +128,11 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
     realised = field.problem.prior.pointwise_std()
-    edge, resolution = readiness.prior(spec, field.mesh, realised)
+    edge, resolution = readiness.prior(spec, field, realised)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert readiness.prior(short, field.mesh, realised)[1].level == "note"
+    assert readiness.prior(short, field, realised)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -169,7 +169,7 @@ def test_parts_that_do_not_touch_are_noted():
     ("change", "table", "level", "words"),
     [
         ({"pde.source": 0.0}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "bad", "are source"),
-        ({}, "0.0,0.5,2.0\n0.6,0.7,2.9\n", "note", "1 sensors say nothing about it, the first is"),
+        ({}, "0.0,0.5,2.0\n0.6,0.7,2.9\n", "note", "1 sensors say nothing about them, the first is"),
         ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings move by"),
     ],
 )
@@ -185,7 +185,7 @@ def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, w
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
     field = build_problem(spec)
     tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
-    found = readiness.prior(tall, field.mesh, field.problem.prior.pointwise_std())[0]
+    found = readiness.prior(tall, field, field.problem.prior.pointwise_std())[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
@@ -194,7 +194,7 @@ def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
     field = build_problem(spec)
     other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
-    found = readiness.prior(other, field.mesh, field.problem.prior.pointwise_std())[1]
+    found = readiness.prior(other, field, field.problem.prior.pointwise_std())[1]
     assert found.level == level
 
 

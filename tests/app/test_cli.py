@@ -171,7 +171,7 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", "secret.toml")
 
-    monkeypatch.setattr("invlift.app.commands.check.read_problem", refuse)
+    monkeypatch.setattr("invlift.app.commands.check.open_problem", refuse)
     assert call("check", tmp_path / "secret.toml") == 2
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
