@@ -238,7 +238,11 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
 def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     distances = field.observation.distances
     num_outside = int(np.count_nonzero(distances))
-    detail = f"{len(field.sensors.values)} in use, no duplicates"
+    num_places = len(np.unique(field.sensors.points, axis=0))
+    num_repeats = len(field.sensors.values) - num_places
+    detail = f"{len(field.sensors.values)} in use"
+    if num_repeats:
+        detail += f"; {num_repeats} rows repeat the place of another"
     is_ignored = field.sensors.sigma is not None and spec.noise.sigma != "column"
     if is_ignored:
         detail += "; the table's column sigma is not used, as [noise] sigma says otherwise"
@@ -246,7 +250,10 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
         worst = int(np.argmax(distances))
         fate = "left out" if len(distances) > len(field.sensors.values) else "moved onto the mesh"
         detail += f"; {num_outside} outside the mesh by up to {distances[worst]:.3g}, {fate}"
-    return Finding("note" if is_ignored or num_outside else "ok", "sensors", detail)
+    if field.sensors.unused:
+        detail += f"; columns that are passed over: {', '.join(field.sensors.unused)}"
+    is_notable = is_ignored or num_outside or num_repeats
+    return Finding("note" if is_notable else "ok", "sensors", detail)
 
 
 def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:

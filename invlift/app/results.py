@@ -92,7 +92,7 @@ def field_posterior(
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
-        **_readings_and_noise(problem, sensors.points),
+        **_readings_and_noise(problem, sensors.points, sensors.labels),
         **_of_run(run),
     )
 
@@ -107,12 +107,16 @@ def _of_run(run: Run) -> dict:
     }
 
 
-def _readings_and_noise(problem: InverseProblem, points: np.ndarray | None = None) -> dict:
-    """What a posterior takes from a problem, whose readings may have places."""
+def _readings_and_noise(
+    problem: InverseProblem,
+    points: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+) -> dict:
+    """What a posterior takes from a problem, whose readings may have places and names."""
     scale, observed = problem.noise.scale, np.asarray(problem.observed)
     sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return {
-        "sensors": Readings(observed, sigma, points),
+        "sensors": Readings(observed, sigma, points, labels),
         "new_readings": partial(draw_readings, problem.noise),
         "log_likelihood": partial(log_likelihood, problem.noise, observed),
     }

@@ -60,7 +60,7 @@ def simulate_readings(
     sigma = None
     if old.sigma is not None:
         sigma = np.broadcast_to(np.asarray(noise.sigma(zeta)), values.shape)
-    sensors = Sensors(old.points, values, sigma, old.rows, old.name)
+    sensors = replace(old, values=values, sigma=sigma)
     return sensors, {name: np.asarray(value) for name, value in truth.items()}
 
 

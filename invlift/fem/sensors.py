@@ -11,12 +11,11 @@ import csv
 import difflib
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from invlift.errors import InputError
 from invlift.fem.mesh.checks import listing, place
@@ -26,7 +25,9 @@ from invlift.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
-RELATIVE_TOLERANCE = 1e-9  # of the mesh's diameter: closer than this is the same place
+#: Columns that mean something: numbers and texts.
+_NUMBERS, _TEXTS = ("x", "y", "z", "value", "sigma"), ("group", "name")
+RELATIVE_TOLERANCE = 1e-9  # of the mesh's diameter: closer than this is inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,10 @@ class Sensors:
         The file as the user gave it, for error messages.
     groups : ndarray of str, shape (d,), or None
         Name of the group whose noise scale each reading shares, if the table has the column.
+    labels : ndarray of str, shape (d,), or None
+        Name of each sensor, if the table has a column ``name``.
+    unused : tuple of str
+        Columns of the table that mean nothing here.
     """
 
     points: np.ndarray
@@ -56,13 +61,15 @@ class Sensors:
     rows: np.ndarray
     name: str
     groups: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    unused: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = (self.points, self.values, self.sigma, self.rows, self.groups)
-        taken = (None if column is None else column[kept] for column in columns)
-        points, values, sigma, rows, groups = taken
-        return Sensors(points, values, sigma, rows, self.name, groups)
+        columns = "points", "values", "sigma", "rows", "groups", "labels"
+        given = {name: getattr(self, name) for name in columns}
+        taken = {name: column[kept] for name, column in given.items() if column is not None}
+        return replace(self, **taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +142,9 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     ----------
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
-        three-dimensional mesh), value and, if wanted, sigma and group (a name).
+        three-dimensional mesh), value and, if wanted, sigma, group and name (two texts). Other
+        columns are passed over, unless they look like one of these. Several rows may have one
+        place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -144,8 +153,9 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     Raises
     ------
     InputError
-        If the file cannot be read, a column is missing, unknown or repeated, a row has too few or
-        too many entries, or an entry is not a finite number (for sigma: a positive one).
+        If the file cannot be read, a column is missing, repeated or nearly one of those above, a
+        row has too few or too many entries, or an entry is not a finite number (for sigma: a
+        positive one).
     """
     name = os.fspath(path)
     lines = _read_rows(Path(path), name)
@@ -164,16 +174,14 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         rows.append(row)
         table.append(
             [
-                _group(entry, f"{name}, row {row}, column {column}")
-                if column == "group"
-                else _number(entry, f"{name}, row {row}, column {column}")
+                _entry(column, entry, f"{name}, row {row}, column {column}")
                 for column, entry in zip(columns, entries, strict=True)
             ]
         )
     if not table:
         raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
     by_name = {
-        column: np.array(entries, dtype=str if column == "group" else np.float64)
+        column: np.array(entries, dtype=np.float64 if column in _NUMBERS else str)
         for column, entries in zip(columns, zip(*table, strict=True), strict=True)
     }
     points = np.stack([by_name[axis] for axis in "xyz"[:dim]], axis=1)
@@ -184,6 +192,8 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         np.array(rows),
         name,
         by_name.get("group"),
+        by_name.get("name"),
+        tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
     )
 
 
@@ -191,7 +201,8 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     """Write a sensor table that `read_sensors` reads back exactly."""
     columns = [*sensors.points.T, sensors.values]
     header = [*"xyz"[: sensors.points.shape[1]], "value"]
-    for column, entries in (("sigma", sensors.sigma), ("group", sensors.groups)):
+    further = ("sigma", sensors.sigma), ("group", sensors.groups), ("name", sensors.labels)
+    for column, entries in further:
         if entries is not None:
             columns.append(entries)
             header.append(column)
@@ -229,8 +240,9 @@ def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
 def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
     """Return the column names if they are a table's for a mesh of this dimension."""
     axes = list("xyz"[:dim])
-    needed, allowed = [*axes, "value"] if needs_values else axes, [*axes, "value", "sigma", "group"]
-    expected = f"the columns {','.join(needed)} and perhaps sigma or group"
+    needed = [*axes, "value"] if needs_values else axes
+    allowed = [*axes, "value", "sigma", *_TEXTS]
+    expected = f"the columns {','.join(needed)} and perhaps sigma, group or name"
     where = f"{name}, row 1"
     found = ",".join(columns)
     if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
@@ -243,10 +255,12 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
     if unknown == ["z"]:
         remedy = "remove it: the mesh is two-dimensional"
         raise InputError(where, expected, "a column 'z'", remedy)
-    if unknown:
-        close = difflib.get_close_matches(unknown[0].lower(), missing or allowed, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else "remove or rename it"
-        raise InputError(where, expected, f"an unknown column {unknown[0]!r}", remedy)
+    for column in unknown:
+        absent = [each for each in allowed if each not in columns]
+        close = difflib.get_close_matches(column.lower(), absent, n=1)
+        if close or not column:
+            remedy = f"did you mean {close[0]!r}?" if close else "name it"
+            raise InputError(where, expected, f"a column {column!r}", remedy)
     if missing:
         what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"
         raise InputError(where, expected, f"no column {missing[0]!r}", what)
@@ -273,15 +287,20 @@ def _number(entry: str, where: str) -> float:
     return float(entry)
 
 
-def _group(entry: str, where: str) -> str:
-    """Return the name in an entry."""
-    if not entry:
+def _entry(column: str, entry: str, where: str) -> float | str:
+    """Return the number or text in an entry."""
+    if column in _NUMBERS:
+        return _number(entry, where)
+    if column in _TEXTS and not entry:
         remedy = "name the group whose noise scale the reading shares"
+        remedy = "name the sensor" if column == "name" else remedy
         raise InputError(where, "a name", "an empty entry", remedy)
     return entry
 
 
-def _checked(points, values, sigma, rows, name: str, groups=None) -> Sensors:
+def _checked(
+    points, values, sigma, rows, name: str, groups=None, labels=None, unused=()
+) -> Sensors:
     """Return the table if it has rows, all finite, with positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
@@ -306,7 +325,7 @@ def _checked(points, values, sigma, rows, name: str, groups=None) -> Sensors:
             f"{sigma[bad]:g}",
             "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
-    return Sensors(points, values, sigma, rows, name, groups)
+    return Sensors(points, values, sigma, rows, name, groups, labels, unused)
 
 
 def locate(
@@ -329,8 +348,8 @@ def locate(
     Raises
     ------
     InputError
-        If two sensors are at the same place (both rows are named), a sensor is outside and
-        `outside` is "error" (its row and distance are named), or all sensors are dropped.
+        If a sensor is outside and `outside` is "error" (its row and distance are named), or all
+        sensors are dropped.
     """
     if outside not in ("error", "project", "drop"):
         raise InputError(
@@ -344,7 +363,6 @@ def locate(
             "give x,y for a flat mesh and x,y,z for a body",
         )
     tolerance = RELATIVE_TOLERANCE * mesh.diameter
-    _check_repeats(sensors, tolerance)
     cell, weights = find_cells(mesh.points[mesh.cells], sensors.points, tolerance)
     nodes = mesh.cells[cell]
     distances = np.zeros(len(cell))
@@ -365,39 +383,6 @@ def locate(
         weights[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
     kept = np.flatnonzero(~is_outside) if outside == "drop" else np.arange(len(cell))
     return Observation(nodes[kept], weights[kept], kept, distances)
-
-
-def _check_repeats(sensors: Sensors, tolerance: float) -> None:
-    """Check that no two sensors are at the same place."""
-    # Equal places first: a tree of many of them would take quadratic time.
-    places, first, place_of = np.unique(
-        sensors.points, axis=0, return_index=True, return_inverse=True
-    )
-    num_sensors = len(sensors.points)
-    repeats = np.flatnonzero(first[place_of.ravel()] != np.arange(num_sensors))
-    if len(repeats):
-        one, other = first[place_of.ravel()[repeats[0]]], repeats[0]
-    elif num_sensors > 1:
-        distance, nearest = cKDTree(places).query(places, k=2)
-        closest = np.argmin(distance[:, 1])
-        if distance[closest, 1] > tolerance:
-            return
-        one, other = sorted(first[[closest, nearest[closest, 1]]])
-    else:
-        return
-    spot = place(sensors.points[one])
-    remedy = "average repeated readings into one row (two readings: sigma / sqrt(2))"
-    if len(repeats) > 1:
-        remedy = (
-            f"{len(repeats)} rows repeat the place of another: {remedy}; readings of one "
-            "sensor over time are not the steady field's"
-        )
-    raise InputError(
-        f"{sensors.name}, rows {sensors.rows[one]} and {sensors.rows[other]}",
-        "each sensor at a place of its own",
-        f"the same place {spot} twice",
-        remedy,
-    )
 
 
 def _raise_outside(mesh, sensors, away, distances, closest):

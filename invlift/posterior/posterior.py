@@ -37,7 +37,7 @@ from invlift.posterior.quantities import (
     solution_fields,
     vector_draws,
 )
-from invlift.posterior.readings import SensorTable
+from invlift.posterior.readings import SensorTable, sensor_table
 from invlift.posterior.record import run_record
 from invlift.posterior.slices import flatten
 from invlift.posterior.standards import Standards
@@ -463,8 +463,9 @@ class Posterior:
         Returns
         -------
         list of pathlib.Path
-            The files written: `posterior.vtu` (if there is a mesh), `sensors.vtu` (if sensors
-            have positions), `summary.csv`, `posterior.nc`, `run.json`.
+            The files written: `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there
+            are readings), `sensors.vtu` (if sensors have positions), `summary.csv`,
+            `posterior.nc`, `run.json`.
         """
         directory = Path(directory)
         written = []
@@ -479,14 +480,11 @@ class Posterior:
             written.append(directory / "posterior.vtu")
             files.write_fields(written[-1], self.points, self.cells, on_nodes, on_cells)
         positions = self._sensor_data("points")
+        if self.sensors is not None:
+            data = self._at_sensors()
+            written.append(directory / "sensor_fit.csv")
+            files.write_table(written[-1], sensor_table(data, positions, self.sensors.labels))
         if positions is not None:
-            data = {"observed": np.asarray(self.sensors.values)}
-            if self._has(PREDICTED):
-                data |= vars(self.sensor_fit())
-                del data["noise_sd"]
-            if self._leave_one_out is not None:
-                loo = self._leave_one_out
-                data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
             written.append(directory / "sensors.vtu")
             files.write_points(written[-1], positions, data)
         written.append(directory / "summary.csv")
@@ -496,6 +494,17 @@ class Posterior:
         written.append(directory / "run.json")
         files.write_json(written[-1], self.record() | dict(run_info or {}))
         return written
+
+    def _at_sensors(self) -> dict[str, np.ndarray | None]:
+        """Readings, and what is known of how well each is predicted: (d,) by name."""
+        data = {"observed": np.asarray(self.sensors.values)}
+        if self._has(PREDICTED):
+            data |= vars(self.sensor_fit())
+            del data["noise_sd"]
+        if self._leave_one_out is not None:
+            loo = self._leave_one_out
+            data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
+        return data
 
     def plot_fields(
         self,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 
 class SensorTable(Protocol):
@@ -19,11 +21,14 @@ class SensorTable(Protocol):
         Scale of the noise where it is known.
     points : (d, dim) array or None
         Positions, for models that have any.
+    labels : sequence of d str or None
+        Names of the readings.
     """
 
     values: np.ndarray
     sigma: np.ndarray | float | None
     points: np.ndarray | None
+    labels: Sequence[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +46,32 @@ class Readings:
         Scale of the noise where it is known: the standard deviation, if it is normal.
     points : (d, dim) array or None
         Positions, for models that have any.
+    labels : sequence of d str or None
+        Names of the readings.
     """
 
     values: np.ndarray
     sigma: np.ndarray | float | None = None
     points: np.ndarray | None = None
+    labels: Sequence[str] | None = None
+
+
+def sensor_table(
+    data: Mapping[str, np.ndarray | None], points: np.ndarray | None, labels: Sequence[str] | None
+) -> pd.DataFrame:
+    """A table of what is known of each reading.
+
+    Parameters
+    ----------
+    data : mapping of str to (d,) array or None
+        Columns by name; those that are None are left out.
+    points : (d, dim) array or None
+        Positions: columns x, y and z.
+    labels : sequence of d str or None
+        Names of the rows; their numbers from 0, if there are none.
+    """
+    places = {} if points is None else dict(zip("xyz", np.transpose(points), strict=False))
+    columns = {name: values for name, values in (places | dict(data)).items() if values is not None}
+    table = pd.DataFrame(columns)
+    table.index = pd.Index(table.index if labels is None else labels, name="sensor")
+    return table

@@ -169,7 +169,12 @@ def test_parts_that_do_not_touch_are_noted():
     ("change", "table", "level", "words"),
     [
         ({"pde.source": 0.0}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "bad", "are source"),
-        ({}, "0.0,0.5,2.0\n0.6,0.7,2.9\n", "note", "1 sensors say nothing about them, the first is"),
+        (
+            {},
+            "0.0,0.5,2.0\n0.6,0.7,2.9\n",
+            "note",
+            "1 sensors say nothing about them",
+        ),
         ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings move by"),
     ],
 )

@@ -25,8 +25,8 @@ from invlift.app.problem_file import read_problem
 from invlift.fem.sensors import read_sensors
 
 RESULTS = {
-    "posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "problem.toml", "run.json",
-    "posterior.png", "report.html", "draws.pvd", "draws",
+    "posterior.vtu", "sensors.vtu", "sensor_fit.csv", "posterior.nc", "summary.csv", "problem.toml",
+    "run.json", "posterior.png", "report.html", "draws.pvd", "draws",
 }  # fmt: skip
 POINT_FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",

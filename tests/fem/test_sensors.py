@@ -197,14 +197,20 @@ def test_drop_keeps_the_others():
     np.testing.assert_allclose(places(mesh, observation), kept.points, atol=1e-14)
 
 
-@pytest.mark.parametrize("shift", [0.0, 1e-10])
-def test_repeated_sensors_name_both_rows(shift):
+def test_repeated_readings_at_one_place_are_readings(tmp_path):
     mesh = holed_square()[0]
-    points = [[0.2, 0.2], [0.1, 0.1], [0.9, 0.1], [0.1 + shift, 0.1]]
-    with pytest.raises(InputError, match=r"s\.csv, rows 3 and 5: .*\(0\.1, 0\.1\)"):
-        locate(mesh, sensors_at(points))
-    points[3][0] = 0.1 + 1e-6
-    assert len(locate(mesh, sensors_at(points)).kept) == 4
+    text = "x,y,value,name,depth\n0.1,0.1,2,a,deep\n0.9,0.1,3,b,\n0.1,0.1,2.5,a,deep\n"
+    sensors = read_sensors(write(tmp_path, text), 2)
+    assert sensors.labels.tolist() == ["a", "b", "a"]
+    assert sensors.unused == ("depth",)
+    observation = locate(mesh, sensors)
+    np.testing.assert_array_equal(observation.kept, [0, 1, 2])
+    np.testing.assert_array_equal(observation.weights[0], observation.weights[2])
+    assert sensors.take(np.array([1])).labels.tolist() == ["b"]
+    write_sensors(tmp_path / "again.csv", sensors)
+    again = read_sensors(tmp_path / "again.csv", 2)
+    np.testing.assert_array_equal(again.labels, sensors.labels)
+    np.testing.assert_array_equal(again.values, sensors.values)
 
 
 def test_wrong_dimension_or_policy():
@@ -266,7 +272,9 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y\n1,2\n", ["row 1", "no column 'value'"]),
         ("x,y,valeu\n1,2,3\n", ["row 1", "'valeu'", "did you mean 'value'?"]),
         ("X,y,value\n1,2,3\n", ["'X'", "did you mean 'x'?"]),
-        ("x,y,value,depth\n1,2,3,4\n", ["'depth'", "remove or rename"]),
+        ("x,y,value,sgima\n1,2,3,4\n", ["'sgima'", "did you mean 'sigma'?"]),
+        ("x,y,value,\n1,2,3,4\n", ["a column ''", "name it"]),
+        ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),
         ("x;y;value\n1;2;3\n", ["separate the columns by commas"]),

@@ -1,6 +1,7 @@
 """Files as other programs read them: PyVista, a strict JSON reader, a CSV reader."""
 
 import csv
+import dataclasses
 import json
 from datetime import date
 from pathlib import Path
@@ -135,6 +136,7 @@ def test_file_is_compressed_binary(tmp_path):
 def test_folder_holds_the_results_and_nothing_else(tmp_path):
     written = make_posterior().write(tmp_path / "results" / "here", {"seed": 1})
     names = {"posterior.vtu", "sensors.vtu", "posterior.nc", "summary.csv", "run.json"}
+    names |= {"sensor_fit.csv"}
     assert {path.name for path in (tmp_path / "results" / "here").iterdir()} == names
     assert {path.name for path in written} == names
 
@@ -223,6 +225,23 @@ def test_fields_that_do_not_fit_are_refused(tmp_path):
         write_points(tmp_path / "a.vtu", np.zeros((3, 4)), {})
 
 
+def test_readings_and_predictions_are_a_table(tmp_path):
+    posterior = make_posterior()
+    posterior.write(tmp_path)
+    with open(tmp_path / "sensor_fit.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    fit = posterior.sensor_fit()
+    assert [row["sensor"] for row in rows] == [str(i) for i in range(len(fit.observed))]
+    for name in ("observed", "predicted_mean", "standardised_residual"):
+        assert [float(row[name]) for row in rows] == getattr(fit, name).tolist()
+    assert [float(row["loo_elpd"]) for row in rows] == posterior.leave_one_out().elpd.tolist()
+    labels = [f"well {i}" for i in range(len(fit.observed))]
+    named = dataclasses.replace(posterior.sensors, labels=labels)
+    dataclasses.replace(posterior, sensors=named).write(tmp_path)
+    with open(tmp_path / "sensor_fit.csv", newline="") as file:
+        assert [row["sensor"] for row in csv.DictReader(file)] == labels
+
+
 def test_model_without_a_mesh_writes_no_fields(tmp_path):
     rng = np.random.default_rng(0)
     chains = [
@@ -231,7 +250,8 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
     ]
     posterior = Posterior(chains, sensors=Readings(np.zeros(3), sigma=1.0), prior_sd=1.0)
     written = posterior.write(tmp_path)
-    assert {path.name for path in written} == {"posterior.nc", "summary.csv", "run.json"}
+    names = {"posterior.nc", "summary.csv", "run.json", "sensor_fit.csv"}
+    assert {path.name for path in written} == names
     assert posterior.sensor_fit().standardised_residual.shape == (3,)
     assert set(posterior.fields()) == {
         f"parameters_{key}"
