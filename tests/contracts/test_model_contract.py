@@ -14,6 +14,7 @@ from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import locate, sensors_from_arrays
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.unknowns import NamedModel
 
 
 def poisson(location="nodes"):
@@ -29,11 +30,16 @@ def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
 
+def by_name(rate, starts):
+    return curved(jnp.append(starts.ravel(), rate)), {"half": 0.5 * rate}
+
+
 MODELS = {
     "equation, nodes": (lambda: poisson(), 9),
     "equation, cells": (lambda: poisson("cells"), 8),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
+    "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),
 }
 
 
