@@ -1,5 +1,6 @@
 """From a problem to draws: names, shapes, reproducibility, and arguments that are refused."""
 
+import io
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
@@ -8,7 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
+from invlift.app import progress
+from invlift.app.results import build_posterior
 from invlift.app.sampling import FIRST_GOAL, sample, target_of
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
@@ -362,3 +366,37 @@ def test_a_run_ends_when_its_time_is_over(tmp_path, monkeypatch):
 def test_amounts_that_are_none_are_refused(options, words):
     with pytest.raises(InputError, match=words):
         sample(problem_with(), **SHORT | options)
+
+
+def test_a_person_at_a_notebook_sees_a_bar_for_each_chain(monkeypatch):
+    shown = []
+
+    class Watched(Console):
+        """A terminal that keeps what is printed."""
+
+        def __init__(self, **options):
+            super().__init__(file=io.StringIO(), force_terminal=True, width=120)
+            shown.append(self)
+
+    monkeypatch.setattr(progress, "Console", Watched)
+    run = sample(problem_with(known_noise(0.1)), chains=2, warmup=20, draws=20, seed=1)
+    (console,) = shown
+    text = console.file.getvalue()
+    assert "chain 0" in text
+    assert "chain 1" in text
+    assert "40/40" in text
+    # A program that listens itself sees none.
+    sample(
+        problem_with(known_noise(0.1)), chains=1, warmup=20, draws=20, on_progress=lambda news: None
+    )
+    assert len(shown) == 1
+    assert len(run.chains) == 2
+
+
+def test_results_show_themselves_in_notebooks():
+    problem = problem_with(known_noise(0.1))
+    posterior = build_posterior(problem, sample(problem, chains=2, warmup=20, draws=30, seed=1))
+    page = posterior._repr_html_()
+    assert "<table" in page
+    assert "parameters[0]" in page
+    assert posterior.verdict().headline in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -41,7 +41,7 @@ def progress_display(
     """
     total = None if num_draws is None else num_warmup + num_draws
     rates = _Rates(num_chains, failures_in_words)
-    if not console.is_terminal:
+    if not (console.is_terminal or console.is_jupyter):
         lines = _Lines(console, rates, total)
         with says_that_it_compiles(console, lambda: not lines.has_news):
             yield lines
@@ -64,6 +64,14 @@ def progress_display(
             progress.update(tasks[news.chain], completed=news.iteration, news=text)
 
         yield show
+
+
+def bars_if_watched(num_chains: int, num_warmup: int, num_draws: int | None, failures: str):
+    """:func:`progress_display` for a person at a notebook or terminal; silence for programs."""
+    console = Console(stderr=True)
+    if console.is_terminal or console.is_jupyter:
+        return progress_display(console, num_chains, num_warmup, num_draws, failures)
+    return nullcontext(lambda news: None)
 
 
 @contextmanager

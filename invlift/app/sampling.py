@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from invlift.app.progress import bars_if_watched
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
@@ -55,13 +56,13 @@ def sample(
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Draw from the posterior.
 
     Parameters
     ----------
-    problem : InverseProblem
+    problem : InverseProblem or FieldProblem
         With d observations, N coefficients.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
@@ -93,8 +94,9 @@ def sample(
         to be resumed.
     resume : bool
         Go on with the chains saved in ``checkpoint``.
-    on_progress : callable
-        Told of every block of iterations, from the chains' threads.
+    on_progress : callable, optional
+        Told of every block of iterations, from the chains' threads.  By default there is a bar for
+        each chain in notebooks and on terminals.
 
     Returns
     -------
@@ -110,6 +112,7 @@ def sample(
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
     """
+    problem = getattr(problem, "problem", problem)  # of a field problem
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
@@ -132,7 +135,12 @@ def sample(
             store = store.claim(is_resuming=resume)
             scale = store.choices["typical_scale"]
         target = target_of(problem, kernel, scale)
-        with single_threaded_blas():
+        display = nullcontext(on_progress)
+        if on_progress is None:
+            display = bars_if_watched(
+                chains, warmup, None if is_open else draws, kernel.standards.failures_in_brief
+            )
+        with single_threaded_blas(), display as on_progress:
             return run_chains(
                 target,
                 plan,

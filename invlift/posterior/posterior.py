@@ -495,6 +495,11 @@ class Posterior:
         files.write_json(written[-1], self.record() | dict(run_info or {}))
         return written
 
+    def _repr_html_(self) -> str:
+        """Return summary and verdict for notebooks."""
+        table = self.summary().to_html(float_format="{:.4g}".format)
+        return f"{table}{self.verdict()._repr_html_()}"
+
     def _at_sensors(self) -> dict[str, np.ndarray | None]:
         """Readings, and what is known of how well each is predicted: (d,) by name."""
         data = {"observed": np.asarray(self.sensors.values)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 
@@ -72,6 +73,13 @@ class Verdict:
         lines += [f"  - note: {warning}" for warning in self.warnings]
         lines += [f"  -> {advice}" for advice in self.advice]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        parts = [f"<b>{escape(self.headline)}</b>"]
+        for kind, lines in (("", self.reasons), ("note: ", self.warnings), ("→ ", self.advice)):
+            parts += [f"<li>{kind}{escape(line)}</li>" for line in lines]
+        return f"<div>{parts[0]}<ul>{''.join(parts[1:])}</ul></div>"
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
