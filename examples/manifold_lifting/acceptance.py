@@ -77,7 +77,7 @@ class Sampler:
     @property
     def is_constrained(self) -> bool:
         """Whether it walks on the lifted manifold."""
-        return self.kernel.walks_on == "manifold"
+        return self.kernel.target_kind == "manifold"
 
     @property
     def step_sizes(self) -> np.ndarray:

@@ -62,7 +62,7 @@ def toy_problem(version: str) -> InverseProblem:
 def target_of(kernel: Kernel, problem: InverseProblem, sigma: jax.Array):
     """What a kernel walks on, with noise of a scale sigma, (), which may be traced."""
     noise = replace(problem.noise, scale=KnownScale(sigma))
-    posterior = LiftedPosterior if kernel.walks_on == "manifold" else OrdinaryPosterior
+    posterior = LiftedPosterior if kernel.target_kind == "manifold" else OrdinaryPosterior
     return posterior(replace(problem, noise=noise))
 
 
@@ -95,7 +95,7 @@ def curve(version: str, num_points: int, level: float = OBSERVED) -> np.ndarray:
 
 def state_at(kernel: Kernel, target, theta: jax.Array):
     """A kernel's state at theta, (2,), lifted onto the manifold if that is where it walks."""
-    return kernel.init(target, target.lift(theta) if kernel.walks_on == "manifold" else theta)
+    return kernel.init(target, target.lift(theta) if kernel.target_kind == "manifold" else theta)
 
 
 # At a fixed step size -----------------------------------------------------------------------------

@@ -206,9 +206,10 @@ def check_counts(**counts: int) -> None:
 def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:
     """The target of a problem that a kernel walks on, in the coordinates that suit the data.
 
-    With the knee of the noise scale's coordinate at ``scale``, or where it is found to be best.
+    With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be
+    best.
     """
-    return TARGETS[kernel.walks_on](with_scale_coordinate(problem, scale))
+    return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

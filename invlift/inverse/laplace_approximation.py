@@ -146,7 +146,7 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
     curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
     log_mass = problem.prior.log_reference(white) - loss(zeta)
     log_mass -= 0.5 * jnp.sum(jnp.log(curvatures))
-    _, slope = problem.explain(predicted, zeta)
+    _, slope = problem.noise_variables(predicted, zeta)
     return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
@@ -160,7 +160,7 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
     along = by_white @ white
 
     def loss(zeta):
-        eta, slope = problem.explain(predicted, zeta)
+        eta, slope = problem.noise_variables(predicted, zeta)
         sigma = 1.0 / slope  # in units of the observations
         gram = dense_gram(product, sigma) if is_underdetermined else woodbury_gram(by_white, sigma)
         residual = sigma * eta - along

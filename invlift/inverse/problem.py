@@ -71,7 +71,7 @@ class InverseProblem(Module):
         predicted, by_coefficients = self.model.value_and_jacobian(coefficients)
         return predicted, tangent.pull(by_coefficients.T).T
 
-    def explain(self, predicted: jax.Array, zeta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def noise_variables(self, predicted: jax.Array, zeta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Noise variables eta that predictions (d,) leave over, and d eta / d predicted, (d,) each.
 
         Each eta depends on its own prediction alone.

@@ -41,16 +41,17 @@ def typical_scale(problem: InverseProblem) -> float | None:
 def with_scale_coordinate(problem: InverseProblem, scale: float | None = None) -> InverseProblem:
     """The same problem with the coordinate of its noise's scale chosen for its data.
 
-    The scale's posterior root mean square under the linearised model becomes the knee of its
+    The scale's posterior root mean square under the linearised model becomes the threshold of its
     coordinate (:meth:`invlift.inverse.noise.base.Noise.near`): above, where an exponential
     coordinate would hold the step of the whole chain down, it is linear.  Where readings say little
-    of the scale its posterior has a long tail, in which chains with a knee at its mean move slowly.
+    of the scale its posterior has a long tail, in which chains with a threshold at its mean move
+    slowly.
 
     Parameters
     ----------
     problem : InverseProblem
     scale : float, optional
-        The knee, if it is not to be what :func:`typical_scale` finds.
+        The threshold, if it is not to be what :func:`typical_scale` finds.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def _typical_scale(problem: InverseProblem):
         zero = jnp.zeros(problem.num_observations)
         white, predicted, by_white = fit(problem, zeta, jnp.zeros(num_white), zero)
         # Readings in units in which the noise has its scale: of order one where it is relative.
-        _, slope = problem.explain(predicted, zeta)
+        _, slope = problem.noise_variables(predicted, zeta)
         unit = slope * jnp.mean(problem.noise.sigma(zeta))
         residual = unit * (problem.observed - predicted + by_white @ white)
         by_white = unit[:, None] * by_white

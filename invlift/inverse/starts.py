@@ -108,7 +108,7 @@ def fit(
     def evaluate(white):
         """The readings, their derivatives, and where a full step leads to."""
         value, by_white = problem.value_and_jacobian(white)
-        found, slope = problem.explain(value, zeta)
+        found, slope = problem.noise_variables(value, zeta)
         misfit = (eta - found) / slope  # in units of the observations
         gram = (
             dense_gram(by_white @ by_white.T, 1.0 / slope)

@@ -23,7 +23,7 @@ PRIORS = {
     "half-Cauchy": (half_cauchy, (2.5,), scipy.stats.halfcauchy(scale=2.5)),
     "exponential": (exponential, (2.5,), scipy.stats.expon(scale=2.5)),
 }
-KNEES = {"quantile coordinate": None, "low knee": 0.3, "high knee": 40.0}
+THRESHOLDS = {"quantile coordinate": None, "low threshold": 0.3, "high threshold": 40.0}
 
 
 GRID = np.linspace(-60.0, 60.0, 60_001)
@@ -43,16 +43,16 @@ class Case(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=[(prior, knee) for prior in PRIORS for knee in KNEES],
+    params=[(prior, threshold) for prior in PRIORS for threshold in THRESHOLDS],
     ids=lambda names: ", ".join(names),
 )
 def case(request):
     function, arguments, prior = PRIORS[request.param[0]]
-    knee = KNEES[request.param[1]]
+    threshold = THRESHOLDS[request.param[1]]
 
     def build(groups=None):
         scale = unknown_scale(function(*arguments), groups)
-        return scale if knee is None else scale.near(knee)
+        return scale if threshold is None else scale.near(threshold)
 
     scale = build()
 
@@ -84,11 +84,11 @@ def test_density_of_zeta_is_that_of_the_prior(case):
 
 
 def test_without_the_reference_it_is_another_prior(case):
-    """Negative control, with a knee; one far above all sigma gives a lognormal scale, exactly."""
+    """Negative control, with a threshold; one far above all sigma: a lognormal scale, exactly."""
     cdf, values = cdf_and_sigma(case, has_reference=False)
     difference = np.max(np.abs(cdf - case.prior.cdf(values)))
-    has_none = case.scale.knee is None
-    is_far_above = float(case.scale.knee or 0.0) == 40.0 and case.prior.median() < 1.0
+    has_none = case.scale.threshold is None
+    is_far_above = float(case.scale.threshold or 0.0) == 40.0 and case.prior.median() < 1.0
     assert difference < 0.02 if has_none or is_far_above else difference > 0.02
 
 
@@ -137,7 +137,7 @@ def test_draws_are_the_priors(case):
     assert scipy.stats.kstest(sigma, case.prior.cdf).pvalue > 0.01
     # Negative control: ten per cent off.
     assert scipy.stats.kstest(1.1 * sigma, case.prior.cdf).pvalue < 0.01
-    if case.scale.knee is not None and float(case.scale.knee) == 0.3:
+    if case.scale.threshold is not None and float(case.scale.threshold) == 0.3:
         # Negative control: zeta drawn as if there were no reference.
         wrong = np.asarray(case.evaluate(rng.standard_normal(3000))[0][0])
         assert scipy.stats.kstest(wrong, case.prior.cdf).pvalue < 1e-6
@@ -172,11 +172,11 @@ def test_groups_share_a_scale():
     assert noise.num_parameters == 3
     np.testing.assert_allclose(noise.sigma(zeta), np.exp(-1.0 + 0.7 * zeta)[groups], rtol=1e-14)
     assert noise.log_reference_of_parameters(zeta) == 0.0
-    # Each has a knee of its own, and their log densities add up.
+    # Each has a threshold of its own, and their log densities add up.
     near = noise.near(np.array([0.5, 0.2, 3.0, 0.4]))
-    np.testing.assert_allclose(near.scale.knee, [0.3, 3.0, 0.5], rtol=1e-14)
+    np.testing.assert_allclose(near.scale.threshold, [0.3, 3.0, 0.5], rtol=1e-14)
     alone = unknown_scale(lognormal(-1.0, 0.7))
-    parts = [alone.near(knee) for knee in (0.3, 3.0, 0.5)]
+    parts = [alone.near(threshold) for threshold in (0.3, 3.0, 0.5)]
     expected = [part.value(zeta[i : i + 1]) for i, part in enumerate(parts)]
     np.testing.assert_allclose(near.sigma(zeta), np.array(expected)[groups], rtol=1e-14)
     expected = sum(part.log_reference(zeta[i : i + 1]) for i, part in enumerate(parts))
@@ -195,7 +195,7 @@ def test_near_leaves_alone_what_is_not_an_unknown_scale():
     noise = student_t_noise(0.1, lognormal(1.0, 0.5))
     assert noise.near(0.3) is noise
     both = student_t_noise(half_normal(1.0), lognormal(1.0, 0.5)).near(0.3)
-    assert both.degrees_of_freedom.knee is None
+    assert both.degrees_of_freedom.threshold is None
 
 
 @pytest.mark.parametrize(

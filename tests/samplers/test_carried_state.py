@@ -20,7 +20,7 @@ START = np.array([0.0, 0.6, 0.8])
 
 def chain_of(name, *, num_draws=60, seed=8):
     kernel = KERNELS[name]()
-    target = SPHERE if kernel.walks_on == "manifold" else TARGET
+    target = SPHERE if kernel.target_kind == "manifold" else TARGET
     plan = Plan(kernel, 40, num_draws)
     return run_chain(target, plan, chain_key(seed, 0), start_chain(plan, START))
 

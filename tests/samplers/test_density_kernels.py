@@ -124,7 +124,7 @@ METROPOLIS = [
 
 def test_every_kernel_on_densities_is_tried():
     fast = {type(kernel) for kernel in [*SAMPLERS[:5], *METROPOLIS]}
-    assert {kernel for kernel in KERNELS.values() if kernel.walks_on == "density"} == fast
+    assert {kernel for kernel in KERNELS.values() if kernel.target_kind == "density"} == fast
 
 
 @pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)
@@ -350,7 +350,7 @@ def test_metric_is_estimated_from_the_positions_of_its_window():
 @pytest.mark.parametrize("name", KERNELS)
 def test_stopped_and_saved_chain_goes_on_to_the_same_bits(name, tmp_path):
     kernel = KERNELS[name]()
-    target = SPHERE if kernel.walks_on == "manifold" else TARGET
+    target = SPHERE if kernel.target_kind == "manifold" else TARGET
     start = np.array([0.0, 0.6, 0.8])
     plan = Plan(kernel, 90, 40)
     key = chain_key(8, 0)

@@ -112,9 +112,9 @@ SLOW = pytest.mark.slow
 def test_noise_agrees_with_quadrature(name):
     case = CASES[name]()
     problem = problem_of(case.noise)
-    knee = float(with_scale_coordinate(problem).noise.scale.knee)
+    threshold = float(with_scale_coordinate(problem).noise.scale.threshold)
     exact = [np.exp(m.mean) for key, m in oracle(name).items() if key.startswith("log sigma")]
-    assert 0.3 * min(exact) < knee < 3.0 * max(exact)
+    assert 0.3 * min(exact) < threshold < 3.0 * max(exact)
     draws = unknowns(sample(problem, chains=4, warmup=200, draws=1500, seed=5), DENSITIES[name])
     assert_posterior(draws, oracle(name))
     # Negative control: another noise.
@@ -123,7 +123,7 @@ def test_noise_agrees_with_quadrature(name):
 
 
 class WithoutReference(UnknownScale):
-    """A wrong scale, for a negative control: as if zeta were standard normal with a knee."""
+    """A wrong scale, for a negative control: as if zeta were standard normal with a threshold."""
 
     def log_reference(self, zeta):
         return jnp.zeros(())
@@ -140,11 +140,11 @@ def test_without_the_reference_of_its_coordinate_the_scale_is_wrong():
 @SLOW
 @pytest.mark.parametrize("name", ["gaussian, half-Cauchy scale", "relative", "two groups"])
 def test_posterior_does_not_depend_on_the_coordinate(name):
-    """In the prior's own coordinate and with the knee at twice where `sample` puts it."""
+    """In the prior's own coordinate and with the threshold at twice where `sample` puts it."""
     problem = problem_of(CASES[name]().noise)
     chosen = with_scale_coordinate(problem).noise
-    for knee in (None, 2.0 * chosen.scale.knee):
-        noise = replace(chosen, scale=replace(chosen.scale, knee=knee))
+    for threshold in (None, 2.0 * chosen.scale.threshold):
+        noise = replace(chosen, scale=replace(chosen.scale, threshold=threshold))
         run = run_posterior(LiftedPosterior(replace(problem, noise=noise)), draws=1500)
         draws = unknowns(run, DENSITIES[name])
         assert_posterior(draws, oracle(name))

@@ -90,7 +90,8 @@ class KnownScale(Scale):
 class UnknownScale(Scale):
     """An unknown scale with a prior: one for all readings, or one for each group of them.
 
-    Without a knee the coordinate zeta is that of the prior's distribution.  With a knee c it is
+    Without a threshold the coordinate zeta is that of the prior's distribution.  With a threshold c
+    it is
 
         sigma = c softplus(location + slope zeta - log c),
 
@@ -107,50 +108,50 @@ class UnknownScale(Scale):
         Index of each reading's scale; None: one scale for all readings.
     num_parameters : int
         Number h of scales.
-    knee : None, () or (h,)
+    threshold : None, () or (h,)
         In units of sigma.
     """
 
     prior: Distribution
     groups: jax.Array | None = field(default=None, kw_only=True)
     num_parameters: int = static(default=1, kw_only=True)
-    knee: jax.Array | None = field(default=None, kw_only=True)
+    threshold: jax.Array | None = field(default=None, kw_only=True)
 
     def value(self, zeta: jax.Array) -> jax.Array:
         """Sigma, (), or (d,) with groups, from zeta (h,)."""
-        if self.knee is None:
+        if self.threshold is None:
             values = jax.vmap(self.prior.transform)(zeta[:, None])
         else:
-            values = self.knee * jax.nn.softplus(self._argument(zeta))
+            values = self.threshold * jax.nn.softplus(self._argument(zeta))
         return values[0] if self.groups is None else values[self.groups]
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`, normalised."""
-        if self.knee is None:
+        if self.threshold is None:
             return jnp.sum(jax.vmap(self.prior.log_reference)(zeta[:, None]))
         argument = self._argument(zeta)
         is_low = argument < _LOWEST
         log_softplus = jnp.log(jax.nn.softplus(jnp.where(is_low, _LOWEST, argument)))
-        log_knee = jnp.log(self.knee)
-        log_sigma = log_knee + jnp.where(is_low, argument, log_softplus)
-        log_derivative = log_knee + jnp.log(self.prior.log_sd) + jax.nn.log_sigmoid(argument)
+        log_threshold = jnp.log(self.threshold)
+        log_sigma = log_threshold + jnp.where(is_low, argument, log_softplus)
+        log_derivative = log_threshold + jnp.log(self.prior.log_sd) + jax.nn.log_sigmoid(argument)
         log_prior = self.prior.log_density_of_log(log_sigma) + log_derivative
         return jnp.sum(log_prior + 0.5 * zeta**2 + 0.5 * np.log(2.0 * np.pi))
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Scale.sample`."""
         zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_parameters)])
-        if self.knee is None:
+        if self.threshold is None:
             return zeta
-        knee, location, slope = map(
-            np.asarray, (self.knee, self.prior.log_median, self.prior.log_sd)
+        threshold, location, slope = map(
+            np.asarray, (self.threshold, self.prior.log_median, self.prior.log_sd)
         )
-        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / knee
+        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / threshold
         argument = above + np.log(-np.expm1(-above))  # softplus backwards
-        return (argument + np.log(knee) - location) / slope
+        return (argument + np.log(threshold) - location) / slope
 
     def near(self, sigma: jax.Array) -> UnknownScale:
-        """With the knee at sigma: () for all, or (d,), of which each group takes its mean.
+        """With the threshold at sigma: () for all, or (d,), of which each group takes its mean.
 
         A prior with other bounds than 0 and infinity keeps its own coordinate.
 
@@ -170,7 +171,7 @@ class UnknownScale(Scale):
             groups = jnp.zeros(1, int) if self.groups is None else self.groups
             counts = jnp.bincount(groups, length=self.num_parameters)
             sigma = jnp.bincount(groups, sigma, length=self.num_parameters) / counts
-        return replace(self, knee=sigma) if isinstance(self.prior, Positive) else self
+        return replace(self, threshold=sigma) if isinstance(self.prior, Positive) else self
 
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
@@ -183,7 +184,7 @@ class UnknownScale(Scale):
             )
 
     def _argument(self, zeta):
-        return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.knee)
+        return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.threshold)
 
 
 # What the user calls ------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class OrdinaryPosterior(Module):
         problem = self.problem
         zeta, white = problem.split(theta)
         predicted, by_white = problem.value_and_jacobian(white)
-        _, slope = problem.explain(predicted, zeta)
+        _, slope = problem.noise_variables(predicted, zeta)
         by_zeta = jax.jacfwd(problem.noise.invert, 1)(predicted, zeta, problem.observed)
         jacobian = jnp.concatenate([by_zeta, slope[:, None] * by_white], axis=1)
         return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian

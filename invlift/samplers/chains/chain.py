@@ -498,7 +498,7 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
 
         On a density it takes an evaluation of the model; a point of a manifold has it at hand.
         """
-        if kernel.walks_on == "manifold":
+        if kernel.target_kind == "manifold":
             return kernel.describe(target, state), ()
         position, described = kernel.position(state), last[1]
         has_moved = ~jnp.array_equal(position, last[0])
@@ -518,7 +518,7 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         return (state, adapted, last), found
 
     last = ()
-    if kernel.walks_on != "manifold":
+    if kernel.target_kind != "manifold":
         # No position is equal to one that is not a number.
         shapes = jax.eval_shape(lambda state: kernel.describe(target, state), state)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

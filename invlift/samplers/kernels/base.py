@@ -11,7 +11,7 @@ from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
 
 #: Which target of an inverse problem a kernel needs.
-WalksOn = Literal["manifold", "density", "laplace"]
+TargetKind = Literal["manifold", "density", "laplace"]
 
 
 class Standards(NamedTuple):
@@ -79,7 +79,7 @@ class Kernel(Module, settings=True):
 
     Attributes
     ----------
-    walks_on : {"manifold", "density", "laplace"}
+    target_kind : {"manifold", "density", "laplace"}
         Which target of an inverse problem it needs: the lifted posterior
         (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`); the ordinary one, with
         ``logdensity``, ``loglikelihood`` and ``describe`` of a position and
@@ -92,7 +92,7 @@ class Kernel(Module, settings=True):
         follow from the position, and worth it for what is small and costly to evaluate.
     """
 
-    walks_on: ClassVar[WalksOn] = "density"
+    target_kind: ClassVar[TargetKind] = "density"
     standards: ClassVar[Standards] = Standards()
     carries: ClassVar[tuple[str, ...]] = ()
 

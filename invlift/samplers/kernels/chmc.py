@@ -18,7 +18,7 @@ MAX_STEPS = 100
 JITTER = (0.7, 1.3)
 
 
-class Moving(NamedTuple):
+class PhasePoint(NamedTuple):
     """A point of a chain that keeps some of its momentum.
 
     Attributes
@@ -62,15 +62,15 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
 
     persistence: number(0, 0.99, remedy="0.4 is usual") = 0.4
 
-    def init(self, target, position: jax.Array) -> Moving:
+    def init(self, target, position: jax.Array) -> PhasePoint:
         """The target's evaluation at a position, (Q,), without a momentum yet."""
-        return Moving(target.point(position), jnp.zeros_like(position), jnp.asarray(False))
+        return PhasePoint(target.point(position), jnp.zeros_like(position), jnp.asarray(False))
 
-    def point_of(self, state: Moving) -> Any:
+    def point_of(self, state: PhasePoint) -> Any:
         """The target's evaluation at the state's position."""
         return state.point
 
-    def step(self, target, rng_key: jax.Array, state: Moving, tuning):
+    def step(self, target, rng_key: jax.Array, state: PhasePoint, tuning):
         """One transition; ``tuning`` is the step size, ()."""
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
         kept = jnp.where(state.has_momentum, self.persistence, 0.0)
@@ -84,4 +84,4 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         end, found = self.walk(target, key_accept, start, time / num_steps, num_steps)
         # Reversed by a rejection, or the density would not be invariant (Horowitz 1991).
         momentum = jnp.where(found["is_accepted"], end.momentum, -end.momentum)
-        return Moving(end.point, momentum, jnp.asarray(True)), found
+        return PhasePoint(end.point, momentum, jnp.asarray(True)), found

@@ -44,7 +44,7 @@ class ConstrainedKernel(Kernel, settings=True):
         What the step size is adapted to (Graham, Thiery & Beskos 2022, appendix N).
     """
 
-    walks_on: ClassVar[str] = "manifold"
+    target_kind: ClassVar[str] = "manifold"
     standards: ClassVar[Standards] = Standards(
         min_acceptance=0.5,
         failures="num_projection_failures",

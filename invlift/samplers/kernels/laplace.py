@@ -7,7 +7,13 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.kernels.base import Kernel, Standards, WalksOn, acceptance_probability, counts
+from invlift.samplers.kernels.base import (
+    Kernel,
+    Standards,
+    TargetKind,
+    acceptance_probability,
+    counts,
+)
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
 from invlift.tables import number
@@ -27,7 +33,7 @@ class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
         What the share b, at most 1, is adapted to.
     """
 
-    walks_on: ClassVar[WalksOn] = "laplace"
+    target_kind: ClassVar[TargetKind] = "laplace"
 
     target_acceptance: number(0.01, 0.99, remedy="0.3 is usual") = 0.3
 
@@ -44,7 +50,7 @@ class LaplaceMALA(MALA, settings=True):
         What the step size h is adapted to.
     """
 
-    walks_on: ClassVar[WalksOn] = "laplace"
+    target_kind: ClassVar[TargetKind] = "laplace"
 
     target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
 
@@ -70,7 +76,7 @@ class Laplace(Kernel, settings=True):
     accept them with, if it decided: 1 throughout where the approximation is exact.
     """
 
-    walks_on: ClassVar[WalksOn] = "laplace"
+    target_kind: ClassVar[TargetKind] = "laplace"
     standards: ClassVar[Standards] = Standards(
         caveat="these are draws from the Laplace approximation, not from the posterior",
         advice='sample the posterior itself, with method "chmc" say',
