@@ -47,7 +47,10 @@ def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     assert (out / "problem.py").read_text() == COOLING.read_text()
     record = json.loads((out / "run.json").read_text())
     assert record["source"] == f"{COOLING}:problem"
-    assert "half_life" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "half_life" in page
+    assert "Fit of the readings" in page
+    assert "Left out" not in page  # as if a mesh were missing
     invlift("run", COOLING, *FEW, "--draws", "400", "--out", out, "--resume")
     assert draws_of(out)["rate"].sizes["draw"] == 400
     np.testing.assert_array_equal(draws_of(out)["rate"][:, :300], draws["rate"])

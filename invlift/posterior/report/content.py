@@ -58,11 +58,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class SensorRows:
-    """Sensors as in ``sensors.vtu``.
+    """Sensors as in ``sensors.vtu``, or readings without places as in ``sensor_fit.csv``.
 
     Attributes
     ----------
-    points : (d, 3) array
+    points : (d, 3) or (d, 0) array
         Positions, in the length unit of the mesh.
     columns : dict of str to (d,) array
         ``observed``, and where the run has them ``predicted_mean``, ``predicted_sd``,
@@ -113,6 +113,8 @@ class Content:
         Rows of ``summary.csv`` by name; NaN for "no value".
     problem : str or None
         The problem file.
+    has_mesh : bool
+        Whether the problem has one; if not, its parts are not missed.
     missing : dict of str to str
         Why a part is left out, in a sentence, by the part's name: ``record``, ``body``, ``groups``,
         ``sensors``, ``draws``, ``chains``, ``summary`` or ``problem``.
@@ -130,4 +132,5 @@ class Content:
     warmup_step_size: np.ndarray | None = None
     summary: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     problem: str | None = None
+    has_mesh: bool = True
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import meshio
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from invlift.errors import InputError
@@ -77,7 +78,10 @@ def gather(directory: Path) -> Content:
     body = sensors = None
     if _is_there(results["posterior.vtu"], "body", missing):
         body = _body(results["posterior.vtu"])
-    if _is_there(directory / "sensors.vtu", "sensors", missing):
+    has_mesh = body is not None or name != "problem.py" or not results["posterior.nc"].exists()
+    if not has_mesh and (directory / "sensor_fit.csv").exists():
+        sensors = _readings(directory / "sensor_fit.csv")
+    elif _is_there(directory / "sensors.vtu", "sensors", missing):
         sensors = _sensors(directory / "sensors.vtu")
     chains = {}
     if _is_there(results["posterior.nc"], "chains", missing):
@@ -100,6 +104,7 @@ def gather(directory: Path) -> Content:
         sensors=sensors,
         summary={} if summary is None else _summary(summary, str(directory / "summary.csv")),
         problem=problem,
+        has_mesh=has_mesh,
         missing=missing,
         **chains,
     )
@@ -153,6 +158,15 @@ def _sensors(file: Path) -> SensorRows:
         columns = {name: _checked(values, len(points)) for name, values in mesh.point_data.items()}
         _check_corners(points, np.zeros((0, 1)))
         return SensorRows(points, {"observed": columns.pop("observed"), **columns})
+
+
+def _readings(file: Path) -> SensorRows:
+    with _blaming(file, "readings with their predictions"):
+        table = pd.read_csv(file, index_col="sensor")
+        columns = {name: _checked(values, len(table)) for name, values in table.items()}
+        return SensorRows(
+            np.zeros((len(table), 0)), {"observed": columns.pop("observed"), **columns}
+        )
 
 
 def _checked(values, size: int) -> np.ndarray:

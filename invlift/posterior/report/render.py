@@ -106,7 +106,7 @@ def _sensors(content: Content) -> list[dict]:
     for index, point in enumerate(content.sensors.points):
         dim = 3 if content.body is None else content.body.dim
         row = {
-            "label": f"sensor {index}"
+            "label": f"{'sensor' if content.has_mesh else 'reading'} {index}"
             if content.sensor_rows is None
             else f"row {content.sensor_rows[index]}",
             "place": ", ".join(number(float(f"{x:.3g}")) for x in point[:dim]),
