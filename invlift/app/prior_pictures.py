@@ -130,9 +130,8 @@ def _noise_scale(field: FieldProblem, draws: list[PriorDraw]) -> np.ndarray:
         scale = np.median(np.stack([draw.numbers["sigma"] for draw in draws]), axis=0)
     else:
         scale = np.asarray(noise.sigma(np.zeros(noise.num_parameters)))
-    groups = getattr(noise.scale, "groups", None)
-    if groups is not None and scale.shape == (noise.scale.num_parameters,):
-        scale = scale[np.asarray(groups)]
+    if getattr(noise.scale, "is_shared", False):
+        scale = scale[np.asarray(noise.scale.groups)]
     return np.broadcast_to(np.abs(observed) * scale if noise.relative else scale, observed.shape)
 
 

@@ -189,9 +189,9 @@ _log_densities = Program(_each_log_density, "none")
 def _sigma_of(noise: Noise, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """The noise's scale: drawn, (num_draws, d) or (num_draws, 1), or known, (d,) or ()."""
     sigma = _values_of("sigma", noise.scale, draws)
-    groups = getattr(noise.scale, "groups", None)
-    if sigma.ndim == 2 and groups is not None and sigma.shape[1] == noise.scale.num_parameters:
-        return sigma[:, np.asarray(groups)]
+    is_shared = getattr(noise.scale, "is_shared", False)
+    if is_shared and sigma.shape[1] == noise.scale.num_parameters:
+        return sigma[:, np.asarray(noise.scale.groups)]
     return sigma[:, None] if noise.scale.num_parameters and sigma.ndim == 1 else sigma
 
 

@@ -87,9 +87,6 @@ BAD = {  # name: changes of the problem, sensor table, what else to spoil, parts
     "sensor outside": (
         {}, sensors("0.3,0.4,2,0.1\n1.5,0.5,2,0.1\n"), None, ["sensors.csv, row 3", "0.5"],
     ),
-    "repeated sensor": (
-        {}, sensors("0.3,0.4,2,0.1\n0.5,0.5,2,0.1\n0.3,0.4,2,0.1\n"), None, ["rows 2 and 4"],
-    ),
     "sigma of 0": ({"noise.sigma": 0.0}, SENSORS, None, ["[noise] sigma", "found 0"]),
     "sigma of 0 in the table": (
         {"noise": REMOVED}, sensors("0.3,0.4,2,0\n"), None, ["row 2, column sigma"],

@@ -93,8 +93,8 @@ def test_hare_and_lynx_by_the_commands(invlift, tmp_path):
     assert "Ready to run" in invlift("check", file)
     said = invlift("run", file, "--draws", "converged", "--out", out)
     assert "Converged" in said
-    sigma = draws_of(out)["sigma"].values[0, 0]
-    assert len(np.unique(sigma)) == 2  # one for each animal
+    assert draws_of(out)["sigma"].dims == ("chain", "draw", "noise_group")
+    assert draws_of(out)["sigma"].shape[-1] == 2  # one for each animal
     invlift("calibrate", file, "--simulations", "2", "--draws", "7", "--out", tmp_path, status=3)
 
 

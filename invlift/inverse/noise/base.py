@@ -123,10 +123,14 @@ class Noise(Module):
         return self._values(zeta)[0]
 
     def parameters(self, zeta: jax.Array) -> dict[str, jax.Array]:
-        """What is unknown about the noise, by name: ``sigma``, () or (d,), and of the shape, ()."""
-        sigma, shape = self._values(zeta)
-        values = zip(("sigma", *self.shape_parameters), (sigma, *shape), self._parts, strict=True)
-        return {name: value for name, value, part in values if part.num_parameters}
+        """What is unknown about the noise, by name.
+
+        ``sigma``, (), of each group of readings that share it, (h,), or of each reading, (d,); and
+        of the shape, ().
+        """
+        names = ("sigma", *self.shape_parameters)
+        parts = zip(names, self._parts, self._split(zeta), strict=True)
+        return {name: part.parameter(own) for name, part, own in parts if part.num_parameters}
 
     def loglikelihood(
         self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array

@@ -36,6 +36,10 @@ class Scale(Module):
         """Sigma, () or (d,), from zeta (h,)."""
         raise NotImplementedError
 
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """What is unknown, (), (h,) or (d,): sigma, once where readings share it."""
+        return self.value(zeta)
+
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """Log density of zeta (h,) relative to the standard normal one, ()."""
         del zeta
@@ -119,11 +123,17 @@ class UnknownScale(Scale):
 
     def value(self, zeta: jax.Array) -> jax.Array:
         """Sigma, (), or (d,) with groups, from zeta (h,)."""
-        if self.threshold is None:
-            values = jax.vmap(self.prior.transform)(zeta[:, None])
-        else:
-            values = self.threshold * jax.nn.softplus(self._argument(zeta))
+        values = self._values(zeta)
         return values[0] if self.groups is None else values[self.groups]
+
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """Sigma of each group, (h,), where readings share it; otherwise as :meth:`value`."""
+        return self._values(zeta) if self.is_shared else self.value(zeta)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are groups, of several readings some of them."""
+        return self.groups is not None and self.num_parameters < self.groups.size
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`, normalised."""
@@ -182,6 +192,11 @@ class UnknownScale(Scale):
                 f"{self.groups.size}",
                 "give the index of each reading's scale",
             )
+
+    def _values(self, zeta):
+        if self.threshold is None:
+            return jax.vmap(self.prior.transform)(zeta[:, None])
+        return self.threshold * jax.nn.softplus(self._argument(zeta))
 
     def _argument(self, zeta):
         return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.threshold)
