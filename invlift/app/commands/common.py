@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from invlift.app.build import FieldProblem
 from invlift.errors import InputError
 
 #: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
@@ -83,10 +82,9 @@ def check_directory(file: Path, *, option: str = "--out") -> None:
 
 def headline(field) -> str:
     """The sizes of what :func:`~invlift.app.problems.build` has made, in a line."""
-    problem = field.problem
-    if not isinstance(field, FieldProblem):
+    problem, mesh = field.problem, getattr(field, "mesh", None)
+    if mesh is None:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
-    mesh = field.mesh
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
     left_out = len(field.observation.distances) - problem.num_observations
     distances = field.observation.distances
