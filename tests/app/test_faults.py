@@ -112,7 +112,8 @@ def test_a_full_disc_is_told_in_a_line_and_the_run_goes_on(whole, tmp_path, part
     assert "--resume" in lines[0]
     assert not list(out.glob("**/.*.tmp*"))
     chains = {file: file.read_bytes() for file in (out / "chains").glob("*.piece")}
-    assert bool(chains) == (name != "chains/chain-")
+    # A slow machine has saved the beginning of a chain before the disc is full.
+    assert chains or name == "chains/chain-"
     assert call("run", path, "--out", out, "--resume") in (0, 3)
     assert all(file.read_bytes() == content for file, content in chains.items())
     one, other = (xr.load_dataset(f / "posterior.nc", group="posterior") for f in (expected, out))

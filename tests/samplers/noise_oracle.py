@@ -114,8 +114,7 @@ def unknowns(run, density: Density) -> dict[str, np.ndarray]:
     sigma = sigma[..., None] if sigma.ndim == 2 else sigma
     draws = {"theta[0]": theta[..., 0], "theta[1]": theta[..., 1]}
     for index in range(density.groups.max() + 1):
-        reading = int(np.argmax(density.groups == index)) if sigma.shape[-1] > 1 else 0
-        draws[f"log sigma[{index}]"] = np.log(sigma[..., reading])
+        draws[f"log sigma[{index}]"] = np.log(sigma[..., index])
     if density.shape is not None:
         draws["log shape"] = np.log(stacked(run, "degrees_of_freedom"))
     return draws
