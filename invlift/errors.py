@@ -29,6 +29,10 @@ class InputError(ValueError):
         message = f"{where}: expected {expected}, found {found}; {remedy}"
         super().__init__(printable(" ".join(message.split())))
 
+    def at(self, where: str) -> InputError:
+        """Return the same error, told of another place: of what the user wrote, say."""
+        return InputError(where, self.expected, self.found, self.remedy)
+
     def __reduce__(self):
         return type(self), (self.where, self.expected, self.found, self.remedy)
 

@@ -114,7 +114,7 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
         if name == "observed":
             (row,) = entries
             where = f"{sensors.name}, row {sensors.rows[int(row.removeprefix('row '))]}"
-            raise InputError(where, error.expected, error.found, error.remedy) from None
+            raise error.at(where) from None
         if name == "boundary conditions":
             path = ("pde",)
         elif name in PdeTable.model_fields:
@@ -124,4 +124,4 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
         else:
             raise
         where = spec.where(*path)
-        raise InputError(where, error.expected, error.found, error.remedy) from None
+        raise error.at(where) from None

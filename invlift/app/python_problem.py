@@ -31,24 +31,20 @@ class PythonSpec(RunOptions, Table):
     Attributes
     ----------
     source : Path
+    content : str
+        Of the file, as it is run and kept.
     name : str
     sampler : SamplerTable
     output : OutputTable
     """
 
     source: Path
+    content: str
     name: str
     sampler: SamplerTable
     output: OutputTable
 
     _file: str = PrivateAttr(default="model.py")
-
-    def text(self) -> str:
-        """The content of the file."""
-        remedy = "give the path of a Python file, model.py:problem"
-        return read_text(
-            self.source, self._file, "a Python file", remedy=remedy, max_bytes=MAX_BYTES
-        )
 
 
 def is_python(text: str) -> bool:
@@ -72,14 +68,15 @@ def read_python_problem(text: str) -> PythonSpec:
     """
     file, name = _split(text)
     path = Path(file)
+    remedy = "give the path of a Python file, model.py:problem"
     spec = PythonSpec(
         source=path.resolve(),
+        content=read_text(path, file, "a Python file", remedy=remedy, max_bytes=MAX_BYTES),
         name=name,
         sampler=SamplerTable(),
         output=OutputTable(dir=path.resolve().parent / "results" / path.stem),
     )
     spec._file = file
-    spec.text()
     return spec
 
 
@@ -113,8 +110,7 @@ def load(spec: PythonSpec) -> Any:
         try:
             found = found()
         except InputError as error:
-            where = f"{spec._file}:{spec.name}, {error.where}"
-            raise InputError(where, error.expected, error.found, error.remedy) from None
+            raise error.at(f"{spec._file}:{spec.name}, {error.where}") from None
         except Exception as reason:
             raise _failure(spec, reason) from reason
     if not _is_problem(found):
@@ -144,10 +140,9 @@ def _run(spec: PythonSpec) -> Any:
         # Workers have not got the file: its functions are sent as they are.
         cloudpickle.register_pickle_by_value(module)
     try:
-        exec(compile(spec.text(), str(spec.source), "exec"), vars(module))
+        exec(compile(spec.content, str(spec.source), "exec"), vars(module))
     except InputError as error:
-        where = f"{spec._file}, {error.where}"
-        raise InputError(where, error.expected, error.found, error.remedy) from None
+        raise error.at(f"{spec._file}, {error.where}") from None
     except Exception as reason:
         raise _failure(spec, reason) from reason
     return module

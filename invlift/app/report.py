@@ -69,8 +69,9 @@ def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = N
 def _with_setting(content: Content, problem: Path) -> Content:
     """Add what the problem file names and the folder does not hold, where it is still the same."""
     if not problem.exists() or content.body is None:
-        reason = "There is no problem.toml in the folder, which names them."
-        reason = reason if content.body else "There is no mesh to show them on."
+        reason = "There is no mesh to show them on."
+        if content.body is not None:
+            reason = "There is no problem.toml in the folder, which names them."
         return replace(content, missing={**content.missing, "groups": reason})
     spec = read_problem(problem)
     groups, reason = _groups(spec, content)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
+from invlift.app.problems import OwnProblem
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
@@ -20,7 +21,7 @@ from invlift.samplers.chains.results import Run
 
 
 def build_posterior(
-    problem: FieldProblem | InverseProblem,
+    problem: FieldProblem | OwnProblem | InverseProblem,
     run: Run,
     num_draws_requested: int | None = None,
     *,
@@ -30,7 +31,7 @@ def build_posterior(
 
     Parameters
     ----------
-    problem : FieldProblem or InverseProblem
+    problem : FieldProblem, OwnProblem or InverseProblem
     run : Run
     num_draws_requested, objections
         As for :func:`field_posterior`.
@@ -41,10 +42,11 @@ def build_posterior(
         If the run has no draws.
     """
     options = {"num_draws_requested": num_draws_requested, "objections": objections}
-    if isinstance(problem, InverseProblem):
-        return Posterior(**_readings_and_noise(problem), **_of_run(run), **options)
-    parts = problem.mesh, problem.sensors, problem.problem, run
-    return field_posterior(*parts, exceedance=problem.exceedance, **options)
+    if isinstance(problem, FieldProblem):
+        parts = problem.mesh, problem.sensors, problem.problem, run
+        return field_posterior(*parts, exceedance=problem.exceedance, **options)
+    problem = problem.problem if isinstance(problem, OwnProblem) else problem
+    return Posterior(**_readings_and_noise(problem), **_of_run(run), **options)
 
 
 def field_posterior(

@@ -134,8 +134,7 @@ def named_prior(unknowns: Mapping[str, Distribution | Prior]) -> NamedPrior:
         try:
             parts[name] = given if isinstance(given, Prior) else as_distribution(given)
         except InputError as error:
-            where = f"unknown {name}"
-            raise InputError(where, error.expected, error.found, error.remedy) from None
+            raise error.at(f"unknown {name}") from None
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
     return NamedPrior(parts, shapes)
 

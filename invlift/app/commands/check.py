@@ -16,12 +16,12 @@ from invlift.errors import InputError
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    picture = None
-    if parsed.plot is not None:
-        with_a_mesh(parsed.problem, "check --plot")
-        picture = _picture_file(parsed.plot, parsed.problem)
+    picture = None if parsed.plot is None else _picture_file(parsed.plot, parsed.problem)
     with says_that_it_compiles(errors):
-        spec = open_problem(parsed.problem)
+        if picture is None:
+            spec = open_problem(parsed.problem)
+        else:
+            spec = with_a_mesh(parsed.problem, "check --plot")
         report = check_problem(spec)
     for finding in report.findings:
         style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]

@@ -19,7 +19,7 @@ from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display, says_that_it_compiles
-from invlift.app.readiness import find_objections
+from invlift.app.readiness import find_objections, realised_std
 from invlift.app.sampling import UNTIL_CONVERGED, sample
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
@@ -125,8 +125,7 @@ def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
     importlib.import_module("invlift.app.results")
     importlib.import_module("invlift.app.report")
-    if isinstance(field, FieldProblem):
-        field.problem.prior.pointwise_std()
+    realised_std(field)
 
 
 def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
@@ -141,7 +140,7 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         return BAD_VERDICT
     draws = spec.sampler.draws
     posterior = build_posterior(
-        field if isinstance(field, FieldProblem) else field.problem,
+        field,
         run,
         None if draws == UNTIL_CONVERGED else draws,
         objections=info["objections"],
@@ -229,7 +228,7 @@ def _names_in(directory: Path) -> set[str]:
 def _write_problem(spec) -> None:
     is_toml = isinstance(spec, ProblemSpec)
     with replace_on_success(spec.output.dir / PROBLEM_FILES[not is_toml]) as temporary:
-        temporary.write_text(spec.to_toml() if is_toml else spec.text(), encoding="utf-8")
+        temporary.write_text(spec.to_toml() if is_toml else spec.content, encoding="utf-8")
 
 
 def _run_info(spec) -> dict:
@@ -248,5 +247,5 @@ def _origin(spec) -> dict:
     """Of what file on this machine the problem was made."""
     if isinstance(spec, ProblemSpec):
         return {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
-    digest = hashlib.sha256(spec.source.read_bytes()).hexdigest()
+    digest = hashlib.sha256(spec.content.encode()).hexdigest()
     return {"source": f"{spec.source}:{spec.name}", "source_sha256": digest}

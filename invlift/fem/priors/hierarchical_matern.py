@@ -471,12 +471,12 @@ def _lognormal(name: str, value):
     if not is_distribution(value):
         return value
     found = as_distribution(value)
-    if not (isinstance(found, Lognormal) and found.shape == () and found.scale <= MAX_SCALE):
-        scale = getattr(found, "scale", None)
+    is_lognormal = isinstance(found, Lognormal) and found.shape == ()
+    if not (is_lognormal and found.scale <= MAX_SCALE):
         raise InputError(
             f"prior {name}",
             f"a number or a lognormal distribution of scale at most {MAX_SCALE:g}",
-            f"{value!r}"[:80] if scale is None else f"a scale of {scale}",
+            f"a scale of {found.scale}" if is_lognormal else f"{value!r}"[:80],
             "give lognormal(median=..., factor=1.6), a factor of at most 7",
         )
     return found

@@ -114,9 +114,6 @@ class PositiveCoordinate(Coordinate, Positive):
         """As :meth:`Positive.log_density_of_log`."""
         return self.given.log_prob(jnp.exp(log_value))
 
-    support = Positive.support
-    log_density = Coordinate.log_density
-
 
 def is_distribution(thing: Any) -> bool:
     """Whether it is a distribution of the library or of NumPyro."""
