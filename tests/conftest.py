@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 
@@ -10,6 +12,26 @@ import jax
 import pytest
 
 import invlift
+
+# What a test compiles runs for seconds at most, so that the compiler is not to try hard.  Slow
+# tests, whose chains are long, have programs made as users have them.
+_IN_HASTE = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
+)
+
+
+def pytest_configure(config):
+    """Before anything starts JAX; the workers of pytest-xdist inherit it, commands do not."""
+    is_worker, is_slow = hasattr(config, "workerinput"), config.getoption("-m") == "slow"
+    if is_worker or is_slow or "XLA_FLAGS" in os.environ:
+        return
+    environment = os.environ | {"XLA_FLAGS": _IN_HASTE}
+    command = [sys.executable, "-c", "import jax; jax.devices()"]
+    # Options come and go with the versions of JAX, which ends a process that has an unknown one.
+    if subprocess.run(command, env=environment, capture_output=True).returncode == 0:
+        os.environ |= environment
+
 
 # Programs compiled by one test, or the command line it starts, serve the others; none stay behind.
 _COMPILED = tempfile.TemporaryDirectory()
