@@ -48,7 +48,9 @@ from invlift.inverse.problem import inverse_problem as inverse_problem
 from invlift.inverse.problem import jax_problem as jax_problem
 from invlift.inverse.targets.dense import ExactConditioning as ExactConditioning
 from invlift.inverse.targets.dense import ExplicitManifold as ExplicitManifold
+from invlift.inverse.unknowns import Unknown as Unknown
 from invlift.posterior import Posterior as Posterior
+from invlift.posterior import Quantity as Quantity
 from invlift.posterior import Readings as Readings
 from invlift.precision import enable_x64 as enable_x64
 from invlift.samplers.chains.chain import Plan as Plan

@@ -1,5 +1,6 @@
 """The folder of a run, with made-up draws on a small box; mesh and sensor table lie beside it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from structured import box_mesh, interior_points, write_gmsh
 
 from invlift.fem.sensors import sensors_from_arrays, write_sensors
 from invlift.moments import Moments
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
 
 #: What a name from a file may try.
 HOSTILE = (
@@ -50,13 +51,18 @@ def make_posterior(dim=2, *, location="nodes", num=4, num_draws=60, num_sensors=
         sigma=None,
         points=interior_points(dim, num_sensors),
     )
+    for chain in chains:
+        misfit = sensors.values - chain.draws["predicted"]
+        chain.draws["noise_score"] = misfit / chain.draws["sigma"][:, None]
     posterior = Posterior(
         chains,
-        points=mesh.points,
-        cells=mesh.cells,
-        location=location,
+        quantities=(
+            Quantity("log_conductivity", {location[:-1]: None}, prior_sd=np.ones(size)),
+            Quantity("solution", {"node": None}, is_derived=True),
+        ),
+        mesh=mesh,
         sensors=sensors,
-        prior_sd=np.ones(size),
+        noise=NormalNoise(sensors.values),
         num_draws_requested=num_draws,
         compile_seconds=3.0,
         is_interrupted=False,
@@ -77,7 +83,7 @@ def write_run(folder, dim=2, *, hostile=False, **options):
         }  # fmt: skip
         for chain in posterior.chains:
             chain.draws[HOSTILE.replace("/", "")] = chain.draws["sigma"]
-    posterior.write(folder, info)
+    replace(posterior).write(folder, info)
     write_gmsh(folder.parent / "box.msh", mesh)
     sensors = posterior.sensors
     write_sensors(

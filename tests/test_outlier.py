@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from benchmarks.discs import ROOT, disc, example, parts
+from benchmarks.discs import ROOT, example, parts
 
 import invlift
 from invlift.inverse.noise import gaussian_noise, student_t_noise
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import Posterior, Quantity, Readings
 
 #: Rings of the mesh, standard deviation of the noise, the wrong sensor and by how many of these.
 NUM_RINGS, SIGMA, WRONG, SIZE = 5, 1.0, 6, -8.0
@@ -17,12 +17,9 @@ def fit(sensors, noise, observed):
     """Posterior of the readings of some of the example's sensors."""
     forward, prior = parts(NUM_RINGS, sensors)
     run = invlift.sample(invlift.inverse_problem(forward, prior, noise, observed), **SETTINGS)
-    nodes, cells, _ = disc(NUM_RINGS)
     return Posterior(
         run.chains,
-        points=nodes,
-        cells=cells,
-        location="nodes",
+        quantities=[Quantity("log_conductivity", {"node": None})],
         sensors=Readings(observed),
         standards=run.standards,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 
 import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
 from invlift.app.problems import OwnProblem
+from invlift.app.quantities import quantities_of
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
@@ -46,7 +47,12 @@ def build_posterior(
         parts = problem.mesh, problem.sensors, problem.problem, run
         return field_posterior(*parts, exceedance=problem.exceedance, **options)
     problem = problem.problem if isinstance(problem, OwnProblem) else problem
-    return Posterior(**_readings_and_noise(problem), **_of_run(run), **options)
+    return Posterior(
+        quantities=quantities_of(problem),
+        **_readings_and_noise(problem),
+        **_of_run(run),
+        **options,
+    )
 
 
 def field_posterior(
@@ -87,10 +93,8 @@ def field_posterior(
     """
     _check_readings(sensors, problem)
     return Posterior(
-        points=mesh.points,
-        cells=mesh.cells,
-        location=problem.prior.location,
-        prior_sd=problem.prior.pointwise_std(),
+        mesh=mesh,
+        quantities=quantities_of(problem, sensors.labels, problem.prior.pointwise_std()),
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
@@ -119,9 +123,30 @@ def _readings_and_noise(
     sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return {
         "sensors": Readings(observed, sigma, points, labels),
-        "new_readings": partial(draw_readings, problem.noise),
-        "log_likelihood": partial(log_likelihood, problem.noise, observed),
+        "noise": NoiseOfReadings(problem.noise, observed),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseOfReadings:
+    """The noise of a problem, given draws of what is unknown about it.
+
+    Attributes
+    ----------
+    noise : Noise
+    observed : (d,) array
+    """
+
+    noise: Noise
+    observed: np.ndarray
+
+    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """See :func:`draw_readings`."""
+        return draw_readings(self.noise, rng, draws)
+
+    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """See :func:`log_likelihood`."""
+        return log_likelihood(self.noise, self.observed, draws)
 
 
 def draw_readings(

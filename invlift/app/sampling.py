@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from invlift.app.progress import bars_if_watched
+from invlift.app.quantities import fields_of, quantities_of
 from invlift.app.starts import STARTS
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
@@ -19,7 +20,7 @@ from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinat
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.names import FIELDS
+from invlift.posterior.quantity import Quantity
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Plan, Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -83,9 +84,10 @@ def sample(
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
-        Memory for the stored draws of log-conductivity and solution on a mesh, of all chains
-        together, MB, half of it for each.  Where they would take more, every second, fourth, ...
-        is stored; all count in mean, standard deviation and effective sample size.
+        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns of
+        more than 1,000 entries, of all chains together, MB, an equal part for each.  Where they
+        would take more, every second, fourth, ... is stored; all count in mean, standard deviation
+        and effective sample size.
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
         few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.
@@ -124,8 +126,10 @@ def sample(
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     scale = typical_scale(problem)
-    room = 1e6 * max_field_megabytes / chains / len(FIELDS)
-    plan = Plan(kernel, int(warmup), int(first), fields=FIELDS, max_field_bytes=room)
+    quantities = quantities_of(problem)
+    fields = fields_of(problem, quantities)
+    room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
+    plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
     store = None
     if checkpoint is not None:
         run = fingerprint(problem, plan, seed)
@@ -149,12 +153,14 @@ def sample(
                 executor=executor,
                 store=store,
                 max_seconds=max_seconds,
-                next_goal=partial(_next_goal, kernel) if is_open else None,
+                next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
                 on_progress=on_progress,
             )
 
 
-def _next_goal(kernel: Kernel, chains: Sequence[ChainResult]) -> int | None:
+def _next_goal(
+    kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[ChainResult]
+) -> int | None:
     """How many draws chains are to have next; None if the verdict on them is good.
 
     It is asked for at the same numbers of draws whether or not the run was interrupted.
@@ -167,8 +173,8 @@ def _next_goal(kernel: Kernel, chains: Sequence[ChainResult]) -> int | None:
         goal += goal // 2
     if least < most or least < goal:  # taken up from disk
         return goal if least < goal else goal + goal // 2
-    verdict = Posterior(cut_to_one_length(list(chains)), standards=kernel.standards).verdict()
-    return None if verdict.is_converged else goal + goal // 2
+    posterior = Posterior(cut_to_one_length(list(chains)), quantities, standards=kernel.standards)
+    return None if posterior.verdict().is_converged else goal + goal // 2
 
 
 def check_positive(**numbers: float | None) -> None:

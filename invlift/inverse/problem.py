@@ -22,7 +22,7 @@ from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.unknowns import NamedModel, named_prior
+from invlift.inverse.unknowns import NamedModel, Unknown, named_prior
 from invlift.precision import require_float64
 from invlift.pytrees import Module
 
@@ -99,7 +99,7 @@ class InverseProblem(Module):
 
 def inverse_problem(
     model: ForwardModel | Callable,
-    prior: Prior | Mapping[str, Distribution | Prior],
+    prior: Prior | Mapping[str, Unknown | Distribution | Prior],
     noise: Noise,
     observed,
 ) -> InverseProblem:
@@ -111,9 +111,10 @@ def inverse_problem(
         Coefficients (N,) to observations (d,).  Or a function of unknowns by name, in their own
         units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, or
         these and a dict of further quantities to keep with the draws.
-    prior : Prior or mapping of str to Distribution or Prior
+    prior : Prior or mapping of str to Unknown, Distribution or Prior
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
-        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro.
+        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
+        axes as ``Unknown(normal(80, 10), "degree C")``.
     noise : Noise
         See :mod:`invlift.inverse.noise`.
     observed : (d,) float64 array

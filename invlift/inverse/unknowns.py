@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,28 @@ from invlift.pytrees import static
 
 #: What draws hold beside the unknowns.
 RESERVED = ("predicted", "noise_score", "sigma")
+#: Axes that draws have already.
+RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """A distribution, or a prior, with what the numbers are in.
+
+    Attributes
+    ----------
+    distribution : Distribution or Prior
+        Of invlift or of NumPyro.
+    unit : str
+        As results are to write it, such as "1/s".
+    axes : mapping of str to sequence
+        For each axis of a value its name and the coordinates along it, numbers or words:
+        ``{"year": range(1900, 1921)}``.
+    """
+
+    distribution: Any
+    unit: str = ""
+    axes: Mapping[str, Sequence] = field(default_factory=dict)
 
 
 class NamedPrior(Prior):
@@ -32,10 +55,16 @@ class NamedPrior(Prior):
     parts : dict of str to Distribution or Prior
     shapes : tuple of (str, tuple of int)
         Names of the unknowns and shapes of their values.
+    units : tuple of str
+        Unit of each.
+    axes : tuple of tuples of (str, tuple)
+        Of each, names of the axes with their coordinates; empty where they have none.
     """
 
     parts: dict[str, Distribution | Prior]
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()
+    units: tuple[str, ...] = static()
+    axes: tuple[tuple[tuple[str, tuple], ...], ...] = static()
 
     @property
     def num_white(self) -> int:
@@ -105,23 +134,23 @@ class NamedModel(ForwardModel):
         }
 
 
-def named_prior(unknowns: Mapping[str, Distribution | Prior]) -> NamedPrior:
+def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:
     """Prior of unknowns by name.
 
     Parameters
     ----------
-    unknowns : mapping of str to Distribution or Prior
+    unknowns : mapping of str to Unknown, Distribution or Prior
         Distributions of invlift or of NumPyro; a prior, of a field say, for a vector.
 
     Raises
     ------
     InputError
         If there are none, a name cannot be that of an argument or means something else among the
-        draws, or what it stands for is no distribution.
+        draws, what it stands for is no distribution, or axes do not fit it or each other.
     """
     if not unknowns:
         raise InputError("unknowns", "at least one", "none", "name them with their distributions")
-    parts = {}
+    parts, units, axes = {}, [], []
     for name, given in unknowns.items():
         if not (isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)):
             raise InputError(
@@ -131,12 +160,51 @@ def named_prior(unknowns: Mapping[str, Distribution | Prior]) -> NamedPrior:
             raise InputError(
                 f"unknown {name}", "another name", "one that the draws have already", "rename it"
             )
+        given = given if isinstance(given, Unknown) else Unknown(given)
+        part = given.distribution
         try:
-            parts[name] = given if isinstance(given, Prior) else as_distribution(given)
+            parts[name] = part if isinstance(part, Prior) else as_distribution(part)
         except InputError as error:
             raise error.at(f"unknown {name}") from None
+        units.append(str(given.unit))
+        axes.append(_checked_axes(name, given.axes, _shape_of(parts[name])))
+    _check_agreement(parts, axes)
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
-    return NamedPrior(parts, shapes)
+    return NamedPrior(parts, shapes, tuple(units), tuple(axes))
+
+
+def _checked_axes(name: str, axes: Mapping[str, Sequence], shape: tuple[int, ...]) -> tuple:
+    """Axes as plain values, which fit the shape."""
+    where = f"unknown {name}, axes"
+    for axis in set(axes) & set(RESERVED_AXES):
+        raise InputError(where, "another name", f"{axis!r}, which draws have already", "rename it")
+    found = tuple((str(axis), tuple(np.asarray(labels).tolist())) for axis, labels in axes.items())
+    lengths = tuple(len(labels) for _, labels in found)
+    if found and lengths != shape:
+        raise InputError(
+            where,
+            f"coordinates for a value of shape {shape}",
+            ", ".join(
+                f"{size} along {axis}" for (axis, _), size in zip(found, lengths, strict=True)
+            ),
+            "give each axis of the value a name, and a coordinate to each of its entries",
+        )
+    return found
+
+
+def _check_agreement(names, axes) -> None:
+    """Check that an axis is the same wherever it occurs."""
+    seen = {}
+    for name, own in zip(names, axes, strict=True):
+        for axis, labels in own:
+            first, known = seen.setdefault(axis, (name, labels))
+            if labels != known:
+                raise InputError(
+                    f"unknown {name}, axes",
+                    f"the coordinates along {axis} that {first} has",
+                    "others",
+                    "give two axes two names",
+                )
 
 
 def _shape_of(part: Distribution | Prior) -> tuple[int, ...]:

@@ -3,12 +3,12 @@
 from invlift.posterior.diagnostics import Diagnostics, diagnose, diagnose_field
 from invlift.posterior.leave_one_out import LeaveOneOut
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.readings import Readings
+from invlift.posterior.quantity import Quantity
+from invlift.posterior.readings import NormalNoise, Readings
 from invlift.posterior.standards import Standards
 from invlift.posterior.statistics import (
     SensorStatistics,
     field_statistics,
-    normal_scores,
     sensor_statistics,
     variance_reduction,
 )
@@ -17,7 +17,9 @@ from invlift.posterior.verdict import Verdict, judge
 __all__ = [
     "Diagnostics",
     "LeaveOneOut",
+    "NormalNoise",
     "Posterior",
+    "Quantity",
     "Readings",
     "SensorStatistics",
     "Standards",
@@ -26,7 +28,6 @@ __all__ = [
     "diagnose_field",
     "field_statistics",
     "judge",
-    "normal_scores",
     "sensor_statistics",
     "variance_reduction",
 ]

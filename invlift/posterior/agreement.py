@@ -2,76 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.readings import SensorTable
 
 
-def check_mesh(
-    shapes: Mapping[str, tuple[int, ...]],
-    location: str,
-    points: np.ndarray | None,
-    cells: np.ndarray | None,
+class Mesh(Protocol):
+    """What a posterior asks of a mesh.
+
+    Attributes
+    ----------
+    points : (num_nodes, dim) array
+        In its length unit.
+    cells : (num_cells, dim + 1) array of int
+        Triangles or tetrahedra.
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+
+
+def check_fields(
+    shapes: Mapping[str, tuple[int, ...]], quantities: Iterable[Quantity], mesh: Mesh | None
 ) -> None:
-    """Check that the draws of the log-conductivity live on the mesh.
+    """Check that the draws of fields live on the mesh.
 
     Parameters
     ----------
     shapes : mapping of str to tuple
         From `check_chains`.
-    location : "nodes" or "cells"
-    points : (num_nodes, dim) array or None
-    cells : (num_cells, dim + 1) array or None
+    quantities : iterable of Quantity
+    mesh : Mesh or None
 
     Raises
     ------
     InputError
-        If the location is unknown, or mesh or draws are missing or differ in size.
+        If a field and the mesh differ in size.
     """
-    if location not in ("nodes", "cells"):
-        raise InputError(
-            "posterior, location", '"nodes", "cells" or None', repr(location), "fix it"
-        )
-    if points is None or cells is None or FIELD not in shapes:
-        raise InputError(
-            "posterior",
-            f"points, cells and draws of {FIELD}",
-            f"location {location!r} without them",
-            "pass the mesh, or location=None for a model without one",
-        )
-    size = len(points) if location == "nodes" else len(cells)
-    if shapes[FIELD] != (size,):
-        raise InputError(
-            f"draws of {FIELD}",
-            f"one value for each of the {size} {location}",
-            f"shape {shapes[FIELD]}",
-            "pass the mesh that was used in the run",
-        )
-
-
-def check_names(shapes: Mapping[str, tuple[int, ...]], names: Sequence[str] | None) -> None:
-    """Check that there is a name for each parameter, or none at all.
-
-    Parameters
-    ----------
-    shapes : mapping of str to tuple
-        From `check_chains`.
-    names : sequence of str or None
-
-    Raises
-    ------
-    InputError
-        If their numbers differ.
-    """
-    size = shapes[PARAMETERS][0] if PARAMETERS in shapes else 0
-    if names is not None and len(names) != size:
-        raise InputError(
-            "posterior, names", f"{size} names", f"{len(names)}", "name each parameter"
-        )
+    for quantity in quantities:
+        if quantity.place is None or mesh is None:
+            continue
+        size = len(mesh.points if quantity.place == "node" else mesh.cells)
+        if shapes[quantity.name] != (size,):
+            raise InputError(
+                f"draws of {quantity.name}",
+                f"one value for each of the {size} {quantity.place}s",
+                f"shape {shapes[quantity.name]}",
+                "pass the mesh that was used in the run",
+            )
 
 
 def check_readings(shapes: Mapping[str, tuple[int, ...]], sensors: SensorTable | None) -> None:

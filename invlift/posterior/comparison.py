@@ -18,6 +18,7 @@ from invlift.posterior.chains import Chain, kept
 from invlift.posterior.diagnostics import diagnose, rank_normalise
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
 from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.quantity import described
 from invlift.posterior.standards import Standards
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 
@@ -126,7 +127,8 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         return Efficiency(method, note="no draws within the budget")
     stats = kept(chains, "stats")
     draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
-    scalars = list(scalar_draws(draws).values())
+    shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
+    scalars = list(scalar_draws(draws, described(shapes)).values())
     columns = [np.stack(chain, axis=1) for chain in zip(*scalars, strict=True)]
     found = diagnose(columns, method)
     batch = np.concatenate(

@@ -26,6 +26,7 @@ from invlift.atomic import replace_on_success
 from invlift.errors import InputError, printable
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.statistics import PROBABILITIES
 
 SUMMARY_COLUMNS = (
@@ -35,7 +36,7 @@ SUMMARY_COLUMNS = (
 
 def build_groups(
     draws: Mapping[str, Sequence[np.ndarray]],
-    dims: Mapping[str, Sequence[str]],
+    quantities: Mapping[str, Quantity],
     *,
     stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     warmup_stats: Mapping[str, Sequence[np.ndarray]] | None = None,
@@ -52,8 +53,8 @@ def build_groups(
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         Draws of each quantity, one array per chain.
-    dims : mapping of str to sequence of str
-        Names of the axes of one draw, for quantities that have any.
+    quantities : mapping of str to Quantity
+        Axes and unit of each.
     stats, warmup_stats : mapping of str to sequence of (num_draws,) arrays or None
         Statistics of the sampler.
     observed : (d,) array or None
@@ -77,10 +78,15 @@ def build_groups(
         Groups `posterior`, and where there is something to put in them `sample_stats`,
         `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`),
         `log_likelihood` (as variable `observed`), `observed_data` and `constant_data`. Axes are
-        chain, draw and then those in `dims`. Each array of draws is copied once.
+        chain, draw and then those of the quantity. Each array of draws is copied once.
     """
     sensor = {"observed": ("sensor",)}
-    yield _named("posterior", _label_chains(draws, dims, coords, every))
+    dims = {name: tuple(quantity.axes) for name, quantity in quantities.items()}
+    posterior = _label_chains(draws, dims, coords, every)
+    for name, quantity in quantities.items():
+        if quantity.unit:
+            posterior[name].attrs["units"] = quantity.unit
+    yield _named("posterior", posterior)
     for name, chains in (("sample_stats", stats), ("warmup_sample_stats", warmup_stats)):
         if chains:
             yield _named(name, _label_chains(chains, {}, coords))

@@ -1,15 +1,13 @@
 """Names of the draws that mean something to this layer; all others are scalars or vectors."""
 
-#: Coefficients of a field problem, and of a user's own model.
+#: Log-conductivity, of which more is told than of other fields; coefficients of a user's own model.
 FIELD, PARAMETERS = "log_conductivity", "parameters"
 #: What solves the equation, at the nodes.
 SOLUTION = "solution"
 #: Draws as large as the mesh, of which perhaps only some are stored.
 FIELDS = (FIELD, SOLUTION)
-#: The forward map of either at the sensors, and the noise variables that explain the readings.
+#: The forward map at the sensors, and the noise variables that explain the readings.
 PREDICTED, NOISE_SCORE = "predicted", "noise_score"
-#: What follows from the coefficients and the noise's parameters.
-DERIVED = (SOLUTION, PREDICTED, NOISE_SCORE)
 #: The noise's scale: one for all readings, one for each group of them, or one for each.
 SIGMA = "sigma"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,44 +15,28 @@ from matplotlib.figure import Figure
 
 from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
-from invlift.posterior.agreement import check_mesh, check_names, check_readings
+from invlift.posterior.agreement import Mesh, check_fields, check_readings
 from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import (
-    FIELD,
-    NOISE_SCORE,
-    PARAMETERS,
-    PREDICTED,
-    SIGMA,
-    SOLUTION,
-    vector_of,
-)
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, vector_of
 from invlift.posterior.overview import overview_panels
 from invlift.posterior.quantities import (
-    coefficient_fields,
+    derived_statistics,
+    field_statistics_of,
     movement,
     scalar_draws,
-    solution_fields,
     vector_draws,
 )
-from invlift.posterior.readings import SensorTable, sensor_table
+from invlift.posterior.quantity import PLACES, Quantity, described
+from invlift.posterior.readings import ReadingNoise, SensorTable, sensor_table
 from invlift.posterior.record import run_record
 from invlift.posterior.slices import flatten
 from invlift.posterior.standards import Standards
-from invlift.posterior.statistics import (
-    SensorStatistics,
-    misfit_p_value,
-    normal_log_likelihood,
-    normal_readings,
-    normal_scores,
-    sensor_statistics,
-)
+from invlift.posterior.statistics import SensorStatistics, misfit_p_value, sensor_statistics
 from invlift.posterior.verdict import Verdict, judge
 
-NewReadings = Callable[[np.random.Generator, Mapping[str, np.ndarray]], np.ndarray]
-LogLikelihood = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
 
@@ -63,33 +47,20 @@ class Posterior:
     Attributes
     ----------
     chains : sequence of Chain
-        A field problem stores draws of "log_conductivity" (num_draws, N), a user's own model of
-        "parameters" (num_draws, N). Both may store "predicted" (num_draws, d); "noise_score"
-        (num_draws, d), the noise variables that explain the readings, standard normal before
-        these; "sigma", (num_draws,), (num_draws, d) or one for each group of readings; and other
-        scalars and short vectors by any name.
-    points : (num_nodes, dim) array or None
-        Nodes of the mesh, in its length unit.
-    cells : (num_cells, dim + 1) array of int or None
-        Triangles or tetrahedra.
-    location : "nodes", "cells" or None
-        Where the log-conductivity lives; None for models without a mesh.
+        Draws by name, (num_draws, ...) each. Those of "predicted" and "noise_score", (num_draws,
+        d), are the noise-free readings and the noise variables that explain the readings, standard
+        normal before these.
+    quantities : sequence of Quantity
+        What the draws are of, with axes and units. A draw that is not described is a scalar or an
+        array without coordinates.
+    mesh : Mesh or None
+        Of the fields among the quantities, to write and draw them.
     sensors : SensorTable or None
         `Readings`, or a sensor table whose column `sigma`, if it has one, is the noise's scale.
-    prior_sd : (N,) array, number or None
-        Prior standard deviation of the log-conductivity or of the parameters.
-    names : sequence of str or None
-        Names of the N parameters of a user's own model.
+    noise : ReadingNoise or None
+        What new readings and the likelihood of the readings are found by.
     standards : Standards or None
-        By what the sampler's statistics are judged: the `standards` of the run. Without them those
-        that the statistics suggest, see `presumed_standards`.
-    new_readings : NewReadings or None
-        `new_readings(rng, draws)`: new readings, (num_draws, d), for the draws of one chain by a
-        `numpy.random.Generator`. Without it the noise is taken to be normal where `noise_score`
-        does not contradict that.
-    log_likelihood : LogLikelihood or None
-        `log_likelihood(draws)`: log density of each reading, (num_draws, d), given the draws of one
-        chain, with all constants. Without it that of normal noise, as for `new_readings`.
+        By what the sampler's statistics are judged: the `standards` of the run.
     num_draws_requested : int or None
         Draws per chain that were asked for, to notice a run that was cut short.
     compile_seconds : float or None
@@ -109,15 +80,11 @@ class Posterior:
     """
 
     chains: Sequence[Chain]
-    points: np.ndarray | None = None
-    cells: np.ndarray | None = None
-    location: str | None = None
+    quantities: Sequence[Quantity] = ()
+    mesh: Mesh | None = None
     sensors: SensorTable | None = None
-    prior_sd: np.ndarray | float | None = None
-    names: Sequence[str] | None = None
+    noise: ReadingNoise | None = None
     standards: Standards | None = None
-    new_readings: NewReadings | None = None
-    log_likelihood: LogLikelihood | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -126,10 +93,7 @@ class Posterior:
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
-        if self.location is None:
-            check_names(shapes, self.names)
-        else:
-            check_mesh(shapes, self.location, self.points, self.cells)
+        check_fields(shapes, self._described.values(), self.mesh)
         check_readings(shapes, self.sensors)
         check_thresholds(self.exceedance)
         if len(self.exceedance) and FIELD not in shapes:
@@ -164,10 +128,16 @@ class Posterior:
                 repr(name),
                 "ask for a quantity that was stored",
             )
-        return self._quantities[name]
+        return self._draws[name]
+
+    @cached_property
+    def _described(self) -> dict[str, Quantity]:
+        """What each of the draws is of."""
+        shapes = {name: np.shape(draws)[1:] for name, draws in self.chains[0].draws.items()}
+        return described(shapes, self.quantities)
 
     @property
-    def _quantities(self) -> dict[str, list[np.ndarray]]:
+    def _draws(self) -> dict[str, list[np.ndarray]]:
         return {name: [chain.draws[name] for chain in self.chains] for name in self.chains[0].draws}
 
     def _has(self, name: str) -> bool:
@@ -181,53 +151,23 @@ class Posterior:
         return None if self.sensors is None else getattr(self.sensors, name)
 
     @property
-    def _sigma(self) -> list[np.ndarray] | np.ndarray | float | None:
-        """Scale of the noise, drawn or known; None if there is none for each reading."""
-        if not self._has(SIGMA):
-            return self._sensor_data("sigma")
-        shape = np.shape(self.draws(SIGMA)[0])[1:]
-        return self.draws(SIGMA) if shape in ((), (1,), np.shape(self.sensors.values)) else None
-
-    @cached_property
     def _scores(self) -> list[np.ndarray] | None:
-        """Noise variables that explain the readings: as drawn, or else those of normal noise."""
-        if self._has(NOISE_SCORE):
-            return self.draws(NOISE_SCORE)
-        if self._sigma is None:
-            return None
-        return normal_scores(self.draws(PREDICTED), self.sensors.values, self._sigma)
+        """Noise variables that explain the readings, if they are drawn."""
+        return self.draws(NOISE_SCORE) if self._has(NOISE_SCORE) else None
 
     def _replicated(self) -> list[np.ndarray] | None:
         """New readings for each draw; None if the noise is unknown here."""
-        if not self._has_fit:
+        if self.noise is None or not self._has_fit:
             return None
         rng = np.random.default_rng(NOISE_SEED)
-        if self.new_readings is not None:
-            return [self.new_readings(rng, chain.draws) for chain in self.chains]
-        sigma = self._normal_sigma
-        return None if sigma is None else normal_readings(rng, self.draws(PREDICTED), sigma)
-
-    @cached_property
-    def _normal_sigma(self) -> list[np.ndarray] | np.ndarray | float | None:
-        """Scale of the noise where it may be taken as normal; None where it may not."""
-        predicted, sigma = self.draws(PREDICTED), self._sigma
-        if sigma is not None and self._has(NOISE_SCORE):
-            normal = normal_scores(predicted, self.sensors.values, sigma)
-            pairs = zip(normal, self.draws(NOISE_SCORE), strict=True)
-            if not all(np.allclose(one, other, rtol=1e-6, atol=1e-6) for one, other in pairs):
-                return None
-        return sigma
+        return [self.noise.new_readings(rng, chain.draws) for chain in self.chains]
 
     @cached_property
     def _log_likelihood(self) -> list[np.ndarray] | None:
         """Log density of each reading given each draw; None if the noise is unknown here."""
-        if not self._has_fit:
+        if self.noise is None or not self._has_fit:
             return None
-        if self.log_likelihood is not None:
-            return [np.asarray(self.log_likelihood(chain.draws)) for chain in self.chains]
-        if self._normal_sigma is None:
-            return None
-        return normal_log_likelihood(self.draws(PREDICTED), self.sensors.values, self._normal_sigma)
+        return [np.asarray(self.noise.log_likelihood(chain.draws)) for chain in self.chains]
 
     @cached_property
     def _misfit_p_value(self) -> float | None:
@@ -241,32 +181,30 @@ class Posterior:
         return None if logs is None else leave_one_out(logs, self._scores)
 
     @property
-    def _field(self) -> str | None:
-        """Name of the vector of coefficients, if there is one."""
-        return next((name for name in (FIELD, PARAMETERS) if self._has(name)), None)
+    def _field(self) -> Quantity | None:
+        """The field that the equation is about, if there is one."""
+        fields = (each for each in self._described.values() if each.place and not each.is_derived)
+        return next(fields, None)
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:
         """Draws of the scalars by name: lists of (num_draws,) arrays, one per chain.
 
-        These are all stored scalars (such as `sigma`), then, for a field, its arithmetic mean
+        All scalars that are drawn (such as `sigma`); of each field its arithmetic mean
         `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
-        N) over its nodes or cells; for a user's own model the parameters one by one, by the given
-        names or as `parameters[i]`; last the entries of other short vectors, as `sigma[i]`.  Of a
-        vector of more than 1,000 entries mean and standard deviation, as of a field.
+        N) over its nodes or cells; of a vector of more than 1,000 entries the same; last the
+        entries of other vectors, as `sigma[0]`, or `rate[hare]` where they have coordinates.
         """
-        return scalar_draws(self._quantities, self.names)
+        return scalar_draws(self._draws, self._described)
 
     @property
     def _movement(self) -> list[np.ndarray]:
         """A scalar of each chain, (num_draws,), that changes whenever the chain moves."""
-        name = self._field
-        if name is None:
-            return movement(self._quantities)
-        means = f"{name}_field_mean"
-        if self._has(means):
-            return self.draws(means)
-        return [np.mean(values, axis=1) for values in self.draws(name)]
+        if self._field is None:
+            return movement(self._draws)
+        name, means = self._field.name, f"{self._field.name}_field_mean"
+        chosen = means if self._has(means) else name  # of which all draws are stored
+        return movement({chosen: self.draws(chosen)})
 
     @cached_property
     def scalar_diagnostics(self) -> dict[str, Diagnostics]:
@@ -278,28 +216,36 @@ class Posterior:
 
     @cached_property
     def vector_diagnostics(self) -> dict[str, Diagnostics]:
-        """Diagnostics of vectors of more than 1,000 entries and of matrices, by name.
+        """Diagnostics of vectors of more than 1,000 entries, of matrices and of further fields.
 
-        Arrays of (N,), of matrices flattened.  Those of a field are among the `fields`.
+        By name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
         """
-        return {
-            name: diagnose(chains, name) for name, chains in vector_draws(self._quantities).items()
-        }
+        known = {self._field.name} if self._field else set()
+        vectors = vector_draws(self._draws, self._described)
+        return {name: diagnose(vectors[name], name) for name in vectors if name not in known}
 
     @cached_property
-    def _fields(self) -> dict[str, np.ndarray]:
-        name, result = self._field, {}
-        if name is not None:
-            every = every_of(self.chains, name)
+    def _fields(self) -> dict[str, dict[str, np.ndarray]]:
+        """Statistics of the fields on nodes and on cells."""
+        found = {place: {} for place in PLACES}
+        moments = kept(self.chains, "moments")
+        for quantity in (self._described | {each.name: each for each in self.quantities}).values():
+            name = quantity.name
+            if quantity.place is None or not (self._has(name) or any(name in m for m in moments)):
+                continue
+            draws = self.draws(name) if self._has(name) else None
+            if quantity.is_derived:
+                parts = [part[name] for part in moments if name in part]
+                found[quantity.place] |= derived_statistics(name, parts, draws)
+                continue
             sums = None
-            if every > 1:
-                sums = [kept(self.chains, kind) for kind in ("moments", "batches")]
-                sums = [[part[name] for part in parts] for parts in sums]
-            result |= coefficient_fields(self.draws(name), name, self.prior_sd, sums)
-        if name == FIELD:
-            result |= exceedance_fields(self.draws(name), self.exceedance)
-        solutions = self.draws(SOLUTION) if self._has(SOLUTION) else None
-        return result | solution_fields(kept(self.chains, "moments"), solutions)
+            if every_of(self.chains, name) > 1:
+                batches = [part[name] for part in kept(self.chains, "batches")]
+                sums = [part[name] for part in moments], batches
+            found[quantity.place] |= field_statistics_of(draws, quantity, sums)
+            if name == FIELD:
+                found[quantity.place] |= exceedance_fields(draws, self.exceedance)
+        return found
 
     # -- what a person asks for -------------------------------------------------------------------
 
@@ -315,9 +261,10 @@ class Posterior:
             deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per
             node or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have
             kept moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws
-            of it. For a user's own model the same of `parameters`, without the conductivity.
+            of it. Of any other field the same as of the log-conductivity, without the conductivity,
+            and its variance reduction by name.
         """
-        return dict(self._fields)
+        return self._fields["node"] | self._fields["cell"]
 
     def sensor_fit(self) -> SensorStatistics:
         """Readings against predictions at the sensors.
@@ -350,8 +297,7 @@ class Posterior:
                 "posterior",
                 "sensors, 25 draws of predicted or more, and noise of known density",
                 "not all of them",
-                "store the predictions while sampling, and pass sensors with a scale of normal "
-                "noise, or log_likelihood",
+                "store the predictions while sampling, and pass the noise",
             )
         return self._leave_one_out
 
@@ -371,14 +317,15 @@ class Posterior:
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
-        fields = self._fields
+        fields = self.fields()
+        field = self._field
         return judge(
             self.scalar_diagnostics,
             self.num_chains,
             self.num_draws,
-            field_r_hat=fields.get(f"{FIELD}_r_hat"),
-            field_ess=fields.get(f"{FIELD}_ess_bulk"),
-            field_place=self.location or "coefficients",
+            field_r_hat=None if field is None else fields[f"{field.name}_r_hat"],
+            field_ess=None if field is None else fields[f"{field.name}_ess_bulk"],
+            field_place="" if field is None else f"{field.place}s",
             vectors=self.vector_diagnostics,
             stats=kept(self.chains, "stats"),
             standards=self.standards,
@@ -391,34 +338,30 @@ class Posterior:
         )
 
     def _groups(self) -> Iterator[tuple[str, Any]]:
-        place = {"nodes": "node", "cells": "cell", None: "coefficient"}[self.location]
-        axes = {FIELD: (place,), PARAMETERS: ("parameter",)}
-        axes |= {SOLUTION: ("node",), PREDICTED: ("sensor",), NOISE_SCORE: ("sensor",)}
-        if self._has(SIGMA) and np.ndim(self.draws(SIGMA)[0]) == 2:
-            num_scales, values = self.draws(SIGMA)[0].shape[1], self._sensor_data("values")
-            is_each = values is None or num_scales == len(values)
-            axes[SIGMA] = ("sensor",) if is_each else ("noise_group",)
+        quantities = self._described
         positions, sigma = self._sensor_data("points"), self._sensor_data("sigma")
         constants, coords = {}, {}
-        if self.points is not None and self.cells is not None:
-            constants["points"] = (("node", "axis"), self.points)
-            constants["cells"] = (("cell", "corner"), self.cells)
-            coords["axis"] = list("xyz")[: np.shape(self.points)[1]]
+        for quantity in quantities.values():
+            coords |= {axis: xs for axis, xs in quantity.axes.items() if xs is not None}
+        if self.mesh is not None:
+            constants["points"] = (("node", "axis"), self.mesh.points)
+            constants["cells"] = (("cell", "corner"), self.mesh.cells)
+            coords["axis"] = list("xyz")[: np.shape(self.mesh.points)[1]]
         if positions is not None:
             constants["sensor_points"] = (("sensor", "axis"), positions)
             coords["axis"] = list("xyz")[: np.shape(positions)[1]]
         if sigma is not None:
             shape = np.shape(self.sensors.values)
-            constants["sensor_sigma"] = (axes[PREDICTED], np.broadcast_to(sigma, shape))
-        if self.prior_sd is not None and self._field is not None:
-            shape = np.shape(self.draws(self._field)[0])[1:]
-            constants["prior_sd"] = (axes[self._field], np.broadcast_to(self.prior_sd, shape))
-        if self.names is not None:
-            coords["parameter"] = list(self.names)
+            constants["sensor_sigma"] = (("sensor",), np.broadcast_to(sigma, shape))
+        for quantity in quantities.values():
+            if quantity.prior_sd is not None:
+                shape = np.shape(self.draws(quantity.name)[0])[1:]
+                key = "prior_sd" if quantity is self._field else f"{quantity.name}_prior_sd"
+                constants[key] = (tuple(quantity.axes), np.broadcast_to(quantity.prior_sd, shape))
         stats = labelled.common_statistics(kept(self.chains, "stats"))
         return labelled.build_groups(
-            self._quantities,
-            axes,
+            self._draws,
+            quantities,
             stats={name: x for name, x in stats.items() if len(x[0]) == self.num_draws},
             warmup_stats=labelled.common_statistics(kept(self.chains, "warmup_stats")),
             observed=self._sensor_data("values"),
@@ -426,7 +369,7 @@ class Posterior:
             log_likelihood=self._log_likelihood,
             constants=constants,
             coords=coords,
-            every={name: every_of(self.chains, name) for name in self._quantities},
+            every={name: every_of(self.chains, name) for name in self._draws},
         )
 
     def to_arviz(self) -> Any:
@@ -469,16 +412,11 @@ class Posterior:
         """
         directory = Path(directory)
         written = []
-        if self.location is not None:
-            fields = self._fields
-            on_nodes = {
-                name: values
-                for name, values in fields.items()
-                if self.location == "nodes" or name.startswith("solution_")
-            }
-            on_cells = {name: fields[name] for name in fields if name not in on_nodes}
+        if self.mesh is not None:
             written.append(directory / "posterior.vtu")
-            files.write_fields(written[-1], self.points, self.cells, on_nodes, on_cells)
+            files.write_fields(
+                written[-1], self.mesh.points, self.mesh.cells, *map(self._fields.get, PLACES)
+            )
         positions = self._sensor_data("points")
         if self.sensors is not None:
             data = self._at_sensors()
@@ -543,19 +481,19 @@ class Posterior:
         InputError
             If there is no mesh.
         """
-        if self.location is None:
+        if self.mesh is None or self._field is None or self._field.name != FIELD:
             raise InputError(
                 "plot of fields", "a posterior on a mesh", "a model without one", "plot the chains"
             )
         panels = overview_panels(
-            self._fields,
-            self.location == "nodes",
+            self.fields(),
+            self._field.place == "node",
             self._sensor_data("values"),
             conductivity_unit=conductivity_unit,
             solution_name=solution_name,
             solution_unit=solution_unit,
         )
-        flat = flatten(self.points, self.cells)
+        flat = flatten(self.mesh.points, self.mesh.cells)
         figure = plots.plot_panels(flat, panels, self._sensor_data("points"), length_unit)
         return plots.saved(figure, path)
 

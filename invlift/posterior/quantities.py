@@ -10,7 +10,8 @@ from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.names import DERIVED, FIELD, PARAMETERS, SOLUTION
+from invlift.posterior.names import FIELD
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
@@ -22,75 +23,73 @@ MAX_ENTRIES = 1000
 
 
 def scalar_draws(
-    draws: Mapping[str, Sequence[np.ndarray]], names: Sequence[str] | None = None
+    draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> dict[str, list[np.ndarray]]:
-    """Scalars of a run: those stored, those taken from its field or parameters, short vectors.
+    """Scalars of a run: those drawn, and those taken from vectors and fields.
 
     Parameters
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         Draws of each quantity, one array per chain.
-    names : sequence of str or None
-        Names of the parameters; without them `parameters[i]`.
+    quantities : mapping of str to Quantity
+        What each is.
 
     Returns
     -------
     dict of str to list of (num_draws,) arrays
-        One array per chain. Of any other vector, such as the noise's scale if there are several,
-        `sigma[i]`; of vectors of more than 1,000 entries mean and standard deviation alone. Not of
-        the solution, nor of predictions and noise variables at the sensors.
+        One array per chain: scalars, then mean and standard deviation of fields and of vectors of
+        more than 1,000 entries, then the entries of the other vectors. Nothing of what is derived.
     """
+    own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     result = {
         name: [np.asarray(chain, dtype=float) for chain in chains]
-        for name, chains in draws.items()
+        for name, chains in own.items()
         if np.ndim(chains[0]) == 1
     }
-    vectors = {
-        name: chains
-        for name, chains in draws.items()
-        if np.ndim(chains[0]) == 2 and name not in DERIVED
-    }
+    vectors = {name: chains for name, chains in own.items() if np.ndim(chains[0]) == 2}
     for name, chains in vectors.items():
-        if _is_long(name, chains) and f"{name}_field_mean" not in draws:
+        if _is_long(quantities[name], chains) and f"{name}_field_mean" not in draws:
             result[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
             with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
                 result[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
-    # The parameters first, as a table of the scalars has them.
-    for name in sorted(vectors, key=lambda name: name != PARAMETERS):
-        if not _is_long(name, vectors[name]):
-            numbered = [f"{name}[{i}]" for i in range(np.shape(vectors[name][0])[1])]
-            is_named = name == PARAMETERS and names
-            result |= _entries(vectors[name], names if is_named else numbered)
+    for name, chains in vectors.items():
+        if not _is_long(quantities[name], chains):
+            columns = [np.asarray(chain, dtype=float).T for chain in chains]
+            for index, entry in enumerate(quantities[name].entries(np.shape(chains[0])[1:])):
+                result[entry] = [column[index] for column in columns]
     return result
 
 
 def vector_draws(
-    draws: Mapping[str, Sequence[np.ndarray]],
+    draws: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> dict[str, list[np.ndarray]]:
-    """What is recorded of a run beside its field and not looked at entry by entry, flattened.
+    """What is recorded of a run and not looked at entry by entry, flattened.
 
     Parameters
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         Draws of each quantity, one array per chain.
+    quantities : mapping of str to Quantity
+        What each is.
 
     Returns
     -------
     dict of str to list of (num_draws, N) arrays
-        Vectors of more than 1,000 entries and matrices; what follows from the coefficients
-        (`names.DERIVED`) only where these are not recorded.
+        Fields, vectors of more than 1,000 entries and matrices; what is derived only where nothing
+        that it could be derived from is recorded.
     """
-    has_coefficients = FIELD in draws or PARAMETERS in draws
+    has_own = any(not quantities[name].is_derived for name in draws)
     return {
         name: [np.reshape(values, (len(values), -1)) for values in chains]
         for name, chains in draws.items()
-        if name != FIELD and (not has_coefficients if name in DERIVED else _is_long(name, chains))
+        if (not has_own if quantities[name].is_derived else _is_long(quantities[name], chains))
     }
 
 
-def _is_long(name: str, chains: Sequence[np.ndarray]) -> bool:
+def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
     shape = np.shape(chains[0])
-    return len(shape) > 2 or (len(shape) == 2 and (name == FIELD or shape[1] > MAX_ENTRIES))
+    is_vector = len(shape) == 2
+    return len(shape) > 2 or (is_vector and (bool(quantity.place) or shape[1] > MAX_ENTRIES))
 
 
 def movement(draws: Mapping[str, Sequence[np.ndarray]]) -> list[np.ndarray]:
@@ -117,27 +116,19 @@ def _num_changes(quantities: list[np.ndarray]) -> np.ndarray:
     return np.where(is_finite, np.cumsum(has_moved), np.nan)
 
 
-def _entries(chains, names):
-    columns = [np.asarray(chain, dtype=float).T for chain in chains]
-    return {name: [column[i] for column in columns] for i, name in enumerate(names)}
-
-
-def coefficient_fields(
+def field_statistics_of(
     draws: Sequence[np.ndarray],
-    name: str,
-    prior_sd: np.ndarray | float | None = None,
+    quantity: Quantity,
     sums: tuple[Sequence[Moments], Sequence[BatchMeans]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Statistics and diagnostics of each coefficient.
+    """Statistics and diagnostics of a field, value by value.
 
     Parameters
     ----------
     draws : sequence of (num_draws, N) arrays
         One array per chain.
-    name : str
+    quantity : Quantity
         What they are of; "log_conductivity" brings the conductivity with it.
-    prior_sd : (N,) array, number or None
-        Prior standard deviation of the coefficients.
     sums : moments and batch means of each chain, or None
         Of all draws, where those above are only some of them: mean with its standard
         error, standard deviation and effective sample size are then taken from these.
@@ -152,6 +143,7 @@ def coefficient_fields(
     InputError
         If the prior standard deviation is not positive or has another size.
     """
+    name, prior_sd = quantity.name, quantity.prior_sd
     result = field_statistics(draws, name)
     if name == FIELD:
         result |= conductivity_statistics(draws, result)
@@ -162,41 +154,46 @@ def coefficient_fields(
         result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
         result |= {f"{name}_ess_bulk": ess, f"{name}_mcse_mean": both.sd / np.sqrt(ess)}
     if prior_sd is not None:
-        result["variance_reduction"] = variance_reduction(result[f"{name}_sd"], prior_sd)
-        prior_sd = np.asarray(prior_sd, dtype=float)
-        result[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, np.shape(draws[0])[1:])
+        reduction = variance_reduction(result[f"{name}_sd"], prior_sd)
+        result["variance_reduction" if name == FIELD else f"{name}_variance_reduction"] = reduction
+        result[f"{name}_prior_sd"] = np.broadcast_to(np.asarray(prior_sd, float), reduction.shape)
     return result
 
 
-def solution_fields(
-    moments: Sequence[Mapping[str, Moments]], draws: Sequence[np.ndarray] | None = None
+def derived_statistics(
+    name: str, moments: Sequence[Moments], draws: Sequence[np.ndarray] | None = None
 ) -> dict[str, np.ndarray]:
-    """`solution_mean` and `solution_sd`, (num_nodes,) each; nothing if no chain has seen any.
+    """Statistics of a field of which a chain keeps moments, and perhaps draws.
 
     Parameters
     ----------
-    moments : sequence of mappings of str to Moments
+    name : str
+    moments : sequence of Moments
         One per chain. Chains that have seen nothing are passed over.
-    draws : sequence of (num_draws, num_nodes) arrays or None
-        One array per chain, for quantiles `solution_q05`, `_q50`, `_q95` as well.
+    draws : sequence of (num_draws, N) arrays or None
+        One array per chain, for quantiles.
+
+    Returns
+    -------
+    dict
+        `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; nothing if no chain has seen any.
 
     Raises
     ------
     InputError
-        If the solutions differ in size.
+        If the chains differ in size.
     """
-    parts = [part[SOLUTION] for part in moments if SOLUTION in part]
-    filled = [part for part in parts if part.count > 0]
+    filled = [part for part in moments if part.count > 0]
     if not filled:
         return {}
     shapes = {np.shape(part.mean) for part in filled}
     if len(shapes) > 1:
         raise InputError(
-            "moments of solution",
+            f"moments of {name}",
             "one size in every chain",
             str(sorted(shapes)),
             "combine chains of one mesh only",
         )
     both = merged(filled)
-    quantiles = {} if draws is None else field_statistics(draws, SOLUTION)
-    return quantiles | {f"{SOLUTION}_mean": both.mean, f"{SOLUTION}_sd": both.sd}
+    quantiles = {} if draws is None else field_statistics(draws, name)
+    return quantiles | {f"{name}_mean": both.mean, f"{name}_sd": both.sd}

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from invlift.posterior.names import PREDICTED, SIGMA
+
 
 class SensorTable(Protocol):
     """What a posterior asks of the readings: `Readings`, or a sensor table of a mesh.
@@ -54,6 +56,48 @@ class Readings:
     sigma: np.ndarray | float | None = None
     points: np.ndarray | None = None
     labels: Sequence[str] | None = None
+
+
+class ReadingNoise(Protocol):
+    """What a posterior asks of the noise of the readings, given the draws of one chain."""
+
+    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """New readings, (num_draws, d), one set for each draw."""
+
+    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Log density of each reading given each draw, (num_draws, d), with all constants."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalNoise:
+    """Independent normal noise, for draws that come from elsewhere.
+
+    Attributes
+    ----------
+    values : (d,) array
+        Readings.
+    sigma : (d,) array, number or None
+        Standard deviation of the noise, in the unit of the readings; None for the draws of "sigma".
+    """
+
+    values: np.ndarray
+    sigma: np.ndarray | float | None = None
+
+    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """As :meth:`ReadingNoise.new_readings`."""
+        predicted = np.asarray(draws[PREDICTED], dtype=float)
+        return predicted + self._scale(draws) * rng.standard_normal(predicted.shape)
+
+    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """As :meth:`ReadingNoise.log_likelihood`."""
+        scale = self._scale(draws)
+        scores = (np.asarray(self.values, dtype=float) - draws[PREDICTED]) / scale
+        return -0.5 * scores**2 - np.log(scale) - 0.5 * np.log(2.0 * np.pi)
+
+    def _scale(self, draws):
+        if self.sigma is not None:
+            return np.asarray(self.sigma, dtype=float)
+        return np.reshape(np.asarray(draws[SIGMA], dtype=float), (len(draws[SIGMA]), -1))
 
 
 def sensor_table(

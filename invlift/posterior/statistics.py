@@ -170,8 +170,8 @@ def sensor_statistics(
     observed : (d,) array
         Readings.
     scores : sequence of (num_draws, d) arrays or None
-        The noise variables eta of each draw (for normal noise see `normal_scores`), or None if the
-        noise is unknown.
+        The noise variables eta of each draw, standard normal before the readings, (y - F) / sigma
+        for normal noise; None if the noise is unknown.
 
     Returns
     -------
@@ -222,58 +222,6 @@ def _fit(reading: float, predicted: np.ndarray, eta: np.ndarray) -> tuple[float,
     return residual, np.exp(log_below), noise_sd
 
 
-def normal_scores(
-    predicted: Sequence[np.ndarray],
-    observed: np.ndarray,
-    sigma: Sequence[np.ndarray] | np.ndarray | float,
-) -> list[np.ndarray]:
-    """Noise variables (y - F) / sigma of normal noise.
-
-    Parameters
-    ----------
-    predicted : sequence of (num_draws, d) arrays
-        One array per chain.
-    observed : (d,) array
-    sigma : list of (num_draws,) or (num_draws, d) arrays, (d,) array or number
-        Standard deviation of the noise: draws of it (one array per chain, in a list or tuple), or
-        known values.
-
-    Returns
-    -------
-    list of (num_draws, d) arrays
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [
-            (np.asarray(observed, dtype=float) - values) / scale
-            for values, scale in zip(predicted, _scales(predicted, sigma), strict=True)
-        ]
-
-
-def normal_log_likelihood(
-    predicted: Sequence[np.ndarray],
-    observed: np.ndarray,
-    sigma: Sequence[np.ndarray] | np.ndarray | float,
-) -> list[np.ndarray]:
-    """Log density of each reading under normal noise.
-
-    Parameters
-    ----------
-    predicted, observed, sigma
-        As for `normal_scores`.
-
-    Returns
-    -------
-    list of (num_draws, d) arrays
-        With all constants, in the logarithm of one over the unit of the readings.
-    """
-    scores = normal_scores(predicted, observed, sigma)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [
-            -0.5 * eta**2 - np.log(scale) - 0.5 * np.log(2.0 * np.pi)
-            for eta, scale in zip(scores, _scales(predicted, sigma), strict=True)
-        ]
-
-
 def misfit_p_value(scores: Sequence[np.ndarray]) -> float:
     """Posterior predictive p-value of the misfit of all readings together.
 
@@ -297,36 +245,6 @@ def misfit_p_value(scores: Sequence[np.ndarray]) -> float:
     """
     eta = _pooled(scores)
     return float(chdtrc(eta.shape[1], np.sum(eta**2, axis=1)).mean())
-
-
-def normal_readings(
-    rng: np.random.Generator,
-    predicted: Sequence[np.ndarray],
-    sigma: Sequence[np.ndarray] | np.ndarray | float,
-) -> list[np.ndarray]:
-    """New readings with normal noise.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    predicted, sigma
-        As for `normal_scores`.
-
-    Returns
-    -------
-    list of (num_draws, d) arrays
-    """
-    return [
-        values + scale * rng.standard_normal(np.shape(values))
-        for values, scale in zip(predicted, _scales(predicted, sigma), strict=True)
-    ]
-
-
-def _scales(predicted, sigma) -> list[np.ndarray]:
-    """The noise's scale in a form that each chain's predictions can be divided by."""
-    if isinstance(sigma, list | tuple):
-        return [np.reshape(np.asarray(chain, dtype=float), (len(chain), -1)) for chain in sigma]
-    return [np.asarray(sigma, dtype=float)] * len(predicted)
 
 
 def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:

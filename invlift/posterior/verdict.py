@@ -17,7 +17,7 @@ import numpy as np
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.names import vector_of
-from invlift.posterior.standards import Standards, presumed_standards
+from invlift.posterior.standards import Standards
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -159,7 +159,7 @@ def judge(
         `num_return_disagreements` and what the standards call failures are looked at where they
         exist.
     standards : Standards or None
-        Of the kernel; without them those that its statistics suggest: see `presumed_standards`.
+        Of the kernel; without them its statistics are not judged.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
     residuals : (d,) array or None
@@ -189,9 +189,9 @@ def judge(
         for name, found in (vectors or {}).items():
             place = f"entries of {name}"
             _judge_field(notes, found.r_hat, found.ess_bulk, place, num_chains, f"entry of {name}")
-    if standards is None:
-        standards = presumed_standards(name for chain in stats for name in chain)
-    _judge_sampler(notes, stats, standards)
+    if standards is not None:
+        _judge_sampler(notes, stats, standards)
+    _judge_returns(notes, stats)
     if residuals is not None:
         _judge_fit(notes, residuals, misfit_p_value)
     if pareto_k is not None:
@@ -384,7 +384,6 @@ def _judge_sampler(
             notes.doubt(text + ": part of the posterior may be out of reach", standards.advice)
         elif share > WARN_FAILURE_SHARE:
             notes.warn(text, standards.advice)
-    _judge_returns(notes, stats)
     shortest = min(map(np.mean, _statistic(stats, "step_size")), default=np.inf)
     if standards.short_step is not None and shortest < standards.short_step:
         notes.warn(

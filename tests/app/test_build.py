@@ -293,9 +293,9 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
     run = sample(field.problem, chains=2, warmup=5, draws=5)
     posterior = field_posterior(field.mesh, field.sensors, field.problem, run)
     posterior.write(tmp_path / "out")
-    location = "nodes" if kind == "matern" else "cells"
     num = field.mesh.num_nodes if kind == "matern" else field.mesh.num_cells
-    assert posterior.location == location
+    place = "node" if kind == "matern" else "cell"
+    assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", place)
     assert posterior.fields()["log_conductivity_mean"].shape == (num,)
     np.testing.assert_allclose(
         posterior.fields()["log_conductivity_prior_sd"], field.problem.prior.pointwise_std()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invlift.app.cli import main
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import NormalNoise, Posterior, Readings
 from invlift.samplers.chains.results import ChainResult
 
 
@@ -24,7 +24,8 @@ def write_run(folder, sigma, *, spread=0.2, seed=0, num_chains=2):
         ChainResult({"predicted": spread * rng.normal(size=(400, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
         for _ in range(num_chains)
     ]
-    Posterior(chains, sensors=readings).write(folder)
+    noise = NormalNoise(readings.values, sigma)
+    Posterior(chains, sensors=readings, noise=noise).write(folder)
 
 
 def test_runs_are_compared(tmp_path, capsys, monkeypatch):
@@ -77,7 +78,9 @@ def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch, fo
     (tmp_path / "empty").mkdir()
     rng = np.random.default_rng(1)
     chain = ChainResult({"predicted": rng.normal(size=(30, 12))}, {}, {}, {}, 1.0, 1.0, 1.0)
-    Posterior([chain], sensors=Readings(np.ones(12), sigma=1.0)).write("other")
+    readings = Readings(np.ones(12), sigma=1.0)
+    noise = NormalNoise(readings.values, 1.0)
+    Posterior([chain], sensors=readings, noise=noise).write("other")
     assert call("loo", *folders) == 2
     error = capsys.readouterr().err
     assert error.startswith("invlift: ")

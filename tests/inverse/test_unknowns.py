@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from structured import box_mesh
 
 import invlift
@@ -142,3 +143,71 @@ def test_a_field_is_an_unknown_among_others():
 def test_mistakes_are_named_in_one_line(model, unknowns, message):
     with pytest.raises(InputError, match=f"^{message}"):
         inverse_problem(model, unknowns, known_noise(0.1), OBSERVED)
+
+
+YEARS = [1900, 1901, 1902, 1903, 1904, 1905]
+
+
+def series(**changes):
+    """A value for each of six years, and what is read of them."""
+    given = {"unit": "mm", "axes": {"year": YEARS}} | changes
+    unknowns = {
+        "yearly": invlift.Unknown(normal(np.zeros(6), 1.0), **given),
+        "trend": invlift.Unknown(normal(0.0, 1.0), "mm/year"),
+    }
+
+    def model(yearly, trend):
+        return yearly + trend * jnp.arange(6.0)
+
+    return inverse_problem(model, unknowns, known_noise(0.1), np.ones(6))
+
+
+def test_axes_and_units_are_those_of_the_draws(tmp_path):
+    given = series()
+    posterior = build_posterior(given, sample(given, chains=2, warmup=20, draws=30, seed=1))
+    assert list(posterior.summary().index) == ["trend", *(f"yearly[{year}]" for year in YEARS)]
+    posterior.write(tmp_path)
+    with xr.open_dataset(tmp_path / "posterior.nc", group="posterior", engine="h5netcdf") as draws:
+        assert draws["yearly"].dims == ("chain", "draw", "year")
+        assert draws["year"].values.tolist() == YEARS
+        assert (draws["yearly"].units, draws["trend"].units) == ("mm", "mm/year")
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"year": YEARS[:5]}, r"unknown yearly, axes: .*shape \(6,\), found 5 along year"),
+        ({"year": YEARS, "day": [1]}, "found 6 along year, 1 along day"),
+        ({"draw": YEARS}, "found 'draw', which draws have already"),
+    ],
+)
+def test_axes_that_do_not_fit_are_refused(axes, message):
+    with pytest.raises(InputError, match=message):
+        series(axes=axes)
+
+
+def test_an_axis_has_one_meaning():
+    unknowns = {
+        name: invlift.Unknown(normal(np.zeros(2), 1.0), axes={"place": places})
+        for name, places in (("first", ["a", "b"]), ("second", ["a", "c"]))
+    }
+    with pytest.raises(InputError, match=r"unknown second, axes: .*along place that first has"):
+        inverse_problem(lambda first, second: first, unknowns, known_noise(0.1), np.ones(2))
+
+
+def test_a_long_unknown_is_thinned_where_memory_is_short():
+    unknowns = {"latent": normal(np.zeros(1200), 1.0), "scale": lognormal(median=1.0, factor=2.0)}
+
+    def model(latent, scale):
+        return scale * latent[:3]
+
+    given = inverse_problem(model, unknowns, known_noise(0.1), np.array([0.3, -0.2, 1.0]))
+    options = {"chains": 2, "warmup": 50, "draws": 100, "seed": 4}
+    whole = sample(given, **options).chains[0]
+    run = sample(given, **options, max_field_megabytes=0.5)
+    assert run.chains[0].every == {"latent": 4}
+    np.testing.assert_array_equal(run.chains[0].draws["latent"], whole.draws["latent"][::4])
+    posterior = build_posterior(given, run)
+    means = "latent_field_mean", "latent_field_std"
+    assert set(posterior.summary().index) == {"scale", *means}
+    np.testing.assert_allclose(posterior.draws(means[0])[0], whole.draws["latent"].mean(axis=1))

@@ -1,12 +1,13 @@
 """Meshes and made-up runs for the tests of the posterior layer."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
 from invlift.moments import Moments
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,13 @@ class Chain:
     warmup_seconds: float = 1.0
     sampling_seconds: float = 2.0
     compile_seconds: float = 3.0
+
+
+class Mesh(NamedTuple):
+    """As much of a mesh as this layer looks at."""
+
+    points: np.ndarray
+    cells: np.ndarray
 
 
 def square(num=5):
@@ -79,24 +87,53 @@ def make_chains(size, num_nodes, *, num_chains=4, num_draws=400, num_sensors=6, 
     return chains
 
 
-def make_posterior(location="nodes", mesh=square, *, seed=0, **changes):
+def field_quantities(place="node", prior_sd=None):
+    """What the draws of a field problem are of."""
+    solution = Quantity("solution", {"node": None}, is_derived=True)
+    return Quantity("log_conductivity", {place: None}, prior_sd=prior_sd), solution
+
+
+def make_posterior(location="nodes", mesh=square, *, seed=0, prior_sd=1.0, **changes):
     """A posterior on a small mesh; `changes` go to the constructor."""
-    points, cells = mesh()
-    size = len(points) if location == "nodes" else len(cells)
+    mesh, place = (mesh if isinstance(mesh, Mesh) else Mesh(*mesh())), location.removesuffix("s")
+    size = len(mesh.points if place == "node" else mesh.cells)
     rng = np.random.default_rng(seed + 1)
     sensors = Readings(
-        values=1.0 + 0.1 * rng.normal(size=6), points=rng.uniform(0.1, 0.4, (6, points.shape[1]))
+        values=1.0 + 0.1 * rng.normal(size=6),
+        points=rng.uniform(0.1, 0.4, (6, mesh.points.shape[1])),
     )
     arguments = {
-        "chains": make_chains(size, len(points), seed=seed),
-        "points": points,
-        "cells": cells,
-        "location": location,
+        "chains": make_chains(size, len(mesh.points), seed=seed),
+        "quantities": field_quantities(place, prior_sd),
+        "mesh": mesh,
         "sensors": sensors,
-        "prior_sd": np.full(size, 1.0),
         "num_draws_requested": 400,
     }
-    return Posterior(**(arguments | changes))
+    arguments |= changes
+    if arguments["sensors"] is not None:
+        observed = arguments["sensors"].values
+        arguments["chains"] = [with_scores(chain, observed) for chain in arguments["chains"]]
+        arguments.setdefault("noise", NormalNoise(observed))
+    return Posterior(**arguments)
+
+
+def with_scores(chain, observed):
+    """The chain with the noise variables of normal noise among its draws."""
+    draws = chain.draws
+    if not {"predicted", "sigma"} <= set(draws) or "noise_score" in draws:
+        return chain
+    if np.shape(observed) != draws["predicted"].shape[1:]:
+        return chain
+    with np.errstate(all="ignore"):
+        scores = (observed - draws["predicted"]) / np.reshape(draws["sigma"], (-1, 1))
+    return replace(chain, draws=draws | {"noise_score": scores})
+
+
+def normal_posterior(predicted, observed, sigma):
+    """A posterior of predictions alone, (num_draws, d) for each chain, with known normal noise."""
+    chains = [Chain({"predicted": p, "noise_score": (observed - p) / sigma}) for p in predicted]
+    sensors, noise = Readings(observed, sigma=sigma), NormalNoise(observed, sigma)
+    return Posterior(chains, sensors=sensors, noise=noise)
 
 
 class LinearModel:
@@ -120,8 +157,8 @@ class LinearModel:
         return draws @ self.matrix.T
 
     def posterior(self, rng, num_draws=500, num_chains=4):
-        chains = [Chain({"predicted": self.predicted(rng, num_draws)}) for _ in range(num_chains)]
-        return Posterior(chains, sensors=Readings(self.observed, sigma=self.sigma))
+        draws = [self.predicted(rng, num_draws) for _ in range(num_chains)]
+        return normal_posterior(draws, self.observed, self.sigma)
 
     def left_out(self):
         """Distribution of each reading given all others.

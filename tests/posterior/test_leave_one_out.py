@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
-from posterior_cases import Chain, LinearModel, make_posterior
+from posterior_cases import Chain, LinearModel, make_posterior, normal_posterior
 from scipy.special import logsumexp
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import NormalNoise, Posterior, Readings
 from invlift.posterior.leave_one_out import MIN_DRAWS, leave_one_out
 from invlift.posterior.statistics import misfit_p_value
 
@@ -81,24 +81,24 @@ def test_accurate_readings_are_told_to_be_too_influential(runs):
     assert (found.elpd > model.left_out().logpdf(model.observed) + 4.0).all()
 
 
-def test_a_likelihood_of_ones_own_takes_the_place_of_the_normal_one(runs):
+def test_a_likelihood_of_ones_own_is_used(runs):
     model, posteriors = runs
-    chains, sensors = posteriors[0].chains, Readings(model.observed)
-    assert not hasattr(Posterior(chains, sensors=sensors)._leave_one_out, "elpd")
+    chains = [Chain({"predicted": chain.draws["predicted"]}) for chain in posteriors[0].chains]
 
-    def normal(draws):
-        return norm(draws["predicted"], model.sigma).logpdf(model.observed)
+    class Normal(NormalNoise):
+        def log_likelihood(self, draws):
+            return norm(draws["predicted"], model.sigma).logpdf(model.observed)
 
-    own = Posterior(chains, sensors=sensors, log_likelihood=normal).leave_one_out()
+    own = Posterior(chains, sensors=Readings(model.observed), noise=Normal(model.observed))
+    own = own.leave_one_out()
     np.testing.assert_allclose(own.elpd, posteriors[0].leave_one_out().elpd, rtol=1e-12)
     assert own.pit is None
 
 
-def test_noise_that_is_not_known_to_be_normal_has_no_likelihood(runs):
+def test_noise_that_is_not_known_has_no_likelihood(runs):
     model, posteriors = runs
-    scores = {"noise_score": np.zeros((500, LinearModel.num_sensors))}
-    chains = [Chain(chain.draws | scores) for chain in posteriors[0].chains]
-    posterior = Posterior(chains, sensors=Readings(model.observed, sigma=model.sigma))
+    sensors = Readings(model.observed, sigma=model.sigma)
+    posterior = Posterior(posteriors[0].chains, sensors=sensors)
     with pytest.raises(InputError, match="known density"):
         posterior.leave_one_out()
     assert "log_likelihood" not in posterior._groups()
@@ -151,10 +151,7 @@ def test_a_misfit_of_no_reading_alone_is_noted():
     predicted = [0.1 * rng.normal(size=(400, 40)) for _ in range(4)]
     for size, is_noted in ((1.0, False), (2.0, True)):
         observed = size * np.where(np.arange(40) % 2, 1.0, -1.0)
-        posterior = Posterior(
-            [Chain({"predicted": each}) for each in predicted],
-            sensors=Readings(observed, sigma=1.0),
-        )
+        posterior = normal_posterior(predicted, observed, 1.0)
         warnings_found = [each for each in posterior.verdict().warnings if "no reading" in each]
         assert len(warnings_found) == is_noted
         assert (posterior.record()["misfit_p_value"] < 0.01) == is_noted

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from posterior_cases import Chain, LinearModel, make_posterior
+from posterior_cases import LinearModel, make_posterior, normal_posterior
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Readings
 from invlift.posterior.labelled import save_netcdf
 from invlift.posterior.model_comparison import SavedRun, compare_runs, read_saved_run
 
@@ -86,9 +85,8 @@ def test_two_halves_of_the_truth_share_the_weight():
     for half in (slice(0, 10), slice(10, 20)):
         offset = np.full(20, 3.0)
         offset[half] = 0.0
-        chains = [Chain({"predicted": offset + 0.1 * rng.normal(size=(300, 20))}) for _ in range(2)]
-        posterior = Posterior(chains, sensors=Readings(np.zeros(20), sigma=1.0))
-        runs.append((str(half), posterior))
+        predicted = [offset + 0.1 * rng.normal(size=(300, 20)) for _ in range(2)]
+        runs.append((str(half), normal_posterior(predicted, np.zeros(20), 1.0)))
     rows = compare_runs(
         [SavedRun(name, np.zeros(20), each._log_likelihood, True) for name, each in runs]
     )
@@ -134,12 +132,11 @@ def test_folders_that_are_no_runs_are_refused(folders, tmp_path, spoil, message)
 
 
 def test_draws_that_cannot_be_weighted_are_refused(tmp_path):
-    chains = [Chain({"predicted": np.zeros((12, 2))}) for _ in range(2)]
-    Posterior(chains, sensors=Readings(np.ones(2), sigma=1.0)).write(tmp_path / "few")
+    normal_posterior([np.zeros((12, 2))] * 2, np.ones(2), 1.0).write(tmp_path / "few")
     with pytest.raises(InputError, match="at least 25 draws, found 24"):
         read_saved_run(tmp_path / "few")
-    chains = [Chain({"predicted": np.full((30, 2), [0.0, np.inf])}) for _ in range(2)]
-    Posterior(chains, sensors=Readings(np.ones(2), sigma=1.0)).write(tmp_path / "infinite")
+    predicted = [np.full((30, 2), [0.0, np.inf])] * 2
+    normal_posterior(predicted, np.ones(2), 1.0).write(tmp_path / "infinite")
     with pytest.raises(InputError, match="1 of 2 sensors, the first sensor 1"):
         read_saved_run(tmp_path / "infinite")
 

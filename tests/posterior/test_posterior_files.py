@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvista
-from posterior_cases import Chain, box, make_posterior, square
+from posterior_cases import Chain, box, make_chains, make_posterior, square
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_points
 
 FIELDS = {
@@ -50,9 +50,9 @@ def test_fields_on_nodes_open_in_pyvista(tmp_path, mesh):
     grid = pyvista.read(tmp_path / "posterior.vtu")
     assert set(grid.point_data) == FIELDS | SOLUTION
     assert not set(grid.cell_data)
-    np.testing.assert_array_equal(grid.points, in_three_dimensions(posterior.points))
+    np.testing.assert_array_equal(grid.points, in_three_dimensions(posterior.mesh.points))
     kind = pyvista.CellType.TRIANGLE if mesh is square else pyvista.CellType.TETRA
-    np.testing.assert_array_equal(grid.cells_dict[kind], posterior.cells)
+    np.testing.assert_array_equal(grid.cells_dict[kind], posterior.mesh.cells)
     for name, values in posterior.fields().items():
         np.testing.assert_array_equal(grid.point_data[name], values)
 
@@ -248,18 +248,12 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
         Chain({"parameters": rng.normal(size=(60, 2)), "predicted": rng.normal(size=(60, 3))})
         for _ in range(2)
     ]
-    posterior = Posterior(chains, sensors=Readings(np.zeros(3), sigma=1.0), prior_sd=1.0)
+    posterior = Posterior(chains, sensors=Readings(np.zeros(3), sigma=1.0))
     written = posterior.write(tmp_path)
     names = {"posterior.nc", "summary.csv", "run.json", "sensor_fit.csv"}
     assert {path.name for path in written} == names
-    assert posterior.sensor_fit().standardised_residual.shape == (3,)
-    assert set(posterior.fields()) == {
-        f"parameters_{key}"
-        for key in (
-            "mean", "sd", "q05", "q50", "q95", "r_hat", "ess_bulk", "ess_tail", "mcse_mean",
-            "mcse_sd", "prior_sd",
-        )
-    } | {"variance_reduction"}  # fmt: skip
+    assert posterior.sensor_fit().predicted_mean.shape == (3,)
+    assert posterior.fields() == {}
 
 
 @pytest.mark.parametrize(
@@ -270,12 +264,11 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
         ({"chains": [Chain({"a": np.ones(3)}), Chain({"b": np.ones(3)})]}, "same quantities"),
         ({"chains": [Chain({"a": np.ones(3), "b": np.ones(4)})]}, "equally many"),
         ({"chains": [Chain({"log_conductivity": np.ones((0, 25))})]}, "at least one draw"),
-        ({"location": "edges"}, "location"),
-        ({"points": np.zeros((24, 2))}, "one value for each of the 24 nodes"),
-        ({"points": None}, "points, cells"),
+        ({"quantities": [Quantity("sigma", {"node": None})]}, "sigma: expected axes node, found"),
+        ({"chains": make_chains(24, 25)}, "each of the 25 nodes"),
         ({"sensors": Readings(np.zeros(5))}, "sensors: expected one reading"),
         (
-            {"chains": [Chain({"noise_score": np.ones((3, 5))})], "location": None},
+            {"chains": [Chain({"noise_score": np.ones((3, 5))})]},
             "draws of noise_score",
         ),
     ],

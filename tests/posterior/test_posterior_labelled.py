@@ -6,11 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from posterior_cases import Chain, make_chains, make_posterior
+from posterior_cases import (
+    Chain,
+    field_quantities,
+    make_chains,
+    make_posterior,
+    normal_posterior,
+)
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior, Readings
+from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
 from invlift.posterior.labelled import SUMMARY_COLUMNS, save_netcdf
 
 with warnings.catch_warnings():
@@ -46,8 +52,8 @@ def test_groups_and_axes_for_a_field_on_nodes():
         dataset(data, "observed_data")["observed"], posterior.sensors.values
     )
     constant = dataset(data, "constant_data")
-    np.testing.assert_array_equal(constant["cells"], posterior.cells)
-    np.testing.assert_array_equal(constant["points"], posterior.points)
+    np.testing.assert_array_equal(constant["cells"], posterior.mesh.cells)
+    np.testing.assert_array_equal(constant["points"], posterior.mesh.points)
     assert constant["prior_sd"].dims == ("node",)
     assert list(constant["axis"].values) == ["x", "y"]
 
@@ -68,11 +74,11 @@ def test_predictive_draws_add_the_noise_and_repeat():
 
 
 def test_known_sigma_is_used_when_none_was_drawn():
-    chains = [Chain({"predicted": np.zeros((500, 2))}) for _ in range(2)]
-    posterior = Posterior(chains, sensors=Readings(np.ones(2), sigma=np.array([0.1, 10.0])))
+    predicted, observed = [np.zeros((500, 2))] * 2, np.ones(2)
+    posterior = normal_posterior(predicted, observed, np.array([0.1, 10.0]))
     noise = dataset(posterior.to_arviz(), "posterior_predictive")["observed"].values
     np.testing.assert_allclose(noise.std(axis=(0, 1)), [0.1, 10.0], rtol=0.1)
-    without = Posterior(chains, sensors=Readings(np.ones(2)))
+    without = Posterior(posterior.chains, sensors=posterior.sensors)
     assert not has_group(without, "posterior_predictive")
 
 
@@ -80,7 +86,12 @@ def test_noise_scale_of_each_sensor_is_labelled_used_and_summarised():
     rng = np.random.default_rng(2)
     sigma = np.array([0.1, 10.0]) * np.exp(0.1 * rng.normal(size=(2, 500, 2)))
     chains = [Chain({"predicted": np.zeros((500, 2)), "sigma": each}) for each in sigma]
-    posterior = Posterior(chains, sensors=Readings(np.ones(2)))
+    posterior = Posterior(
+        chains,
+        [Quantity("sigma", {"sensor": None})],
+        sensors=Readings(np.ones(2)),
+        noise=NormalNoise(np.ones(2)),
+    )
     data = posterior.to_arviz()
     assert dataset(data, "posterior")["sigma"].dims == ("chain", "draw", "sensor")
     noise = dataset(data, "posterior_predictive")["observed"].values
@@ -101,7 +112,8 @@ def test_other_quantities_of_noise_and_prior_are_taken_by_name(tmp_path):
         })
         for chain in make_chains(25, 25)
     ]  # fmt: skip
-    posterior = make_posterior(chains=chains)
+    quantities = [*field_quantities(), Quantity("sigma", {"noise_group": None})]
+    posterior = make_posterior(chains=chains, quantities=quantities, noise=None)
     fields = dataset(posterior.to_arviz(), "posterior")
     assert fields["sigma"].dims == ("chain", "draw", "noise_group")
     assert fields["noise_score"].dims == ("chain", "draw", "sensor")
@@ -124,32 +136,8 @@ def test_other_quantities_of_noise_and_prior_are_taken_by_name(tmp_path):
     assert not has_group(posterior, "posterior_predictive")
     # negative control: a chain that disagrees in one of the vectors only is seen
     chains[1].draws["weights"][:, 2] += 3.0
-    verdict = make_posterior(chains=chains).verdict()
+    verdict = make_posterior(chains=chains, noise=None).verdict()
     assert any("R-hat of weights[2]" in reason for reason in verdict.reasons)
-
-
-def test_one_scale_in_a_vector_is_no_axis_of_sensors():
-    chains = [Chain({"predicted": np.zeros((9, 3)), "sigma": np.ones((9, 1))}) for _ in range(2)]
-    posterior = Posterior(chains, sensors=Readings(np.ones(3)))
-    assert dataset(posterior.to_arviz(), "posterior")["sigma"].dims[-1] == "noise_group"
-    np.testing.assert_allclose(posterior.sensor_fit().standardised_residual, 1.0)
-
-
-def test_normal_noise_is_added_unless_the_scores_contradict():
-    rng = np.random.default_rng(5)
-    observed = np.array([1.0, 2.0])
-    predicted, sigma = rng.normal(size=(2, 300, 2)), np.exp(rng.normal(size=(2, 300)))
-    eta = (observed - predicted) / sigma[..., None]
-    for scores, is_known in ((eta, True), (np.tanh(eta), False)):
-        chains = [
-            Chain({"predicted": each, "sigma": scale, "noise_score": score})
-            for each, scale, score in zip(predicted, sigma, scores, strict=True)
-        ]
-        posterior = Posterior(chains, sensors=Readings(observed))
-        assert has_group(posterior, "posterior_predictive") == is_known
-        given = replace(posterior, new_readings=lambda rng, draws: draws["predicted"] + 7.0)
-        found = dataset(given.to_arviz(), "posterior_predictive")["observed"]
-        np.testing.assert_allclose(found, predicted + 7.0)
 
 
 def test_netcdf_round_trip(tmp_path):
@@ -226,10 +214,13 @@ def test_mcse_is_the_scatter_of_means_over_replications():
 def test_summary_of_parameters_by_name():
     chains = [Chain({"parameters": np.random.default_rng(i).normal(size=(50, 2))}) for i in (1, 2)]
     assert list(Posterior(chains).summary().index) == ["parameters[0]", "parameters[1]"]
-    assert list(Posterior(chains, names=["a", "b"]).summary().index) == ["a", "b"]
-    assert list(dataset(Posterior(chains, names=["a", "b"]).to_arviz(), "posterior")["parameter"])
-    with pytest.raises(InputError, match="2 names"):
-        Posterior(chains, names=["a"])
+    named = Posterior(chains, [Quantity("parameters", {"parameter": ["a", "b"]}, "K")])
+    assert list(named.summary().index) == ["parameters[a]", "parameters[b]"]
+    draws = dataset(named.to_arviz(), "posterior")["parameters"]
+    assert draws["parameter"].values.tolist() == ["a", "b"]
+    assert draws.attrs["units"] == "K"
+    with pytest.raises(InputError, match=r"parameter \(1\), found shape \(2,"):
+        Posterior(chains, [Quantity("parameters", {"parameter": ["a"]})])
 
 
 def test_sampler_statistics_of_another_length_are_left_out():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
-from posterior_cases import Chain, box, make_posterior, square
+from posterior_cases import Chain, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
-from invlift.posterior import LeaveOneOut, Posterior, Readings
+from invlift.posterior import LeaveOneOut, Posterior
 from invlift.posterior.plots import CHAIN_COLOURS, plot_leave_one_out
 from invlift.posterior.slices import flatten, slice_tetrahedra
 
@@ -177,9 +177,10 @@ def test_chains_of_chosen_scalars_are_drawn():
 def test_bars_span_prediction_and_noise():
     rng = np.random.default_rng(7)
     predicted = [3.0 * rng.normal(size=(400, 2)) for _ in range(2)]
-    chains = [Chain({"predicted": values}) for values in predicted]
-    for sigma, expected in ((4.0, 5.0), (None, 3.0)):
-        figure = Posterior(chains, sensors=Readings(np.zeros(2), sigma)).plot_sensors()
+    known = normal_posterior(predicted, np.zeros(2), 4.0)
+    unknown = Posterior([Chain({"predicted": p}) for p in predicted], sensors=known.sensors)
+    for posterior, expected in ((known, 5.0), (unknown, 3.0)):
+        figure = posterior.plot_sensors()
         (bars,) = figure.axes[0].containers[0].lines[2]
         length = np.ptp([segment[:, 1] for segment in bars.get_segments()], axis=1)
         np.testing.assert_allclose(length, 4 * expected, rtol=0.05)
@@ -187,10 +188,7 @@ def test_bars_span_prediction_and_noise():
 
 def test_a_far_reading_is_marked():
     predicted = [np.random.default_rng(i).normal(size=(100, 3)) for i in range(2)]
-    posterior = Posterior(
-        [Chain({"predicted": values}) for values in predicted],
-        sensors=Readings(np.array([0.0, 1.0, 9.0]), sigma=1.0),
-    )
+    posterior = normal_posterior(predicted, np.array([0.0, 1.0, 9.0]), 1.0)
     figure = posterior.plot_sensors(quantity="head [m]")
     assert figure.axes[0].get_xlabel() == "observed head [m]"
     near, far = figure.axes[1].collections[-2:]

@@ -14,7 +14,7 @@ from posterior_cases import Chain, box
 from run_folders import write_run
 
 from invlift.errors import InputError
-from invlift.posterior import Posterior
+from invlift.posterior import Posterior, Quantity
 from invlift.posterior.report import charts, gather, render, views
 from invlift.posterior.report.gather import NUM_DRAWS
 from invlift.posterior.report.scales import NO_VALUE, NUM_LEVELS, Scale, log_ticks, scale_of
@@ -88,8 +88,8 @@ def unpacked(text, kind=np.uint8):
 def test_content_is_what_the_posterior_holds(run, content):
     _, posterior = run
     assert dict(content.missing) == {}
-    np.testing.assert_array_equal(content.body.points, posterior.points)
-    np.testing.assert_array_equal(content.body.cells, posterior.cells)
+    np.testing.assert_array_equal(content.body.points, posterior.mesh.points)
+    np.testing.assert_array_equal(content.body.cells, posterior.mesh.cells)
     for name, values in posterior.fields().items():
         np.testing.assert_array_equal(content.body.find(name), values)
     np.testing.assert_array_equal(content.sensors.points[:, :2], posterior.sensors.points)
@@ -117,7 +117,7 @@ def test_content_is_what_the_posterior_holds(run, content):
 def test_draws_are_spread_over_all_chains(run, content):
     _, posterior = run
     draws = content.draws
-    assert draws.values.shape == (NUM_DRAWS, len(posterior.points))
+    assert draws.values.shape == (NUM_DRAWS, len(posterior.mesh.points))
     assert len(set(zip(draws.chains, draws.numbers, strict=True))) == NUM_DRAWS
     assert np.bincount(draws.chains).tolist() == [NUM_DRAWS // 2] * 2
     assert draws.numbers.min() < 5
@@ -359,10 +359,12 @@ def test_a_page_of_a_fine_mesh_stays_small(tmp_path, monkeypatch):
 def test_a_model_without_a_mesh_has_a_page(tmp_path):
     rng = np.random.default_rng(0)
     chains = [Chain({"parameters": rng.normal(size=(60, 2))}) for _ in range(2)]
-    Posterior(chains, names=["decay <rate>", "b"]).write(tmp_path)
+    quantity = Quantity("parameters", {"parameter": ["decay <rate>", "b"]})
+    Posterior(chains, [quantity]).write(tmp_path)
     content = gather(tmp_path)
-    assert list(content.scalars) == list(content.summary) == ["decay <rate>", "b"]
-    np.testing.assert_array_equal(content.scalars["b"][1], chains[1].draws["parameters"][:, 1])
+    names = ["parameters[decay <rate>]", "parameters[b]"]
+    assert list(content.scalars) == list(content.summary) == names
+    np.testing.assert_array_equal(content.scalars[names[1]][1], chains[1].draws["parameters"][:, 1])
     page = Page(render(content))
     assert page.left_out == {"mesh", "maps", "draws", "sensors", "versions", "problem"}
     assert "decay <rate>" in page.sections["chains"]
@@ -455,7 +457,7 @@ def test_groups_are_found_on_the_surface():
 
 
 def test_a_fine_mesh_is_drawn_with_fewer_triangles(run, monkeypatch):
-    points, cells = run[1].points, run[1].cells
+    points, cells = run[1].mesh.points, run[1].mesh.cells
     whole = flat_views(points, cells)[0]
     np.testing.assert_array_equal(whole.triangles, cells)
     monkeypatch.setattr(views, "MAX_TRIANGLES", 20)

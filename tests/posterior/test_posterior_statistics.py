@@ -11,17 +11,19 @@ from invlift.moments import Moments
 from invlift.posterior import (
     Posterior,
     field_statistics,
-    normal_scores,
     sensor_statistics,
     variance_reduction,
 )
 from invlift.posterior.exceedance import exceedance_fields
-from invlift.posterior.quantities import scalar_draws, solution_fields
+from invlift.posterior.quantities import derived_statistics, scalar_draws
+from invlift.posterior.quantity import described
 from invlift.posterior.statistics import conductivity_statistics
 
 
 def compare(predicted, observed, sigma):
-    return sensor_statistics(predicted, observed, normal_scores(predicted, observed, sigma))
+    sigmas = sigma if isinstance(sigma, list) else [sigma] * len(predicted)
+    scores = [(observed - values) / scale for values, scale in zip(predicted, sigmas, strict=True)]
+    return sensor_statistics(predicted, observed, scores)
 
 
 def formula(predicted, observed, sigma):
@@ -76,18 +78,18 @@ def test_solution_of_unequal_chains_is_that_of_the_whole():
     values = 1e6 + rng.normal(size=(60, 4))  # a far mean shows cancellation
     parts = [Moments.of(part) for part in np.split(values, [5, 6, 31])]
     nothing = Moments(0, np.full(4, np.nan), np.full(4, np.nan))
-    fields = solution_fields([{"solution": part} for part in (nothing, *parts)] + [{}])
+    fields = derived_statistics("solution", [nothing, *parts])
     np.testing.assert_allclose(fields["solution_mean"], values.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(fields["solution_sd"], values.std(axis=0, ddof=1), rtol=1e-8)
     # negative control: without one of the chains it is another
-    others = solution_fields([{"solution": part} for part in parts[1:]])
+    others = derived_statistics("solution", parts[1:])
     assert (np.abs(others["solution_sd"] / fields["solution_sd"] - 1) > 1e-4).all()
 
 
 def test_solutions_that_do_not_exist_or_fit():
-    assert solution_fields([{}, {"solution": Moments(0, np.zeros(1), np.zeros(1))}]) == {}
+    assert derived_statistics("solution", [Moments(0, np.zeros(1), np.zeros(1))]) == {}
     with pytest.raises(InputError, match="one size in every chain"):
-        solution_fields([{"solution": Moments(2, np.zeros(n), np.zeros(n))} for n in (1, 2)])
+        derived_statistics("u", [Moments(2, np.zeros(n), np.zeros(n)) for n in (1, 2)])
 
 
 def test_short_vectors_are_scalars_by_entry_and_long_ones_by_mean_and_deviation():
@@ -96,7 +98,8 @@ def test_short_vectors_are_scalars_by_entry_and_long_ones_by_mean_and_deviation(
         "weights": [np.arange(10.0).reshape(5, 2)], "long": [np.zeros((5, 1001))],
         "degrees_of_freedom": [np.ones(5)], "matrix": [np.zeros((5, 2, 2))],
     }  # fmt: skip
-    found = scalar_draws(draws)
+    quantities = described({name: chains[0].shape[1:] for name, chains in draws.items()})
+    found = scalar_draws(draws, quantities)
     of_long = ["long_field_mean", "long_field_std"]
     assert list(found) == ["degrees_of_freedom", *of_long, "weights[0]", "weights[1]"]
     np.testing.assert_array_equal(found["weights[1]"][0], [1, 3, 5, 7, 9])
@@ -166,7 +169,7 @@ def test_misfit_beyond_all_numbers_is_infinite_not_unknown():
 def test_drawn_noise_scale_is_averaged_over():
     predicted = [np.zeros((2, 3)), np.zeros((2, 3))]
     sigma = [np.array([1.0, 1.0]), np.array([1.0, 5.0])]
-    result = compare(predicted, np.full(3, np.sqrt(7.0)), sigma)
+    result = compare(predicted, np.full(3, np.sqrt(7.0)), [each[:, None] for each in sigma])
     p_value = norm.cdf(np.sqrt(7.0) / np.array([1.0, 1.0, 1.0, 5.0])).mean()
     np.testing.assert_allclose(result.predictive_p_value, p_value)
     np.testing.assert_allclose(result.standardised_residual, norm.ppf(p_value))
@@ -182,7 +185,7 @@ def test_drawn_noise_scale_may_differ_between_sensors():
     both = compare(predicted, np.ones(2), sigma)
     for sensor in range(2):
         part = [chain[:, sensor : sensor + 1] for chain in predicted]
-        alone = compare(part, np.ones(1), [chain[:, sensor] for chain in sigma])
+        alone = compare(part, np.ones(1), [chain[:, [sensor]] for chain in sigma])
         assert both.predictive_p_value[sensor] == pytest.approx(alone.predictive_p_value[0])
         assert both.standardised_residual[sensor] == pytest.approx(alone.standardised_residual[0])
 

@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from posterior_cases import Chain, make_chains, make_posterior
+from posterior_cases import (
+    Chain,
+    Mesh,
+    field_quantities,
+    make_chains,
+    make_posterior,
+    normal_posterior,
+)
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from invlift.posterior import Posterior, Readings
-from invlift.posterior.standards import presumed_standards
+from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.verdict import longest_run
-from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, ConstrainedNUTS, EllipticalSlice
+from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, EllipticalSlice
 from invlift.samplers.kernels.base import Standards
 
 
@@ -34,8 +40,11 @@ def without_stats(chains, *names):
     ]
 
 
+CHMC = ConstrainedHMC.standards
+
+
 def judged(chains, **changes):
-    return make_posterior(chains=chains, **changes).verdict()
+    return make_posterior(chains=chains, **({"standards": CHMC} | changes)).verdict()
 
 
 @pytest.fixture
@@ -52,10 +61,9 @@ def test_good_chains_converge(chains):
 
 def test_readings_that_the_model_cannot_reproduce_are_named():
     rng = np.random.default_rng(8)
-    draws = [{"predicted": rng.normal(size=(400, 3))} for _ in range(4)]
+    predicted = [rng.normal(size=(400, 3)) for _ in range(4)]
     for far, count in ((2.0, 0), (50.0, 1)):
-        readings = Readings(np.array([0.0, far, 0.0]), sigma=np.ones(3))
-        verdict = Posterior([Chain(each) for each in draws], sensors=readings).verdict()
+        verdict = normal_posterior(predicted, np.array([0.0, far, 0.0]), 1.0).verdict()
         found = [warning for warning in verdict.warnings if "1 of 3 readings" in warning]
         assert len(found) == count
         # the nearest of 1600 predictions is 3.1 standard deviations out
@@ -69,10 +77,9 @@ def test_an_outlier_is_one_for_normal_noise_and_none_for_heavy_tails():
     predicted = [0.1 * rng.normal(size=(400, 20)) for _ in range(4)]
     normal = [observed - each for each in predicted]
     heavy = [norm.ppf(student_t.cdf(each, 4)) for each in normal]
-    for scores, is_flagged in ((normal, True), (heavy, False), (None, True)):
-        draws = [{"predicted": each} for each in predicted]
-        if scores is not None:
-            draws = [{"noise_score": x} | each for x, each in zip(scores, draws, strict=True)]
+    for scores, is_flagged in ((normal, True), (heavy, False)):
+        pairs = zip(scores, predicted, strict=True)
+        draws = [{"noise_score": score, "predicted": each} for score, each in pairs]
         sensors = Readings(observed, sigma=1.0)
         verdict = Posterior([Chain(each) for each in draws], sensors=sensors).verdict()
         assert verdict.is_converged
@@ -109,10 +116,12 @@ def test_few_nodes_far_apart_are_flagged_though_the_mean_looks_right():
 
     large = make_chains(400, 25)
     points = np.random.default_rng(0).normal(size=(400, 2))
-    verdict = judged(change_field(large, 0, split), points=points, prior_sd=None)
+    mesh = Mesh(points, np.zeros((1, 3), int))
+    verdict = judged(change_field(large, 0, split), mesh=mesh, quantities=field_quantities()[:1])
     assert not verdict.is_converged
     assert any("2 of 400 of the nodes" in reason for reason in verdict.reasons), str(verdict)
-    assert judged(make_chains(400, 25), points=points, prior_sd=None).is_converged
+    sound = judged(make_chains(400, 25), mesh=mesh, quantities=field_quantities()[:1])
+    assert sound.is_converged
 
 
 def test_stuck_chain_is_flagged(chains):
@@ -256,7 +265,7 @@ def test_kernel_without_a_step_size_is_judged_by_its_draws(chains):
     assert "projection" not in str(verdict)
 
 
-@pytest.mark.parametrize("standards", [HMC.standards, NUTS.standards, None])
+@pytest.mark.parametrize("standards", [HMC.standards, NUTS.standards])
 @pytest.mark.parametrize(
     ("share", "is_converged", "num_warnings"), [(0.02, True, 0), (0.1, True, 1), (0.5, False, 0)]
 )
@@ -280,13 +289,6 @@ def test_divergences_are_told_in_their_own_words(
     assert not other.warnings
 
 
-@pytest.mark.parametrize("kernel", [ConstrainedHMC, ConstrainedNUTS, HMC, NUTS])
-def test_presumed_standards_are_those_of_the_kernel(kernel):
-    presumed = presumed_standards(["acceptance_rate", kernel.standards.failures])
-    for name, value in kernel.standards._asdict().items():
-        assert name == "failures_in_brief" or getattr(presumed, name) == value
-
-
 def test_advice_is_for_those_without_a_problem_file_as_well(chains):
     bad = change_field(chains[:1], 0, np.zeros_like)
     bad = change_stat(bad, "acceptance_rate", np.full(400, 0.1))
@@ -303,10 +305,11 @@ def test_users_own_model_is_judged_by_its_parameters():
     good = [Chain({"parameters": rng.normal(size=(400, 2))}) for _ in range(4)]
     assert Posterior(good).verdict().is_converged
     bad = [*good[:3], Chain({"parameters": good[3].draws["parameters"] + [0.0, 1.0]})]
-    verdict = Posterior(bad, names=("rate", "offset")).verdict()
+    quantity = Quantity("parameters", {"parameter": ("rate", "offset")})
+    verdict = Posterior(bad, [quantity]).verdict()
     assert not verdict.is_converged
     assert all("rate" not in reason for reason in verdict.reasons)
-    assert any("R-hat of offset" in reason for reason in verdict.reasons)
+    assert any("R-hat of parameters[offset]" in reason for reason in verdict.reasons)
 
 
 def test_verdict_reads_as_text(chains):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
+from posterior_cases import Mesh, field_quantities
 
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior, diagnose_field
@@ -56,7 +57,7 @@ def fields():
 
 def posterior_of(fields, max_bytes):
     chains = [chain_of(field, max_bytes) for field in fields]
-    return Posterior(chains, points=POINTS, cells=CELLS, location="nodes", prior_sd=1.0)
+    return Posterior(chains, field_quantities(prior_sd=1.0), Mesh(POINTS, CELLS))
 
 
 @pytest.fixture(scope="module")

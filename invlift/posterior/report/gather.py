@@ -21,6 +21,7 @@ from invlift.posterior.files import CELL_TYPES
 from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
 from invlift.posterior.report.record import read_record
 
@@ -246,7 +247,16 @@ def _posterior(
         chains, places = _spread(*field.shape[:2])
         numbers = np.asarray(field[field.dims[1]])[places]
         chosen = FieldDraws(np.empty((len(chains), field.shape[2])), chains, numbers)
-    names = posterior["parameter"].to_numpy().tolist() if "parameter" in posterior.coords else None
+    quantities = {
+        name: Quantity(
+            name,
+            {
+                axis: posterior[axis].to_numpy().tolist() if axis in posterior.coords else None
+                for axis in variable.dims[2:]
+            },
+        )
+        for name, variable in posterior.data_vars.items()
+    }
     found: dict[str, list[np.ndarray]] = {}
     for chain in range(num_chains):
         draws = {
@@ -254,7 +264,7 @@ def _posterior(
             for name, variable in posterior.data_vars.items()
             if variable.dims[:1] == ("chain",) and name not in (PREDICTED, NOISE_SCORE, SOLUTION)
         }
-        for name, (values,) in scalar_draws(draws, names).items():
+        for name, (values,) in scalar_draws(draws, quantities).items():
             found.setdefault(name, []).append(values)
         if chosen is not None:
             is_here = chosen.chains == chain

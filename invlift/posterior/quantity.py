@@ -1,0 +1,102 @@
+"""What draws are of: their axes, their unit, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
+
+#: Axes that run over a mesh.
+PLACES = ("node", "cell")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """Description of a quantity of which there are draws.
+
+    Attributes
+    ----------
+    name : str
+    axes : mapping of str to sequence or None
+        Names of the axes of one draw, in their order, with coordinates along them. A quantity with
+        the axis "node" or "cell" is a field on the mesh, one with the axis "sensor" has a value for
+        each reading, one without axes is a scalar.
+    unit : str
+        As it is to be written; "" if it has none.
+    is_derived : bool
+        Whether it follows from other quantities that are drawn: it is then left out of the summary
+        and of the diagnostics.
+    prior_sd : array, number or None
+        Standard deviation before the data, of the shape of a draw.
+    """
+
+    name: str
+    axes: Mapping[str, Sequence | None] = field(default_factory=dict)
+    unit: str = ""
+    is_derived: bool = False
+    prior_sd: np.ndarray | float | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The axis "node" or "cell" of a field; None for all else."""
+        return next((axis for axis in self.axes if axis in PLACES), None)
+
+    def entries(self, shape: tuple[int, ...]) -> list[str]:
+        """Names of the entries of a vector of shape (k,): `rate[hare]`, or `rate[0]`."""
+        (labels,) = self.axes.values()
+        labels = range(shape[0]) if labels is None else labels
+        return [f"{self.name}[{label}]" for label in labels]
+
+
+def described(
+    shapes: Mapping[str, tuple[int, ...]], given: Iterable[Quantity] = ()
+) -> dict[str, Quantity]:
+    """Describe every quantity of which there are draws.
+
+    Parameters
+    ----------
+    shapes : mapping of str to tuple of int
+        Shape of one draw of each.
+    given : iterable of Quantity
+        Those that are known; others have axes `{name}_dim_0`, ... without coordinates.
+
+    Returns
+    -------
+    dict of str to Quantity
+
+    Raises
+    ------
+    InputError
+        If a description does not fit the draws.
+    """
+    known = {quantity.name: quantity for quantity in given}
+    for name in shapes.keys() & known.keys():
+        _check(known[name], shapes[name])
+    return {name: known.get(name) or _undescribed(name, shape) for name, shape in shapes.items()}
+
+
+def _undescribed(name: str, shape: tuple[int, ...]) -> Quantity:
+    if name in (PREDICTED, NOISE_SCORE) and len(shape) == 1:
+        return Quantity(name, {"sensor": None}, is_derived=True)
+    return Quantity(name, {f"{name}_dim_{axis}": None for axis in range(len(shape))})
+
+
+def _check(quantity: Quantity, shape: tuple[int, ...]) -> None:
+    lengths = [None if labels is None else len(labels) for labels in quantity.axes.values()]
+    fits = len(lengths) == len(shape)
+    if fits and all(each in (None, size) for each, size in zip(lengths, shape, strict=True)):
+        return
+    axes = ", ".join(
+        axis if length is None else f"{axis} ({length})"
+        for axis, length in zip(quantity.axes, lengths, strict=True)
+    )
+    raise InputError(
+        f"draws of {quantity.name}",
+        f"axes {axes}" if axes else "a scalar",
+        f"shape {shape}",
+        "describe each axis, with as many coordinates as it has values",
+    )
