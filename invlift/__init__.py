@@ -50,6 +50,7 @@ _MODULE_OF = {
     "known_noise": "inverse.noise",
     "laplace_approximation": "inverse.laplace_approximation",
     "laplace_noise": "inverse.noise",
+    "load": "app.results",
     "locate": "fem.sensors",
     "lognormal": "inverse.distributions",
     "matern_prior": "fem.priors.matern",

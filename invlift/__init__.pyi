@@ -8,6 +8,7 @@ from invlift.app.compare import compare as compare
 from invlift.app.problem_file import read_problem as read_problem
 from invlift.app.results import build_posterior as build_posterior
 from invlift.app.results import field_posterior as field_posterior
+from invlift.app.results import load as load
 from invlift.app.sampling import sample as sample
 from invlift.errors import InputError as InputError
 from invlift.fem.assembly import assemble_poisson as assemble_poisson

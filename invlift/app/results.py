@@ -2,23 +2,82 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
-from invlift.app.problems import OwnProblem
+from invlift.app.problem_file import read_problem
+from invlift.app.problems import OwnProblem, build, open_problem
 from invlift.app.quantities import quantities_of
+from invlift.app.sampling import read_chains
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior import Posterior, Readings
+from invlift.posterior.readings import Draws
+from invlift.posterior.saved import read_posterior
 from invlift.samplers.chains.results import Run
+from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels.base import Standards
+
+
+def load(directory: str | os.PathLike) -> Posterior:
+    """Posterior of a run from the folder of its results, finished or not.
+
+    Parameters
+    ----------
+    directory : path-like
+        As ``invlift run --out`` names it. While there is no ``posterior.nc`` in it, the problem is
+        made from the folder's problem file, and the draws are those saved so far; a ``problem.py``
+        is run for that.
+
+    Returns
+    -------
+    Posterior
+        Of a finished run made from the files alone. Where not all draws of a field are stored,
+        all statistics are those of the stored draws.
+
+    Raises
+    ------
+    InputError
+        If the folder is not that of a run with draws, or a file in it is damaged or has changed.
+    """
+    directory = Path(directory)
+    if (directory / "posterior.nc").exists() or not (directory / "chains").is_dir():
+        return _with_groups(read_posterior(directory, _standards_of), directory / "problem.toml")
+    files = [directory / name for name in ("problem.toml", "problem.py")]
+    file = next((file for file in files if file.exists()), files[0])
+    spec = open_problem(str(file))
+    field, sampler = build(spec), spec.sampler
+    folder = directory / "chains"
+    run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
+    return build_posterior(field, run)
+
+
+def _with_groups(posterior: Posterior, problem: Path) -> Posterior:
+    """The posterior with a mesh that has groups, if the one of its run is still there."""
+    if posterior.mesh is None:
+        return posterior
+    points, cells = posterior.mesh.points, posterior.mesh.cells
+    mesh = mesh_from_arrays(points, cells)
+    with suppress(InputError):
+        found = read_mesh(read_problem(problem).mesh.file)
+        if np.array_equal(found.points, points) and np.array_equal(found.cells, cells):
+            mesh = found
+    return replace(posterior, mesh=mesh)
+
+
+def _standards_of(method: str) -> Standards | None:
+    return KERNELS[method].standards if method in KERNELS else None
 
 
 def build_posterior(
@@ -140,13 +199,13 @@ class NoiseOfReadings:
     noise: Noise
     observed: np.ndarray
 
-    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
         """See :func:`draw_readings`."""
-        return draw_readings(self.noise, rng, draws)
+        return [draw_readings(self.noise, rng, draws) for draws in chains]
 
-    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """See :func:`log_likelihood`."""
-        return log_likelihood(self.noise, self.observed, draws)
+        return [log_likelihood(self.noise, self.observed, draws) for draws in chains]
 
 
 def draw_readings(

@@ -22,7 +22,7 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.quantity import Quantity
 from invlift.precision import require_float64
-from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.chain import Plan, Progress, gather
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
@@ -156,6 +156,32 @@ def sample(
                 next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
                 on_progress=on_progress,
             )
+
+
+def read_chains(
+    problem: InverseProblem, kernel: Kernel, warmup: int, seed: int, folder: Path
+) -> Run:
+    """The chains that a run has saved so far; it may go on meanwhile.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    kernel, warmup, seed
+        Those of the run.
+    folder : pathlib.Path
+        The ``checkpoint`` of :func:`sample`.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no chains, or those of another run.
+    """
+    plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
+    run = fingerprint(problem, plan, seed)
+    store = CheckpointStore(folder, run, {"typical_scale": None}).claim(is_resuming=True)
+    states = [store.load(chain, plan) for chain in store.chains()]
+    chains = cut_to_one_length([gather(plan, state) for state in states])
+    return Run(chains, 0.0, True, kernel.standards)
 
 
 def _next_goal(

@@ -19,7 +19,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.checks import listing, place
-from invlift.fem.mesh.geometry import find_cells, find_closest_facet
+from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells, find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
 from invlift.input_files import read_text
 
@@ -27,7 +27,6 @@ MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Columns that mean something: numbers and texts.
 _NUMBERS, _TEXTS = ("x", "y", "z", "value", "sigma"), ("group", "name")
-RELATIVE_TOLERANCE = 1e-9  # of the mesh's diameter: closer than this is inside
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
@@ -26,6 +27,12 @@ class Mesh(Protocol):
 
     points: np.ndarray
     cells: np.ndarray
+
+    def values_at(self, points: np.ndarray, place: str) -> csr_array:
+        """Values at k points of a field on "node" or "cell": a matrix (k, N)."""
+
+    def mean_over(self, group: str | None, place: str) -> csr_array:
+        """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
 
 
 def check_fields(

@@ -86,6 +86,8 @@ def build_groups(
     for name, quantity in quantities.items():
         if quantity.unit:
             posterior[name].attrs["units"] = quantity.unit
+        if quantity.is_derived:
+            posterior[name].attrs["is_derived"] = 1
     yield _named("posterior", posterior)
     for name, chains in (("sample_stats", stats), ("warmup_sample_stats", warmup_stats)):
         if chains:

@@ -12,6 +12,11 @@ PREDICTED, NOISE_SCORE = "predicted", "noise_score"
 SIGMA = "sigma"
 
 
+def prior_sd_name(name: str) -> str:
+    """What the prior standard deviation of a quantity is called in files of draws."""
+    return "prior_sd" if name == FIELD else f"{name}_prior_sd"
+
+
 def vector_of(name: str) -> str:
     """Name of the vector that an entry such as "sigma[0]" is of; of any other scalar its own."""
     return name.rpartition("[")[0] or name

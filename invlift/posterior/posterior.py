@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.posterior import files, labelled, plots
@@ -20,7 +22,7 @@ from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, vector_of
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, prior_sd_name, vector_of
 from invlift.posterior.overview import overview_panels
 from invlift.posterior.quantities import (
     derived_statistics,
@@ -160,14 +162,14 @@ class Posterior:
         if self.noise is None or not self._has_fit:
             return None
         rng = np.random.default_rng(NOISE_SEED)
-        return [self.noise.new_readings(rng, chain.draws) for chain in self.chains]
+        return self.noise.new_readings(rng, [chain.draws for chain in self.chains])
 
     @cached_property
     def _log_likelihood(self) -> list[np.ndarray] | None:
         """Log density of each reading given each draw; None if the noise is unknown here."""
         if self.noise is None or not self._has_fit:
             return None
-        return [np.asarray(self.noise.log_likelihood(chain.draws)) for chain in self.chains]
+        return self.noise.log_likelihood([chain.draws for chain in self.chains])
 
     @cached_property
     def _misfit_p_value(self) -> float | None:
@@ -239,7 +241,7 @@ class Posterior:
                 found[quantity.place] |= derived_statistics(name, parts, draws)
                 continue
             sums = None
-            if every_of(self.chains, name) > 1:
+            if every_of(self.chains, name) > 1 and all(name in part for part in moments):
                 batches = [part[name] for part in kept(self.chains, "batches")]
                 sums = [part[name] for part in moments], batches
             found[quantity.place] |= field_statistics_of(draws, quantity, sums)
@@ -265,6 +267,77 @@ class Posterior:
             and its variance reduction by name.
         """
         return self._fields["node"] | self._fields["cell"]
+
+    def at(self, points: np.ndarray, name: str | None = None) -> xr.DataArray:
+        """Draws of a field at points.
+
+        Parameters
+        ----------
+        points : (k, dim) array
+            Positions, in the length unit of the mesh.
+        name : str or None
+            The field, "solution" say; by default the one that the equation is about.
+
+        Returns
+        -------
+        xarray.DataArray
+            Axes chain, draw (or stored_draw, where not all draws are stored) and point.
+
+        Raises
+        ------
+        InputError
+            If there is no such field, or a point is outside the mesh.
+        """
+        quantity = self._field_of(name)
+        found = self._applied(quantity, self.mesh.values_at(points, quantity.place), ("point",))
+        axes = zip("xyz", np.transpose(points), strict=False)
+        return found.assign_coords({axis: ("point", values) for axis, values in axes})
+
+    def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
+        """Draws of the mean of a field over a part of the mesh.
+
+        Parameters
+        ----------
+        group : str or None
+            A subdomain or boundary group of the mesh; by default the whole body.
+        name : str or None
+            As for `at`.
+
+        Returns
+        -------
+        xarray.DataArray
+            Axes chain and draw (or stored_draw).
+
+        Raises
+        ------
+        InputError
+            If there is no such field or group.
+        """
+        quantity = self._field_of(name)
+        matrix = self.mesh.mean_over(group, quantity.place)
+        return self._applied(quantity, matrix, ("part",)).squeeze("part")
+
+    def _field_of(self, name: str | None) -> Quantity:
+        """The field of a name."""
+        known = {each.name: each for each in self._described.values() if each.place}
+        found = self._field if name is None else known.get(name)
+        if found is None or self.mesh is None:
+            names = ", ".join(known) if self.mesh else ""
+            raise InputError(
+                "posterior",
+                f"a field, one of {names}" if names else "draws of a field, and its mesh",
+                "none" if name is None else repr(name),
+                "ask for one that was stored",
+            )
+        return found
+
+    def _applied(self, quantity: Quantity, matrix: csr_array, axes: tuple[str]) -> xr.DataArray:
+        """Draws of a linear functional of a field."""
+        name = quantity.name
+        draws = [np.asarray(matrix @ np.transpose(values)).T for values in self.draws(name)]
+        found = Quantity(name, dict.fromkeys(axes), quantity.unit)
+        every = {name: every_of(self.chains, name)}
+        return next(labelled.build_groups({name: draws}, {name: found}, every=every))[1][name]
 
     def sensor_fit(self) -> SensorStatistics:
         """Readings against predictions at the sensors.
@@ -356,7 +429,7 @@ class Posterior:
         for quantity in quantities.values():
             if quantity.prior_sd is not None:
                 shape = np.shape(self.draws(quantity.name)[0])[1:]
-                key = "prior_sd" if quantity is self._field else f"{quantity.name}_prior_sd"
+                key = prior_sd_name(quantity.name)
                 constants[key] = (tuple(quantity.axes), np.broadcast_to(quantity.prior_sd, shape))
         stats = labelled.common_statistics(kept(self.chains, "stats"))
         return labelled.build_groups(

@@ -176,7 +176,8 @@ def derived_statistics(
     Returns
     -------
     dict
-        `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; nothing if no chain has seen any.
+        `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; without moments all from the
+        draws, and nothing if there are none either.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def derived_statistics(
     """
     filled = [part for part in moments if part.count > 0]
     if not filled:
-        return {}
+        return {} if draws is None else field_statistics(draws, name)
     shapes = {np.shape(part.mean) for part in filled}
     if len(shapes) > 1:
         raise InputError(

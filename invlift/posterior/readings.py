@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from invlift.posterior.names import PREDICTED, SIGMA
 
@@ -58,14 +59,21 @@ class Readings:
     labels: Sequence[str] | None = None
 
 
+#: Draws of each chain by name, (num_draws, ...) each.
+Draws = Sequence[Mapping[str, np.ndarray]]
+
+
 class ReadingNoise(Protocol):
-    """What a posterior asks of the noise of the readings, given the draws of one chain."""
+    """What a posterior asks of the noise of the readings, given the draws of its chains."""
 
-    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """New readings, (num_draws, d), one set for each draw."""
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain, one set for each draw."""
 
-    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Log density of each reading given each draw, (num_draws, d), with all constants."""
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
+        """Log density of each reading given each draw, (num_draws, d) for each chain.
+
+        With all constants, in the logarithm of one over the unit of the readings.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +91,16 @@ class NormalNoise:
     values: np.ndarray
     sigma: np.ndarray | float | None = None
 
-    def new_readings(self, rng: np.random.Generator, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
         """As :meth:`ReadingNoise.new_readings`."""
-        predicted = np.asarray(draws[PREDICTED], dtype=float)
-        return predicted + self._scale(draws) * rng.standard_normal(predicted.shape)
+        return [
+            draws[PREDICTED] + self._scale(draws) * rng.standard_normal(draws[PREDICTED].shape)
+            for draws in chains
+        ]
 
-    def log_likelihood(self, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """As :meth:`ReadingNoise.log_likelihood`."""
-        scale = self._scale(draws)
-        scores = (np.asarray(self.values, dtype=float) - draws[PREDICTED]) / scale
-        return -0.5 * scores**2 - np.log(scale) - 0.5 * np.log(2.0 * np.pi)
+        return [norm.logpdf(self.values, x[PREDICTED], self._scale(x)) for x in chains]
 
     def _scale(self, draws):
         if self.sigma is not None:

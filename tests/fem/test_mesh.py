@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import meshio
 import numpy as np
 import pytest
 from gmsh_texts import GMSH_22, GMSH_41
+from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, check_anchored, mesh_from_arrays, mesh_quality, read_mesh
@@ -417,3 +419,41 @@ def test_each_connected_part_needs_a_condition():
     check_anchored(mesh, ["boundary"])
     with pytest.raises(InputError, match=r"^boundary conditions: .*1 of 2 parts .*\(3, 3\)"):
         check_anchored(mesh, ["first"])
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_values_and_means_of_a_linear_field(dim):
+    mesh = box_mesh(dim, 3)
+    slope = np.arange(1.0, dim + 1.0)
+    field = mesh.points @ slope + 0.5
+    rng = np.random.default_rng(0)
+    low, high = mesh.points.min(axis=0), mesh.points.max(axis=0)
+    where = low + (high - low) * rng.uniform(size=(20, dim))
+    np.testing.assert_allclose(mesh.values_at(where, "node") @ field, where @ slope + 0.5)
+    middle = 0.5 * (low + high)
+    np.testing.assert_allclose(mesh.mean_over(None, "node") @ field, middle @ slope + 0.5)
+    np.testing.assert_allclose(mesh.mean_over("boundary", "node") @ field, middle @ slope + 0.5)
+    side = np.where(np.arange(dim) == 0, low, middle)  # of the box's left side
+    np.testing.assert_allclose(mesh.mean_over("left", "node") @ field, side @ slope + 0.5)
+    # constant in each cell
+    centres = mesh.points[mesh.cells].mean(axis=1)
+    np.testing.assert_array_equal(
+        (mesh.values_at(centres, "cell") @ np.eye(mesh.num_cells)), np.eye(mesh.num_cells)
+    )
+    np.testing.assert_allclose(mesh.mean_over(None, "cell") @ (centres @ slope), middle @ slope)
+    half = replace(mesh, subdomains={"few": np.array([1, 4])})
+    expected = np.average(centres[[1, 4]] @ slope, weights=mesh.volumes[[1, 4]])
+    np.testing.assert_allclose(half.mean_over("few", "cell") @ (centres @ slope), expected)
+    np.testing.assert_allclose(half.mean_over("few", "node") @ (mesh.points @ slope), expected)
+
+
+def test_places_that_are_not_in_the_mesh_are_refused():
+    mesh = box_mesh(2, 3)
+    with pytest.raises(InputError, match=r"points, row 1: .*outside: 1; the mesh spans"):
+        mesh.values_at(np.array([[0.5, 0.5], [9.0, 0.5]]), "node")
+    with pytest.raises(InputError, match=r"an array \(k, 2\), found shape \(3,\)"):
+        mesh.values_at(np.zeros(3), "node")
+    with pytest.raises(InputError, match="'nowhere'"):
+        mesh.mean_over("nowhere", "node")
+    with pytest.raises(InputError, match="'left'"):
+        mesh.mean_over("left", "cell")

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.spatial import cKDTree
 
+#: Closer to a simplex than this, by the diameter of the mesh, is inside.
+RELATIVE_TOLERANCE = 1e-9
 _PAIRS_AT_ONCE = 500_000  # bounds the memory of a search, about 100 MB
 
 

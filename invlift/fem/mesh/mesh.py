@@ -13,13 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from invlift.errors import InputError
 from invlift.fem.mesh import checks as mesh_checks
+from invlift.fem.mesh import functionals
 from invlift.fem.mesh.files import read_mesh_arrays
 
 
@@ -150,6 +152,62 @@ class Mesh:
         if subdomain in self.subdomains:
             return self.subdomains[subdomain]
         raise _unknown(self, "subdomain", subdomain, list(self.subdomains), where)
+
+    def values_at(self, points: np.ndarray, place: Literal["node", "cell"]) -> csr_array:
+        """Values at points of a field, as a matrix to be multiplied with its values.
+
+        Parameters
+        ----------
+        points : (k, dim) array
+            Positions, in length units.
+        place : "node" or "cell"
+            Where the field lives: it is linear between nodes, or constant in each cell.
+
+        Returns
+        -------
+        (k, num_nodes) or (k, num_cells) sparse array
+
+        Raises
+        ------
+        InputError
+            If the points have another dimension, or some are outside the mesh.
+        """
+        values = functionals.values_at if place == "node" else functionals.cells_at
+        return values(self.points, self.cells, points, self.name)
+
+    def mean_over(self, group: str | None, place: Literal["node", "cell"]) -> csr_array:
+        """Mean of a field over a group, as a matrix to be multiplied with its values.
+
+        Parameters
+        ----------
+        group : str or None
+            A subdomain or else a boundary group; None for the whole body.
+        place : "node" or "cell"
+            Where the field lives.
+
+        Returns
+        -------
+        (1, num_nodes) or (1, num_cells) sparse array
+
+        Raises
+        ------
+        InputError
+            If there is no such group, or it is a boundary group and the field lives on the cells.
+        """
+        if group is not None and group not in self.subdomains:
+            known = [*self.subdomains, *self.boundaries, "boundary"] if place == "node" else []
+            if group not in known:
+                kind = "group" if place == "node" else "subdomain"
+                raise _unknown(self, kind, group, known or list(self.subdomains), None)
+            facets = self.facets(group)
+            sizes = functionals.facet_sizes(self.points[facets])
+            return functionals.mean_over(facets, sizes, self.num_nodes)
+        cells = np.arange(self.num_cells) if group is None else self.subdomains[group]
+        if place == "node":
+            return functionals.mean_over(self.cells[cells], self.volumes[cells], self.num_nodes)
+        shares = self.volumes[cells] / self.volumes[cells].sum()
+        entries = shares, (np.zeros(len(cells), int), cells)
+        return csr_array(entries, shape=(1, self.num_cells))
 
     def point_field(self, field: str, where: str | None = None) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,).

@@ -211,6 +211,11 @@ class CheckpointStore:
         """The piece of a chain that ends with an iteration."""
         return self.directory / f"chain-{chain}-{iteration:08d}.piece"
 
+    def chains(self) -> list[int]:
+        """Numbers of the chains of which there is anything."""
+        pieces = self.directory.glob("chain-*-*.piece")
+        return sorted({int(path.name.split("-")[1]) for path in pieces})
+
     def _pieces(self, chain: int) -> list[Path]:
         """What has been saved of a chain, in order."""
         return sorted(self.directory.glob(f"chain-{chain}-*.piece"))

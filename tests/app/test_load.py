@@ -1,0 +1,135 @@
+"""Results are opened from Python as they were written, and while a run goes on."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import pyvista
+from command_line import call
+from problem_files import write_problem
+
+import invlift
+from invlift.errors import InputError
+
+OPTIONS = {"sampler.chains": 2, "sampler.warmup": 30, "sampler.draws": 60}
+COOLING = Path("examples/own_models/cooling.py").resolve()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The folder of a run; beside it mesh and sensors."""
+    folder = tmp_path_factory.mktemp("load")
+    call("run", write_problem(folder, OPTIONS))
+    return folder / "out"
+
+
+def test_a_run_is_what_it_was(results):
+    posterior = invlift.load(results)
+    table = pd.read_csv(results / "summary.csv", index_col="name")
+    summary = posterior.summary()
+    pd.testing.assert_frame_equal(summary, table.loc[summary.index], check_names=False)
+    grid = pyvista.read(results / "posterior.vtu")
+    fields = posterior.fields()
+    assert set(fields) == set(grid.point_data)
+    for name, values in fields.items():  # moments of the solution are summed in another order
+        np.testing.assert_allclose(values, grid[name], rtol=1e-9, err_msg=name)
+    fit = pd.read_csv(results / "sensor_fit.csv")
+    for name in ("standardised_residual", "predicted_mean"):
+        np.testing.assert_array_equal(getattr(posterior.sensor_fit(), name), fit[name])
+    np.testing.assert_array_equal(posterior.leave_one_out().elpd, fit["loo_elpd"])
+    record = json.loads((results / "run.json").read_text())
+    assert posterior.verdict().headline == record["verdict"]["headline"]
+    assert list(posterior.verdict().reasons) == record["verdict"]["reasons"]
+    again = json.loads(json.dumps(posterior.record()))
+    assert again == {key: record[key] for key in again}
+
+
+def test_a_field_at_points_and_over_groups(results):
+    posterior = invlift.load(results)
+    points = pd.read_csv(results.parent / "sensors.csv")[["x", "y"]].to_numpy()
+    at = posterior.at(points, "solution")  # which is what the sensors read
+    assert at.dims == ("chain", "draw", "point")
+    np.testing.assert_allclose(at, np.stack(posterior.draws("predicted")), rtol=1e-12)
+    means = posterior.mean_over()
+    assert means.dims == ("chain", "draw")
+    draws = np.stack(posterior.draws("log_conductivity"))
+    assert draws.min() < float(means.min()) < float(means.max()) < draws.max()
+    assert posterior.mean_over("left").shape == means.shape
+    with pytest.raises(InputError, match="one of log_conductivity, solution, found 'sigma'"):
+        posterior.at(points, "sigma")
+    # without the file of the mesh its groups are unknown, and all else as before
+    mesh = results.parent / "box.msh"
+    content = mesh.read_bytes()
+    mesh.unlink()
+    try:
+        again = invlift.load(results)
+        np.testing.assert_array_equal(again.at(points), posterior.at(points))
+        with pytest.raises(InputError, match="'left'"):
+            again.mean_over("left")
+    finally:
+        mesh.write_bytes(content)
+
+
+def test_chains_that_are_saved_are_a_posterior_before_the_run_is_done(results, tmp_path):
+    folder = tmp_path / "out"
+    shutil.copytree(results, folder)
+    for name in ("posterior.nc", "run.json", "posterior.vtu"):
+        (folder / name).unlink()
+    running, done = invlift.load(folder), invlift.load(results)
+    for name in ("log_conductivity", "noise_score", "predicted"):
+        np.testing.assert_array_equal(running.draws(name), done.draws(name))
+    np.testing.assert_array_equal(running.sensor_fit().noise_sd, done.sensor_fit().noise_sd)
+    # a chain that has not begun
+    for piece in (folder / "chains").glob("chain-1-*.piece"):
+        piece.unlink()
+    assert (running.num_chains, invlift.load(folder).num_chains) == (2, 1)
+
+
+def test_a_run_of_a_python_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("run", COOLING, "--chains", "2", "--warmup", "200", "--draws", "60", "--out", "out")
+    posterior = invlift.load("out")
+    assert posterior.summary().index.tolist()[-1] == "sigma"
+    assert posterior.sensor_fit().observed.size == 13
+    Path("out/posterior.nc").unlink()
+    np.testing.assert_array_equal(invlift.load("out").draws("sigma"), posterior.draws("sigma"))
+
+
+def damaged(folder):
+    (folder / "posterior.nc").write_bytes(b"no draws")
+
+
+def without_record(folder):
+    (folder / "run.json").unlink()
+
+
+def of_another_problem(folder):
+    (folder / "posterior.nc").unlink()
+    text = (folder / "problem.toml").read_text()
+    (folder / "problem.toml").write_text(text.replace("std = 0.3", "std = 0.31"))
+
+
+def without_draws(folder):
+    for path in (folder / "posterior.nc", *(folder / "chains").glob("*.piece")):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (shutil.rmtree, "results folder of a run, found no such folder"),
+        (damaged, "posterior.nc: expected a netCDF-4 file"),
+        (without_record, "run.json"),
+        (of_another_problem, "chains of this very problem"),
+        (without_draws, "at least one chain"),
+    ],
+)
+def test_folders_that_cannot_be_opened(results, tmp_path, spoil, message):
+    folder = tmp_path / "out"
+    shutil.copytree(results, folder)
+    spoil(folder)
+    with pytest.raises(InputError, match=message):
+        invlift.load(folder)
