@@ -26,6 +26,7 @@ from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws
 from invlift.posterior.saved import read_posterior
 from invlift.samplers.chains.results import Run
+from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Standards
 
@@ -81,7 +82,7 @@ def _standards_of(method: str) -> Standards | None:
 
 
 def build_posterior(
-    problem: FieldProblem | OwnProblem | InverseProblem,
+    problem: FieldProblem | OwnProblem | InverseProblem | ConstrainedTarget,
     run: Run,
     num_draws_requested: int | None = None,
     *,
@@ -91,7 +92,7 @@ def build_posterior(
 
     Parameters
     ----------
-    problem : FieldProblem, OwnProblem or InverseProblem
+    problem : FieldProblem, OwnProblem, InverseProblem or target
     run : Run
     num_draws_requested, objections
         As for :func:`field_posterior`.
@@ -106,6 +107,8 @@ def build_posterior(
         parts = problem.mesh, problem.sensors, problem.problem, run
         return field_posterior(*parts, exceedance=problem.exceedance, **options)
     problem = problem.problem if isinstance(problem, OwnProblem) else problem
+    if not isinstance(problem, InverseProblem):
+        return Posterior(**_of_run(run), **options)
     return Posterior(
         quantities=quantities_of(problem),
         **_readings_and_noise(problem),

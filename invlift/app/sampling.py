@@ -13,7 +13,7 @@ import numpy as np
 
 from invlift.app.progress import bars_if_watched
 from invlift.app.quantities import fields_of, quantities_of
-from invlift.app.starts import STARTS
+from invlift.app.starts import STARTS, RoughStarts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
@@ -27,6 +27,7 @@ from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.chains.workers import single_threaded_blas
+from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
 
@@ -44,14 +45,14 @@ UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
 
 
 def sample(
-    problem: InverseProblem,
+    problem: InverseProblem | ConstrainedTarget,
     kernel: str | Kernel = "chmc",
     *,
     chains: int = 4,
     warmup: int = 200,
     draws: int | Literal["converged"] = 1000,
     seed: int = 0,
-    starts: Literal["prior", "laplace"] = "prior",
+    starts: Literal["prior", "laplace"] | np.ndarray = "prior",
     max_seconds: float | None = None,
     max_field_megabytes: float = 200.0,
     executor: Executor | None = None,
@@ -63,8 +64,10 @@ def sample(
 
     Parameters
     ----------
-    problem : InverseProblem or FieldProblem
-        With d observations, N coefficients.
+    problem : InverseProblem, FieldProblem or Target
+        With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
+        :class:`~invlift.inverse.targets.dense.ExactConditioning`,
+        :class:`~invlift.inverse.targets.dense.ExplicitManifold`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
         ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
@@ -78,9 +81,10 @@ def sample(
         each time that there are half as many again.
     seed : int
         Same seed, same machine: the same bits, whatever the executor.
-    starts : {"prior", "laplace"}
+    starts : {"prior", "laplace"} or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
-        posterior, which are closer to each other: R-hat then sees less.
+        posterior, which are closer to each other: R-hat then sees less.  For a target positions,
+        which need be on its manifold only roughly; without them standard normal ones.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -115,19 +119,19 @@ def sample(
         holds chains that are not to be resumed or belong to another problem.
     """
     problem = getattr(problem, "problem", problem)  # of a field problem
-    require_float64(observed=problem.observed)
+    require_float64()
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
     check_counts(chains=chains, warmup=warmup, draws=first, seed=seed)
     check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
-    if starts not in STARTS:
-        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    scale = typical_scale(problem)
-    quantities = quantities_of(problem)
-    fields = fields_of(problem, quantities)
+    is_problem = isinstance(problem, InverseProblem)
+    find = _starts_of_problem(starts) if is_problem else _starts_of_target(problem, starts, chains)
+    scale = typical_scale(problem) if is_problem else None
+    quantities = quantities_of(problem) if is_problem else ()
+    fields = fields_of(problem, quantities) if is_problem else ()
     room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
     plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
     store = None
@@ -138,7 +142,7 @@ def sample(
         if store:
             store = store.claim(is_resuming=resume)
             scale = store.choices["typical_scale"]
-        target = target_of(problem, kernel, scale)
+        target = target_of(problem, kernel, scale) if is_problem else problem
         display = nullcontext(on_progress)
         if on_progress is None:
             display = bars_if_watched(
@@ -148,7 +152,7 @@ def sample(
             return run_chains(
                 target,
                 plan,
-                STARTS[starts](kernel, target, seed, chains),
+                find(kernel, target, seed, chains),
                 seed,
                 executor=executor,
                 store=store,
@@ -156,6 +160,29 @@ def sample(
                 next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
                 on_progress=on_progress,
             )
+
+
+def _starts_of_problem(starts) -> Callable:
+    """What finds the starts of chains on the posterior of a problem."""
+    if not isinstance(starts, str) or starts not in STARTS:
+        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}"[:80], "choose one")
+    return STARTS[starts]
+
+
+def _starts_of_target(target, starts, chains: int) -> Callable:
+    """What finds the starts of chains on a target."""
+    size = getattr(target, "dimension", None)
+    if isinstance(starts, str) and size is None:
+        raise InputError(
+            "starts", "an array with a row for each chain", f"{starts!r}", "give rough positions"
+        )
+    if isinstance(starts, str):
+        return RoughStarts
+    starts = np.asarray(starts, dtype=float)
+    if starts.ndim != 2 or len(starts) != chains or size not in (None, starts.shape[1]):
+        expected = f"an array ({chains}, {'Q' if size is None else size}), a row for each chain"
+        raise InputError("starts", expected, f"shape {starts.shape}", "give one position each")
+    return partial(RoughStarts, positions=starts)
 
 
 def read_chains(

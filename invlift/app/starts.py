@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,8 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
 from invlift.samplers.chains.chain import evaluate_state
+from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels.base import Kernel
 
 #: Prior draws tried for a chain until there are enough at which all is finite.
@@ -70,6 +72,9 @@ class Starts(Module):
         Whose draws are taken instead of the prior's.
     """
 
+    #: They are lifted, and so on the manifold.
+    is_exact: ClassVar[bool] = True
+
     kernel: Kernel
     target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
     seed: int = static()
@@ -98,6 +103,43 @@ class Starts(Module):
                 misfit.max(),
             )
         return position
+
+
+class RoughStarts(Module):
+    """Where chains on a target start: positions moved onto its manifold, if it has one.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    target
+        Of the kind that the kernel walks on.
+    seed, num_chains : int
+    positions : (num_chains, Q) or None
+        Or standard normal draws, of a target with a ``dimension``.
+    """
+
+    kernel: Kernel
+    target: ConstrainedTarget
+    seed: int = static()
+    num_chains: int = static()
+    positions: jax.Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        if self.positions is None:
+            return self.num_chains, self.target.dimension
+        return self.positions.shape
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain."""
+        if self.positions is None:
+            rough = jax.random.normal(_key(self.seed, chain, 0), (self.target.dimension,))
+        else:
+            rough = self.positions[chain]
+        if self.kernel.target_kind != "manifold":
+            return np.asarray(rough)
+        return onto_manifold(self.target, np.asarray(rough))
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, RelativeDensity, flat
 
+from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
@@ -43,3 +45,49 @@ def test_the_distance_is_one_of_positions_whatever_the_unit_of_the_constraint():
 def test_a_start_at_which_the_target_is_not_a_number_is_refused():
     with pytest.raises(InputError, match=r"chain 0, start.*not finite"):
         run([np.full(3, np.nan)])
+
+
+def ellipsoid(position):
+    return position @ (jnp.array([1.0, 4.0, 100.0]) * position) - jnp.ones(1)
+
+
+def test_rough_starts_are_moved_onto_the_manifold_and_checked():
+    rough = np.random.default_rng(3).standard_normal((4, 3))
+    target = RelativeDensity(ellipsoid, flat)
+    options = {"kernel": ConstrainedHMC(splitting="geodesic"), "warmup": 5, "draws": 5}
+    drawn = sample(target, starts=rough, **options)
+    for chain in drawn.chains:
+        assert all(abs(ellipsoid(draw)[0]) < 1e-8 for draw in chain.draws["position"])
+    for row in rough:
+        assert abs(ellipsoid(onto_manifold(target, row))[0]) < 1e-12
+    # negative control: they are not on it as they are
+    with pytest.raises(InputError, match="chain 0, start: expected a position on the manifold"):
+        run(rough, target=target)
+    # where there is no manifold
+    none = RelativeDensity(lambda position: position @ position + jnp.ones(1), flat)
+    with pytest.raises(InputError, match="chain 0, start: expected a position on the manifold"):
+        sample(none, starts=rough, **options)
+
+
+def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):
+    target = RelativeDensity(ellipsoid, flat)
+    starts = np.random.default_rng(3).standard_normal((2, 3))
+    options = {"starts": starts, "chains": 2, "warmup": 10, "seed": 2}
+    whole = sample(target, draws=40, **options)
+    sample(target, draws=15, checkpoint=tmp_path / "chains", **options)
+    again = sample(target, draws=40, checkpoint=tmp_path / "chains", resume=True, **options)
+    for one, other in zip(whole.chains, again.chains, strict=True):
+        np.testing.assert_array_equal(one.draws["position"], other.draws["position"])
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [
+        ("prior", "starts: expected an array with a row for each chain, found 'prior'"),
+        (np.zeros((3, 3)), r"an array \(4, Q\), a row for each chain, found shape \(3, 3\)"),
+        (np.zeros(3), "found shape"),
+    ],
+)
+def test_starts_that_are_no_positions_are_refused(starts, message):
+    with pytest.raises(InputError, match=message):
+        sample(RelativeDensity(ellipsoid, flat), starts=starts, warmup=1, draws=1)

@@ -58,7 +58,8 @@ class Work(NamedTuple):
         Of the kind that the plan's kernel walks on.
     plan : Plan
     starts
-        ``starts[chain]`` is where a chain begins, (Q,); its ``shape`` is (num_chains, Q).
+        ``starts[chain]`` is where a chain begins, (Q,); its ``shape`` is (num_chains, Q).  Whether
+        that is on the manifold is checked unless it has a true ``is_exact``.
     seed : int
         Chain c uses ``fold_in(key(seed), c)``.
     """
@@ -232,7 +233,7 @@ def run_segment(
     position = segment.position
     if position is None:
         position = start_position(plan, work.starts[chain])
-        if isinstance(work.starts, np.ndarray | jax.Array):  # others find it themselves
+        if not getattr(work.starts, "is_exact", False):
             check_start(target, plan, position, chain)
     elif segment.recorded:
         check_reproduced(target, plan, position, segment.recorded, chain)

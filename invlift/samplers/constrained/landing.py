@@ -1,0 +1,67 @@
+"""From a rough position onto the manifold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.samplers.constrained.target import (
+    ConstrainedTarget,
+    distance_to_manifold,
+    normal_move,
+)
+
+#: Moves, and how often one is halved.
+MAX_MOVES, MAX_HALVINGS = 50, 20
+#: Distance at which a position is on the manifold, relative to positions larger than 1.
+CLOSE_ENOUGH = 1e-13
+
+
+def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray:
+    """Move a position towards the manifold, by the shortest moves of Gauss and Newton.
+
+    A move is halved until it takes away half of what it would if the constraint were linear, which
+    is measured by the move that mends the rest (Deuflhard 2011, section 3.3, the restricted natural
+    monotonicity test).
+
+    Parameters
+    ----------
+    target : ConstrainedTarget
+    position : (Q,) array
+
+    Returns
+    -------
+    (Q,) array
+        On the manifold to rounding; or where no move led closer, which is for the caller to see.
+    """
+    position = np.asarray(position, dtype=float)
+    point, distance, move = _look(target, position)
+    for _ in range(MAX_MOVES):
+        if not distance > CLOSE_ENOUGH:  # nor where it is not a number
+            break
+        before = _size(target, point, point.constraint)
+        for halving in range(MAX_HALVINGS):
+            share = 0.5**halving
+            there = position - share * np.asarray(move)
+            found = _look(target, there)
+            if _size(target, point, found[0].constraint) <= (1.0 - 0.5 * share) * before:
+                break
+        else:
+            break
+        position, (point, distance, move) = there, found
+    return position
+
+
+def _evaluated(target, position):
+    """The point, its distance to the manifold, and the shortest move that mends it."""
+    point = target.point(position)
+    multiplier = target.solve_gram(point, point.constraint)
+    return (
+        point,
+        distance_to_manifold(target, point),
+        target.apply_jacobian_transpose(point, multiplier),
+    )
+
+
+_look = Program(_evaluated, "none")
+_size = Program(normal_move, "none")
