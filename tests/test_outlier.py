@@ -6,7 +6,6 @@ from benchmarks.discs import ROOT, example, parts
 
 import invlift
 from invlift.inverse.noise import gaussian_noise, student_t_noise
-from invlift.posterior import Posterior, Quantity, Readings
 
 #: Rings of the mesh, standard deviation of the noise, the wrong sensor and by how many of these.
 NUM_RINGS, SIGMA, WRONG, SIZE = 5, 1.0, 6, -8.0
@@ -16,13 +15,8 @@ SETTINGS = {"chains": 4, "warmup": 200, "draws": 500, "seed": 20260101}
 def fit(sensors, noise, observed):
     """Posterior of the readings of some of the example's sensors."""
     forward, prior = parts(NUM_RINGS, sensors)
-    run = invlift.sample(invlift.inverse_problem(forward, prior, noise, observed), **SETTINGS)
-    return Posterior(
-        run.chains,
-        quantities=[Quantity("log_conductivity", {"node": None})],
-        sensors=Readings(observed),
-        standards=run.standards,
-    )
+    problem = invlift.inverse_problem(forward, prior, noise, observed)
+    return invlift.build_posterior(problem, invlift.sample(problem, **SETTINGS))
 
 
 def distance(posterior, reference):
