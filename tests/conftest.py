@@ -22,7 +22,7 @@ _IN_HASTE = (
 
 
 def pytest_configure(config):
-    """Before anything starts JAX; the workers of pytest-xdist inherit it, commands do not."""
+    """Before anything starts JAX; workers of pytest-xdist, and commands, inherit it."""
     is_worker, is_slow = hasattr(config, "workerinput"), config.getoption("-m") == "slow"
     if is_worker or is_slow or "XLA_FLAGS" in os.environ:
         return

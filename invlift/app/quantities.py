@@ -10,7 +10,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
 from invlift.posterior.quantities import MAX_ENTRIES
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.quantity import Quantity, numbered_axes
 
 
 def quantities_of(
@@ -43,7 +43,7 @@ def quantities_of(
     elif isinstance(prior, NamedPrior):
         parts = zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
-            Quantity(name, dict(axes) if axes else _numbered(name, shape), unit)
+            Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
             for (name, shape), unit, axes in parts
         ]
     else:
@@ -52,10 +52,6 @@ def quantities_of(
         found.append(Quantity(SIGMA, {"noise_group" if scale.is_shared else "sensor": None}))
     readings = {"sensor": None if labels is None else list(labels)}
     return *found, *(Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE))
-
-
-def _numbered(name: str, shape: tuple[int, ...]) -> dict[str, None]:
-    return {f"{name}_dim_{axis}": None for axis in range(len(shape))}
 
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:

@@ -69,12 +69,11 @@ def _with_groups(posterior: Posterior, problem: Path) -> Posterior:
     if posterior.mesh is None:
         return posterior
     points, cells = posterior.mesh.points, posterior.mesh.cells
-    mesh = mesh_from_arrays(points, cells)
     with suppress(InputError):
-        found = read_mesh(read_problem(problem).mesh.file)
-        if np.array_equal(found.points, points) and np.array_equal(found.cells, cells):
-            mesh = found
-    return replace(posterior, mesh=mesh)
+        mesh = read_mesh(read_problem(problem).mesh.file)
+        if np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells):
+            return replace(posterior, mesh=mesh)
+    return replace(posterior, mesh=mesh_from_arrays(points, cells))
 
 
 def _standards_of(method: str) -> Standards | None:

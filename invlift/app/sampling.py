@@ -127,11 +127,13 @@ def sample(
     check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
-    is_problem = isinstance(problem, InverseProblem)
-    find = _starts_of_problem(starts) if is_problem else _starts_of_target(problem, starts, chains)
-    scale = typical_scale(problem) if is_problem else None
-    quantities = quantities_of(problem) if is_problem else ()
-    fields = fields_of(problem, quantities) if is_problem else ()
+    if isinstance(problem, InverseProblem):
+        find, scale = _starts_of_problem(starts), typical_scale(problem)
+        quantities = quantities_of(problem)
+        fields = fields_of(problem, quantities)
+    else:
+        find, scale = _starts_of_target(problem, starts, chains), None
+        quantities, fields = (), ()
     room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
     plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
     store = None
@@ -142,7 +144,7 @@ def sample(
         if store:
             store = store.claim(is_resuming=resume)
             scale = store.choices["typical_scale"]
-        target = target_of(problem, kernel, scale) if is_problem else problem
+        target = target_of(problem, kernel, scale)
         display = nullcontext(on_progress)
         if on_progress is None:
             display = bars_if_watched(
@@ -266,8 +268,10 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     """The target of a problem that a kernel walks on, in the coordinates that suit the data.
 
     With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be
-    best.
+    best.  A target is itself.
     """
+    if not isinstance(problem, InverseProblem):
+        return problem
     return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
 
 

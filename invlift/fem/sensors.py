@@ -19,7 +19,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.checks import listing, place
-from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells, find_closest_facet
+from invlift.fem.mesh.geometry import find_closest_facet
 from invlift.fem.mesh.mesh import Mesh
 from invlift.input_files import read_text
 
@@ -361,8 +361,7 @@ def locate(
             f"{sensors.points.shape[1]}",
             "give x,y for a flat mesh and x,y,z for a body",
         )
-    tolerance = RELATIVE_TOLERANCE * mesh.diameter
-    cell, weights = find_cells(mesh.points[mesh.cells], sensors.points, tolerance)
+    cell, weights = mesh.find_cells(sensors.points)
     nodes = mesh.cells[cell]
     distances = np.zeros(len(cell))
     is_outside = cell < 0

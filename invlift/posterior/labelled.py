@@ -106,6 +106,16 @@ def build_groups(
         yield _named("constant_data", xr.Dataset(values, coords=_used_coords(names, coords)))
 
 
+def quantity_of(variable: xr.DataArray) -> Quantity:
+    """Describe a variable of the group `posterior`, as `build_groups` has labelled it."""
+    axes = {
+        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
+        for axis in variable.dims[2:]
+    }
+    is_derived = bool(variable.attrs.get("is_derived", False))
+    return Quantity(str(variable.name), axes, variable.attrs.get("units", ""), is_derived)
+
+
 def _named(name: str, group: xr.Dataset) -> tuple[str, xr.Dataset]:
     return name, group.assign_attrs(inference_library="invlift")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import numpy as np
 from scipy.optimize import minimize
 
 from invlift.errors import InputError, printable
-from invlift.input_files import read_text
 from invlift.posterior.labelled import read_group
 from invlift.posterior.leave_one_out import (
     MIN_DRAWS,
@@ -20,8 +18,7 @@ from invlift.posterior.leave_one_out import (
     leave_one_out,
     standard_error,
 )
-
-_MAX_RECORD = 2**24  # bytes of run.json
+from invlift.posterior.record import read_json_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,18 +151,12 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 
 
 def _is_converged(path: Path, name: str) -> bool:
-    text = read_text(
-        path,
-        f"{name}, run.json",
-        "the record of a run",
-        remedy="give the folder that invlift run has written",
-        max_bytes=_MAX_RECORD,
-    )
+    file = f"{name}, run.json"
     try:
-        return json.loads(text)["verdict"]["is_converged"] is True
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return read_json_record(path, file)["verdict"]["is_converged"] is True
+    except (TypeError, KeyError):
         raise InputError(
-            f"{name}, run.json",
+            file,
             "the record of a run, with its verdict",
             "something else",
             "give the folder of a run as it was written",

@@ -4,8 +4,6 @@
 FIELD, PARAMETERS = "log_conductivity", "parameters"
 #: What solves the equation, at the nodes.
 SOLUTION = "solution"
-#: Draws as large as the mesh, of which perhaps only some are stored.
-FIELDS = (FIELD, SOLUTION)
 #: The forward map at the sensors, and the noise variables that explain the readings.
 PREDICTED, NOISE_SCORE = "predicted", "noise_score"
 #: The noise's scale: one for all readings, one for each group of them, or one for each.

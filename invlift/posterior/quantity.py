@@ -82,7 +82,12 @@ def described(
 def _undescribed(name: str, shape: tuple[int, ...]) -> Quantity:
     if name in (PREDICTED, NOISE_SCORE) and len(shape) == 1:
         return Quantity(name, {"sensor": None}, is_derived=True)
-    return Quantity(name, {f"{name}_dim_{axis}": None for axis in range(len(shape))})
+    return Quantity(name, numbered_axes(name, len(shape)))
+
+
+def numbered_axes(name: str, num: int) -> dict[str, None]:
+    """Axes of a quantity whose own are not known, without coordinates."""
+    return {f"{name}_dim_{axis}": None for axis in range(num)}
 
 
 def _check(quantity: Quantity, shape: tuple[int, ...]) -> None:

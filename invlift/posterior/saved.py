@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +12,13 @@ import numpy as np
 import xarray as xr
 
 from invlift.errors import InputError, printable
-from invlift.input_files import read_text
-from invlift.posterior.labelled import read_group
+from invlift.posterior.labelled import quantity_of, read_group
 from invlift.posterior.names import prior_sd_name
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.readings import Draws, Readings
+from invlift.posterior.record import read_json_record
 from invlift.posterior.standards import Standards
-
-_MAX_RECORD = 2**24  # bytes of run.json
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,8 @@ def read_posterior(
     groups = ("posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive")
     groups += ("log_likelihood", "observed_data", "constant_data")
     found = {name: read_group(file, name) or xr.Dataset() for name in groups}
-    record = _record(directory / "run.json")
+    file_of_record = directory / "run.json"
+    record = read_json_record(file_of_record, str(file_of_record))
     try:
         return _posterior(found, record, standards_of)
     except (KeyError, ValueError, TypeError) as reason:
@@ -106,25 +104,6 @@ def read_posterior(
             f"others ({printable(str(reason))[:80]})",
             "take the file from a copy of the run, or run again",
         ) from None
-
-
-def _record(file: Path) -> dict:
-    text = read_text(
-        file,
-        str(file),
-        "the record of a run",
-        remedy="give the folder that invlift run has written",
-        max_bytes=_MAX_RECORD,
-    )
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise InputError(
-            str(file), "the record of a run", "something else", "take it from a copy of the run"
-        )
-    return record
 
 
 def _posterior(
@@ -162,19 +141,9 @@ def _posterior(
 
 
 def _quantity(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
-    axes = {
-        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
-        for axis in variable.dims[2:]
-    }
-    is_derived = bool(variable.attrs.get("is_derived", False))
     prior_sd = constants.get(prior_sd_name(str(variable.name)))
-    return Quantity(
-        str(variable.name),
-        axes,
-        variable.attrs.get("units", ""),
-        is_derived,
-        None if prior_sd is None else prior_sd.to_numpy(),
-    )
+    found = quantity_of(variable)
+    return found if prior_sd is None else replace(found, prior_sd=prior_sd.to_numpy())
 
 
 def _chain(found: Mapping[str, xr.Dataset], record: Mapping[str, Any], index: int) -> SavedChain:

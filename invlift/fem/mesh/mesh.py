@@ -23,6 +23,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.files import read_mesh_arrays
+from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +173,32 @@ class Mesh:
         InputError
             If the points have another dimension, or some are outside the mesh.
         """
-        values = functionals.values_at if place == "node" else functionals.cells_at
-        return values(self.points, self.cells, points, self.name)
+        points = np.asarray(points, dtype=float)
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            expected = f"an array (k, {self.dim})"
+            raise InputError("points", expected, f"shape {points.shape}", "give x, y[, z] of each")
+        cell, weights = self.find_cells(points)
+        outside = np.flatnonzero(cell < 0)
+        if outside.size:
+            first, others = mesh_checks.place(points[outside[0]]), mesh_checks.listing(outside, 8)
+            box = (mesh_checks.place(corner(self.points, axis=0)) for corner in (np.min, np.max))
+            raise InputError(
+                f"points, row {outside[0]}",
+                f"points inside the mesh {self.name!r}",
+                f"{first}, which is outside; rows outside: {others}",
+                f"the mesh spans {' to '.join(box)}",
+            )
+        if place == "cell":
+            return functionals.rows_of(cell[:, None], np.ones((len(cell), 1)), self.num_cells)
+        return functionals.rows_of(self.cells[cell], weights, self.num_nodes)
+
+    def find_cells(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cell of each point, (k,), or -1 outside, and barycentric coordinates, (k, dim + 1).
+
+        A point outside by less than 1e-9 of the mesh's diameter counts as inside.
+        """
+        tolerance = RELATIVE_TOLERANCE * self.diameter
+        return find_cells(self.points[self.cells], points, tolerance)
 
     def mean_over(self, group: str | None, place: Literal["node", "cell"]) -> csr_array:
         """Mean of a field over a group, as a matrix to be multiplied with its values.
@@ -205,9 +230,7 @@ class Mesh:
         cells = np.arange(self.num_cells) if group is None else self.subdomains[group]
         if place == "node":
             return functionals.mean_over(self.cells[cells], self.volumes[cells], self.num_nodes)
-        shares = self.volumes[cells] / self.volumes[cells].sum()
-        entries = shares, (np.zeros(len(cells), int), cells)
-        return csr_array(entries, shape=(1, self.num_cells))
+        return functionals.mean_over(cells[:, None], self.volumes[cells], self.num_cells)
 
     def point_field(self, field: str, where: str | None = None) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,).

@@ -18,10 +18,9 @@ import xarray as xr
 from invlift.errors import InputError
 from invlift.input_files import read_text
 from invlift.posterior.files import CELL_TYPES
-from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers
+from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
-from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
 from invlift.posterior.report.record import read_record
 
@@ -247,16 +246,7 @@ def _posterior(
         chains, places = _spread(*field.shape[:2])
         numbers = np.asarray(field[field.dims[1]])[places]
         chosen = FieldDraws(np.empty((len(chains), field.shape[2])), chains, numbers)
-    quantities = {
-        name: Quantity(
-            name,
-            {
-                axis: posterior[axis].to_numpy().tolist() if axis in posterior.coords else None
-                for axis in variable.dims[2:]
-            },
-        )
-        for name, variable in posterior.data_vars.items()
-    }
+    quantities = {name: quantity_of(each) for name, each in posterior.data_vars.items()}
     found: dict[str, list[np.ndarray]] = {}
     for chain in range(num_chains):
         draws = {

@@ -39,7 +39,7 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
     for _ in range(MAX_MOVES):
         if not distance > CLOSE_ENOUGH:  # nor where it is not a number
             break
-        before = _size(target, point, point.constraint)
+        before = np.abs(move).max()  # which is what the constraint here takes
         for halving in range(MAX_HALVINGS):
             share = 0.5**halving
             there = position - share * np.asarray(move)
