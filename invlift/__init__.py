@@ -12,8 +12,8 @@ import importlib
 _MODULE_OF = {
     "AffinePrior": "inverse.priors.base",
     "Distribution": "inverse.distributions",
-    "ExactConditioning": "inverse.targets.dense",
-    "ExplicitManifold": "inverse.targets.dense",
+    "ExactConditioning": "inverse.targets.exact_conditioning",
+    "ExplicitManifold": "inverse.targets.explicit_manifold",
     "FieldProblem": "app.build",
     "ForwardModel": "inverse.models.base",
     "InputError": "errors",

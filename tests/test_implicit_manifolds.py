@@ -11,7 +11,7 @@ import pytest
 from monte_carlo import assert_mean_within
 
 from invlift.compilation import Program
-from invlift.inverse.targets.dense import ExplicitManifold
+from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
 
 FOLDER = Path(__file__).parents[1] / "examples" / "implicit_manifolds"

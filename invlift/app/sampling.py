@@ -66,8 +66,8 @@ def sample(
     ----------
     problem : InverseProblem, FieldProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
-        :class:`~invlift.inverse.targets.dense.ExactConditioning`,
-        :class:`~invlift.inverse.targets.dense.ExplicitManifold`, or one of your own.
+        :class:`~invlift.inverse.targets.exact_conditioning.ExactConditioning`,
+        :class:`~invlift.inverse.targets.explicit_manifold.ExplicitManifold`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
         ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted

@@ -17,7 +17,8 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.inverse.gram.factors import dense_gram, woodbury_gram
+from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
 from invlift.pytrees import Module
@@ -155,14 +156,12 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
 
     Of the model linearised at w (m,), with readings (d,) and their derivatives (d, m) there.
     """
-    is_underdetermined = problem.num_observations <= white.size
-    product = by_white @ by_white.T if is_underdetermined else None
-    along = by_white @ white
+    product, along = by_white @ by_white.T, by_white @ white
 
     def loss(zeta):
         eta, slope = problem.noise_variables(predicted, zeta)
         sigma = 1.0 / slope  # in units of the observations
-        gram = dense_gram(product, sigma) if is_underdetermined else woodbury_gram(by_white, sigma)
+        gram = Beside((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
         residual = sigma * eta - along
         reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
         return 0.5 * (residual @ gram.solve(residual) + gram.log_determinant()) - reference

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.gram.factors import dense_gram, woodbury_gram
+from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 
 #: Gauss-Newton steps; a nearly linear problem needs two or three.
@@ -99,7 +100,6 @@ def fit(
     by_white : (d, m)
         Their derivatives by w there.
     """
-    is_underdetermined = problem.num_observations <= problem.num_unknowns
 
     def objective(white, predicted):
         misfit = problem.noise.invert(predicted, zeta, problem.observed) - eta
@@ -110,11 +110,7 @@ def fit(
         value, by_white = problem.value_and_jacobian(white)
         found, slope = problem.noise_variables(value, zeta)
         misfit = (eta - found) / slope  # in units of the observations
-        gram = (
-            dense_gram(by_white @ by_white.T, 1.0 / slope)
-            if is_underdetermined
-            else woodbury_gram(by_white, 1.0 / slope)
-        )
+        gram = Beside((by_white.T,), DiagonalJacobian(1.0 / slope)).inner()
         full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
         return value, by_white, full
 

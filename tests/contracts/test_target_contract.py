@@ -17,13 +17,16 @@ from structured import box_mesh
 from invlift.fem.priors import PRIORS
 from invlift.inverse import targets
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.jacobians import Diagonal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
-from invlift.inverse.targets.dense import DenseTarget, ExactConditioning, ExplicitManifold
+from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module
 
@@ -47,6 +50,11 @@ def problem_of(num=3):
     return inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.5)), OBSERVED)
 
 
+def elementwise(inputs):
+    """Three readings of two shared inputs, each with noise of its own."""
+    return readings(jnp.resize(inputs[:2], 4)) * jnp.exp(0.3 * inputs[2:])
+
+
 def on_sphere(position):
     return position @ position - jnp.ones(1)
 
@@ -57,11 +65,16 @@ def tilted(position):
 
 THETA = np.array([0.3, 0.4, -0.6, 0.1])
 MODEL, PRIOR = JaxFunction(readings), StandardNormalPrior(jnp.zeros(5))
+ELEMENTWISE = JaxFunction(elementwise)
 INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 ON_MANIFOLDS = {
     "lifted": lambda: (LiftedPosterior(problem_of()), THETA),
     "lifted, more readings": lambda: (LiftedPosterior(problem_of(1)), THETA[:2]),
     "exact conditioning": lambda: (ExactConditioning(MODEL, PRIOR, readings(INPUTS)), INPUTS),
+    "exact conditioning, structured": lambda: (
+        ExactConditioning(ELEMENTWISE, PRIOR, elementwise(INPUTS), Diagonal()),
+        INPUTS,
+    ),
     "explicit": lambda: (ExplicitManifold(on_sphere, tilted), np.array([0.6, 0.0, 0.8])),
 }
 DENSITIES = {
@@ -125,7 +138,7 @@ def test_every_class_is_tried():
         for _, each in inspect.getmembers(module, inspect.isclass)
         if issubclass(each, Module) and each.__module__ == module.__name__
     }
-    assert found - {DenseTarget} == tried
+    assert found - {ManifoldTarget} == tried
 
 
 PAIRS = {

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.inverse.gram.krylov import conjugate_residuals
+from invlift.inverse.jacobians.krylov import conjugate_residuals
 
 SIZE = 40
 

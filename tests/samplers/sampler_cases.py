@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.dense import DenseTarget
+from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.pytrees import static
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
@@ -55,7 +55,7 @@ def skewed(position):
     return linear @ position + position @ quadratic @ position
 
 
-class RelativeDensity(DenseTarget):
+class RelativeDensity(ManifoldTarget):
     """A constraint and a log density relative to the standard normal one, given as functions.
 
     Recorded are the position, and its square as moments only.
@@ -67,7 +67,7 @@ class RelativeDensity(DenseTarget):
     def constraint(self, position):
         return self.constraint_fn(position)
 
-    def logdensity(self, position):
+    def logdensity(self, position, gram):
         return self.logdensity_fn(position)
 
     def describe(self, point):

@@ -7,7 +7,7 @@ from monte_carlo import assert_mean_within, stacked
 
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets.dense import ExactConditioning
+from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.kernels import ConstrainedHMC
@@ -65,7 +65,7 @@ def generator_moments(observed):
 class WithoutGramTerm(ExactConditioning):
     """Negative control: a density with respect to the manifold's own measure is left."""
 
-    def logdensity(self, position):
+    def logdensity(self, position, gram):
         return 0.0 * position[0]
 
 

@@ -11,7 +11,7 @@ from invlift.compilation import Program
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
-from invlift.inverse.targets.dense import ExplicitManifold
+from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains

@@ -20,14 +20,9 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from invlift.derivatives import derivatives_along
-from invlift.inverse.gram.factors import (
-    DenseGram,
-    WoodburyGram,
-    dense_gram,
-    diagonal_plus_product_solver,
-    woodbury_gram,
-)
-from invlift.inverse.gram.krylov import conjugate_residuals
+from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians.diagonal import DiagonalJacobian
+from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.pytrees import Module
@@ -37,24 +32,6 @@ from invlift.pytrees import Module
 MAX_DENSE = 64
 #: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
-
-
-class Jacobian(NamedTuple):
-    """Derivatives of the constraint at one position.
-
-    Attributes
-    ----------
-    zeta : (d, h)
-        By the noise's parameters.
-    white_transpose : (m, d)
-        By w, transposed: gradients of the noise-free observations.
-    eta : (d,)
-        By eta, a diagonal.
-    """
-
-    zeta: jax.Array
-    white_transpose: jax.Array
-    eta: jax.Array
 
 
 class Point(NamedTuple):
@@ -72,10 +49,13 @@ class Point(NamedTuple):
         x = X(w).
     byproducts : dict of arrays
         What the model computes on the way, such as the solution of the equation.
-    jacobian : Jacobian
+    jacobian : Beside
+        J: blocks of columns by zeta and by w, (h, d) and (m, d) as they are kept, beside the
+        diagonal by eta.
     normal_coefficients : (N, d)
-        X'(w) times ``white_transpose``: how moves along the normal space change the coefficients.
-    gram : DenseGram or WoodburyGram
+        X'(w) times the block by w: how moves along the normal space change the coefficients.
+    gram : Factor
+        Of J J^T.
     logdensity : ()
         Relative to the standard normal one.
     logdensity_grad : (h + m + d,)
@@ -86,9 +66,9 @@ class Point(NamedTuple):
     predicted: jax.Array
     coefficients: jax.Array
     byproducts: dict[str, jax.Array]
-    jacobian: Jacobian
+    jacobian: Beside
     normal_coefficients: jax.Array
-    gram: DenseGram | WoodburyGram
+    gram: Factor
     logdensity: jax.Array
     logdensity_grad: jax.Array
 
@@ -152,11 +132,8 @@ class LiftedPosterior(Module):
         white_transpose = tangent.pull(by_coefficients.T)
         normal_coefficients = tangent.push(white_transpose)
         product, pushed = model.push_forward(expansion, normal_coefficients)
-        if self._is_underdetermined:
-            gram = dense_gram(product + by_zeta @ by_zeta.T, by_eta)
-        else:
-            unknowns = jnp.concatenate([by_zeta, white_transpose.T], axis=1)
-            gram = woodbury_gram(unknowns, by_eta)
+        jacobian = _jacobian(by_zeta, white_transpose, by_eta)
+        gram = jacobian.inner(product=product + by_zeta @ by_zeta.T)
         by_field = model.pull_back(expansion, pushed, gram.solve_right)
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
@@ -176,7 +153,7 @@ class LiftedPosterior(Module):
             predicted=predicted,
             coefficients=coefficients,
             byproducts=expansion.byproducts,
-            jacobian=Jacobian(by_zeta, white_transpose, by_eta),
+            jacobian=jacobian,
             normal_coefficients=normal_coefficients,
             gram=gram,
             logdensity=correction - 0.5 * gram.log_determinant(),
@@ -186,19 +163,11 @@ class LiftedPosterior(Module):
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
         """J v, (d,), for v of shape (h + m + d,)."""
-        zeta, white, eta = self.split(vector)
-        jacobian = point.jacobian
-        return jacobian.zeta @ zeta + white @ jacobian.white_transpose + jacobian.eta * eta
+        return point.jacobian.apply(vector)
 
     def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
         """J^T lambda, (h + m + d,), for lambda of shape (d,)."""
-        jacobian = point.jacobian
-        parts = (
-            multiplier @ jacobian.zeta,
-            jacobian.white_transpose @ multiplier,
-            jacobian.eta * multiplier,
-        )
-        return jnp.concatenate(parts)
+        return point.jacobian.apply_transpose(multiplier)
 
     def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
         """G^-1 rhs, (d,)."""
@@ -222,10 +191,6 @@ class LiftedPosterior(Module):
         theta = self.unknowns(point)
         kept = self.problem.describe(theta, point.coefficients, point.predicted)
         return kept, point.byproducts
-
-    @property
-    def _is_underdetermined(self) -> bool:
-        return self.problem.num_observations <= self.problem.num_unknowns
 
     def _of_noise(self, zeta, eta):
         """-g(zeta, eta), (d,)."""
@@ -290,18 +255,12 @@ class NormalSpace(NamedTuple):
     @property
     def _is_iterative(self) -> bool:
         """Whether systems are solved by iteration, without the Jacobian."""
-        target = self.target
-        return target._is_underdetermined and target.problem.num_observations > MAX_DENSE
+        return self.point.jacobian.is_wide and self.point.constraint.shape[0] > MAX_DENSE
 
     def _at(self, multiplier):
         """zeta (h,), w (m,) and eta (d,) at lambda."""
-        zeta, white, eta = self.target.split(self.origin)
-        jacobian = self.point.jacobian
-        return (
-            zeta - multiplier @ jacobian.zeta,
-            white - jacobian.white_transpose @ multiplier,
-            eta - jacobian.eta * multiplier,
-        )
+        moved = self.origin - self.point.jacobian.apply_transpose(multiplier)
+        return self.target.split(moved)
 
     def residual(self, multiplier: jax.Array) -> jax.Array:
         """The constraint at lambda, (d,) to (d,), without derivatives."""
@@ -322,10 +281,8 @@ class NormalSpace(NamedTuple):
         zeta, white, eta = self._at(multiplier)
         coefficients, tangent = self._coefficients(white, multiplier)
         jacobian = self.point.jacobian
-        if tangent is None:
-            along = self.point.normal_coefficients
-        else:
-            along = tangent.push(jacobian.white_transpose)
+        by_white = jacobian.transposed[1]
+        along = self.point.normal_coefficients if tangent is None else tangent.push(by_white)
         by_eta, by_zeta = target._by_noise(zeta, eta)
         if self._is_iterative:
             predicted, expansion = problem.model.expand(coefficients)
@@ -339,9 +296,10 @@ class NormalSpace(NamedTuple):
             fields = tuple(-along @ each for each in path)
             by_model, lower = problem.model.higher_derivative(expansion, fields, lower)
             if tangent is not None:  # and the order 2: see ``max_derivative``
-                bend = tangent.curvature(jacobian.white_transpose @ path[0])
+                bend = tangent.curvature(by_white @ path[0])
                 by_model = by_model + problem.model.derivative(expansion, bend)
-            moves = [(-each @ jacobian.zeta, -jacobian.eta * each) for each in path]
+            along_zeta, along_eta = jacobian.transposed[0], jacobian.core.entries
+            moves = [(-along_zeta @ each, -along_eta * each) for each in path]
             still = jax.tree.map(jnp.zeros_like, (zeta, eta))
             by_noise = derivatives_along(
                 lambda at: target._of_noise(*at), ((zeta, eta), *moves, still)
@@ -358,18 +316,15 @@ class NormalSpace(NamedTuple):
 
     def _dense_solver(self, tangent, by_coefficients, along, by_zeta, by_eta):
         """Solves with M; they are exact, the tolerance is for :meth:`_krylov_solver` alone."""
-        jacobian = self.point.jacobian
-        diagonal = by_eta * jacobian.eta
-        if self.target._is_underdetermined:
+        here, product, by_white = self.point.jacobian, None, jnp.zeros((0, by_eta.size))
+        if here.is_wide:  # through the coefficients: no columns by w are needed
             transposed = self.transposed if tangent is None else along.T
-            transpose = transposed @ by_coefficients.T + jacobian.zeta @ by_zeta.T
-            factor = jax.scipy.linalg.lu_factor(transpose + jnp.diag(diagonal))
-            return lambda rhs, _: (jax.scipy.linalg.lu_solve(factor, rhs, trans=1), 0)
-        pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
-        left = jnp.concatenate([by_zeta, pull(by_coefficients.T).T], axis=1)
-        right = jnp.concatenate([jacobian.zeta, jacobian.white_transpose.T], axis=1)
-        solve = diagonal_plus_product_solver(diagonal, left, right)
-        return lambda rhs, _: (solve(rhs), 0)
+            product = (transposed @ by_coefficients.T + here.transposed[0].T @ by_zeta.T).T
+        else:
+            pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
+            by_white = pull(by_coefficients.T)
+        factor = _jacobian(by_zeta, by_white, by_eta).inner(here, product)
+        return lambda rhs, _: (factor.solve(rhs), 0)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
         """The same to a relative tolerance, from products with M alone.
@@ -378,6 +333,7 @@ class NormalSpace(NamedTuple):
         tolerance then means the same in whatever units the observations are.
         """
         jacobian, lower = self.point.jacobian, self.point.gram.lower
+        along_zeta, along_eta = jacobian.transposed[0].T, jacobian.core.entries
         model = self.target.problem.model
 
         def to_move(rhs):
@@ -389,7 +345,7 @@ class NormalSpace(NamedTuple):
         def product(move):
             multiplier = to_multiplier(move)
             by_field = model.derivative(expansion, along @ multiplier)
-            by_noise = by_zeta @ (multiplier @ jacobian.zeta) + by_eta * jacobian.eta * multiplier
+            by_noise = by_zeta @ (multiplier @ along_zeta) + by_eta * along_eta * multiplier
             return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
@@ -398,3 +354,8 @@ class NormalSpace(NamedTuple):
             return to_multiplier(solution), num_products * model.solves.product
 
         return solve
+
+
+def _jacobian(by_zeta, white_transpose, by_eta) -> Beside:
+    """Of derivatives (d, h), (m, d) and (d,)."""
+    return Beside((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))

@@ -1,1 +1,0 @@
-"""Factors of Gram matrices, and systems of equations from products."""

@@ -1,0 +1,26 @@
+"""Jacobians of constraints by their structure, factors of their products, and systems of products.
+
+A structure is a module with three classes: what a person chooses (:class:`Structure`), the blocks
+(:class:`ConstraintJacobian`), and the factor of a product of two such (:class:`Factor`).
+"""
+
+from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure
+from invlift.inverse.jacobians.beside import Beside, differentiate
+from invlift.inverse.jacobians.block_bidiagonal import BlockBidiagonal
+from invlift.inverse.jacobians.block_diagonal import BlockDiagonal
+from invlift.inverse.jacobians.dense import Dense
+from invlift.inverse.jacobians.diagonal import Diagonal
+from invlift.inverse.jacobians.triangular import Triangular
+
+__all__ = [
+    "Beside",
+    "BlockBidiagonal",
+    "BlockDiagonal",
+    "ConstraintJacobian",
+    "Dense",
+    "Diagonal",
+    "Factor",
+    "Structure",
+    "Triangular",
+    "differentiate",
+]

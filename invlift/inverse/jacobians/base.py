@@ -1,0 +1,103 @@
+"""What a Jacobian of a constraint must offer, and the factor of a product of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+
+from invlift.pytrees import Module
+
+
+class Factor(Module):
+    """A square matrix A, (d, d), factorised.
+
+    A subclass writes ``solve`` and ``log_determinant``.
+    """
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        raise NotImplementedError
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        raise NotImplementedError
+
+    def solve_right(self, columns: jax.Array) -> jax.Array:
+        """columns A^-1, (N, d), for a symmetric A."""
+        return self.solve(columns.T).T
+
+    def inverse_diagonal(self) -> jax.Array:
+        """Diagonal of A^-1, (d,), for a symmetric A: of a diagonal one, or with columns beside."""
+        raise NotImplementedError
+
+
+class ConstraintJacobian(Module):
+    """J, (d, n), at one position: its blocks, a pytree.  A subclass writes the first three methods.
+
+    The Gram term of a density is ``-0.5 * jacobian.inner().log_determinant()``; its gradient
+    follows by differentiation through the blocks.
+    """
+
+    def apply(self, vector: jax.Array) -> jax.Array:
+        """J v, (d,), for v of (n,)."""
+        raise NotImplementedError
+
+    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (n,), for lambda of (d,)."""
+        raise NotImplementedError
+
+    def inner(self, other: Self | None = None) -> Factor:
+        """J K^T, (d, d), factorised: K is another Jacobian of the same structure, or J itself.
+
+        With K of another position it is the matrix of Newton's method along a normal space (Au,
+        Graham & Thiery 2023, section 4.2).
+        """
+        raise NotImplementedError
+
+    def product(self, other: Self, num_constraints: int) -> jax.Array:
+        """J K^T, (d, d), as it stands."""
+
+        def column(unit):
+            return self.apply(other.apply_transpose(unit))
+
+        return jax.vmap(column, in_axes=1, out_axes=1)(jnp.eye(num_constraints))
+
+
+class Structure(Module, settings=True):
+    """Which entries of a Jacobian may differ from zero: what a person chooses.
+
+    A subclass writes both methods.
+    """
+
+    def num_variables(self, num_constraints: int) -> int:
+        """Number n of variables that d constraints of this structure have."""
+        raise NotImplementedError
+
+    def differentiate(
+        self, fn: Callable[[jax.Array], jax.Array], at: jax.Array
+    ) -> tuple[jax.Array, ConstraintJacobian]:
+        """Value, (d,), and Jacobian of fn, (n,) to (d,), in few sweeps of differentiation.
+
+        Entries outside the structure are taken to be zero: whether they are is not looked at.
+        """
+        raise NotImplementedError
+
+
+def transposed_sweeps(fn: Callable, at: jax.Array, rows: jax.Array):
+    """Value, (d,), and rows J, (k, n), of rows (k, d): k sweeps in reverse mode."""
+    value, pull_back = jax.vjp(fn, at)
+    return value, jax.vmap(lambda row: pull_back(row)[0])(rows)
+
+
+def sweeps(fn: Callable, at: jax.Array, directions: jax.Array):
+    """Value, (d,), and J D^T, (d, k), of directions D (k, n): k sweeps in forward mode."""
+    value, along = jax.linearize(fn, at)
+    return value, jax.vmap(along, out_axes=-1)(directions)
+
+
+def repeated_unit(size: int, repeats: int) -> jax.Array:
+    """The rows of the identity matrix, (size, size), each repeated along it."""
+    return jnp.tile(jnp.eye(size), (1, repeats))

@@ -1,0 +1,143 @@
+"""Dense columns beside a structured part: few variables that all constraints share.
+
+J = [U | C] with J J^T = U U^T + C C^T.  With fewer columns than constraints systems are solved
+through a matrix of their number, by the Woodbury identity and the matrix determinant lemma (Au,
+Graham & Thiery 2020 preprint, section 4.4; Graham, Thiery & Beskos 2022, section 5.1); else the sum
+is factorised as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure, sweeps
+from invlift.inverse.jacobians.dense import Dense, factorise
+
+
+class LowRankFactor(Factor):
+    """core + left right^T, through I + right^T core^-1 left.
+
+    Attributes
+    ----------
+    core : Factor
+    right, scaled : (d, k)
+        ``scaled`` is core^-1 left.
+    capacitance : Factor
+        (k, k).
+    """
+
+    core: Factor
+    right: jax.Array
+    scaled: jax.Array
+    capacitance: Factor
+
+    def solve(self, rhs: jax.Array) -> jax.Array:
+        """A^-1 rhs for rhs of shape (d,) or (d, k)."""
+        alone = self.core.solve(rhs)
+        return alone - self.scaled @ self.capacitance.solve(self.right.T @ alone)
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, ()."""
+        return self.core.log_determinant() + self.capacitance.log_determinant()
+
+    def inverse_diagonal(self) -> jax.Array:
+        """Diagonal of A^-1, (d,), for a symmetric A."""
+        inner = self.capacitance.solve(self.scaled.T).T
+        return self.core.inverse_diagonal() - jnp.sum(inner * self.scaled, axis=1)
+
+
+class Beside(ConstraintJacobian):
+    """J = [U | C].
+
+    Attributes
+    ----------
+    transposed : tuple of (k, d)
+        Blocks of columns of U, transposed.
+    core : ConstraintJacobian
+        C.
+    """
+
+    transposed: tuple[jax.Array, ...]
+    core: ConstraintJacobian
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns of U."""
+        return sum(part.shape[0] for part in self.transposed)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether U has at least as many columns as rows: products are then dense."""
+        return self.transposed[0].shape[1] <= self.num_columns
+
+    def apply(self, vector: jax.Array) -> jax.Array:
+        """J v, (d,)."""
+        *parts, own = self.split(vector)
+        moved = sum(part @ each for part, each in zip(parts, self.transposed, strict=True))
+        return moved + self.core.apply(own)
+
+    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
+        """J^T lambda, (n,)."""
+        parts = (each @ multiplier for each in self.transposed)
+        return jnp.concatenate([*parts, self.core.apply_transpose(multiplier)])
+
+    def split(self, vector: jax.Array) -> list[jax.Array]:
+        """The parts of a vector, (n,), that belong to the blocks of columns and to C."""
+        ends, at = [], 0
+        for each in self.transposed:
+            at += each.shape[0]
+            ends.append(at)
+        return jnp.split(vector, ends)
+
+    def inner(self, other: Beside | None = None, product: jax.Array | None = None) -> Factor:
+        """J K^T.
+
+        Parameters
+        ----------
+        other : Beside or None
+            K = [V | D], or J itself.
+        product : (d, d), optional
+            U V^T where it is at hand: if K is wide it takes the place of U, which is not looked at.
+        """
+        is_symmetric = other is None
+        with_ = self if is_symmetric else other
+        if with_.is_wide:
+            if product is None:
+                pairs = zip(self.transposed, with_.transposed, strict=True)
+                product = sum(left.T @ right for left, right in pairs)
+            product = product + self.core.product(with_.core, product.shape[0])
+            return factorise(product, is_symmetric=is_symmetric)
+        core = self.core.inner(None if is_symmetric else with_.core)
+        left, right = (jnp.concatenate(each.transposed).T for each in (self, with_))
+        scaled = core.solve(left)
+        capacitance = jnp.eye(self.num_columns) + right.T @ scaled
+        # Symmetric, but not positive definite where the core is not.
+        return LowRankFactor(core, right, scaled, factorise(capacitance, is_symmetric=False))
+
+
+def differentiate(
+    fn: Callable[[jax.Array], jax.Array], at: jax.Array, structure: Structure | None
+) -> tuple[jax.Array, ConstraintJacobian]:
+    """Value, (d,), and Jacobian of a constraint, (n,) to (d,).
+
+    Parameters
+    ----------
+    fn : callable
+    at : (n,)
+    structure : Structure or None
+        Of the derivatives by the last variables, as many as the structure has for d constraints;
+        the others may enter all constraints.  None if all do.
+    """
+    if structure is None:
+        return Dense(at.size).differentiate(fn, at)
+    num_constraints = jax.eval_shape(fn, at).shape[0]
+    shared, own = jnp.split(at, [at.size - structure.num_variables(num_constraints)])
+    value, core = structure.differentiate(lambda own: fn(jnp.concatenate([shared, own])), own)
+    if shared.size == 0:
+        return value, core
+    units = jnp.eye(shared.size)
+    _, columns = sweeps(lambda shared: fn(jnp.concatenate([shared, own])), shared, units)
+    return value, Beside((columns.T,), core)

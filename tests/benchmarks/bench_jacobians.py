@@ -1,0 +1,102 @@
+"""Time of a step against the number of constraints, by the structure of the Jacobian.
+
+    python tests/benchmarks/bench_jacobians.py [--repeats 5]
+
+Element-wise: readings of two shared inputs, each with noise of its own.  State space: an
+autoregressive state that is read with noise, whose constraint is that of Au, Graham & Thiery (2023,
+supplement 4).  Dense is the same constraint without a structure.
+"""
+
+import argparse
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import invlift
+from invlift.inverse.jacobians import BlockBidiagonal, Diagonal
+from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
+from invlift.samplers.kernels import ConstrainedHMC
+
+MOST_DENSE = 400
+
+
+def elementwise(size):
+    at = jnp.linspace(0.0, 3.0, size)
+
+    def constraint(inputs):
+        return jnp.exp(0.3 * inputs[0]) * jnp.sin(at + inputs[1]) + 0.1 * inputs[2:] - jnp.sin(at)
+
+    return constraint, Diagonal(), size + 2
+
+
+def state_space(size):
+    observed = jnp.sin(jnp.linspace(0.0, 0.1 * size, size))
+
+    def constraint(inputs):
+        (rate, log_sigma), parts = inputs[:2], inputs[2:].reshape(size, 2)
+        states = observed - 0.1 * jnp.exp(0.2 * log_sigma) * parts[:, 1]
+        before = jnp.concatenate([jnp.zeros(1), states[:-1]])
+        return jnp.tanh(0.9 + 0.1 * rate) * jnp.sin(before) + 0.3 * parts[:, 0] - states
+
+    return constraint, BlockBidiagonal(size, 2), 2 * size + 2
+
+
+def time_of_step(make, size, is_dense, repeats):
+    """Median of the time of a step of size 0.1, s."""
+    constraint, structure, num_variables = make(size)
+    target = invlift.ExplicitManifold(
+        constraint, lambda position: -0.5 * position @ position, None if is_dense else structure
+    )
+    target = WithGramTerm(*[getattr(target, name) for name in FIELDS])
+    position = onto_manifold(target, np.random.default_rng(0).standard_normal(num_variables))
+    integrator = ConstrainedHMC().integrator
+
+    @jax.jit
+    def steps(position):
+        point = target.point(position)
+        state = build_state(point, sample_momentum(target, jax.random.key(1), point))
+        for _ in range(3):
+            state = constrained_step(integrator, target, state, 0.1)
+        return state.num_failures, state.position
+
+    failures, _ = steps(position)
+    assert failures == 0, f"{failures} steps failed"
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        jax.block_until_ready(steps(position))
+        times.append(time.perf_counter() - begin)
+    return np.median(times) / 3
+
+
+class WithGramTerm(invlift.ExplicitManifold):
+    """As when a generator is conditioned: the force is the Gram matrix's."""
+
+    def logdensity(self, position, gram):
+        return super().logdensity(position, gram) - 0.5 * gram.log_determinant()
+
+
+FIELDS = ("constraint_fn", "logdensity_fn", "structure")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=5)
+    repeats = parser.parse_args().repeats
+    invlift.enable_x64()
+    for make in (elementwise, state_space):
+        for is_dense in (False, True):
+            sizes = [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600]
+            sizes = [size for size in sizes if not is_dense or size <= MOST_DENSE]
+            times = [time_of_step(make, size, is_dense, repeats) for size in sizes]
+            slope = np.polyfit(np.log(sizes[-4:]), np.log(times[-4:]), 1)[0]
+            name = f"{make.__name__}, {'dense' if is_dense else 'structured'}"
+            row = ", ".join(f"{1e3 * each:.3g}" for each in times)
+            print(f"{name}: {row} ms at {sizes}; exponent of the last four {slope:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Every structure of a Jacobian against the dense one, alone and with dense columns beside."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract_checks import assert_close
+
+from invlift.compilation import Program
+from invlift.inverse import jacobians
+from invlift.inverse.jacobians import (
+    BlockBidiagonal,
+    BlockDiagonal,
+    Dense,
+    Diagonal,
+    Structure,
+    Triangular,
+    differentiate,
+)
+from invlift.inverse.jacobians.beside import LowRankFactor
+
+
+def of_own(own):
+    return jnp.sin(own) + own**3
+
+
+def of_those_before(own):
+    return jnp.cumsum(jnp.sin(own)) * own + own
+
+
+def of_groups(own, height):
+    """Seven groups, whose constraints depend on the group's own variables."""
+    parts = own.reshape(7, -1)
+    weights = jnp.cos(jnp.arange(height * parts.shape[1]) ** 2.0).reshape(height, -1)
+    return (jnp.sin(parts) @ weights.T + (parts**2) @ jnp.sin(weights.T)).ravel()
+
+
+def of_neighbours(own, height):
+    """The same, and on those of the group before."""
+    parts = own.reshape(7, -1)
+    last = jnp.roll(parts, 1, axis=0).at[0].set(0.3)
+    return of_groups((parts + 0.4 * parts * last).ravel(), height)
+
+
+#: Structures, constraints as functions of the variables they are for, and how many these are.
+CASES = {
+    "diagonal": (Diagonal(), of_own, 9),
+    "triangular": (Triangular(), of_those_before, 9),
+    "dense, wide": (Dense(11), lambda own: of_own(own)[:5] + jnp.prod(own[5:]), 11),
+    "dense, square": (Dense(6), lambda own: of_own(own) + jnp.sum(own**2), 6),
+    "block diagonal, wide": (BlockDiagonal(7, 3), partial(of_groups, height=2), 21),
+    "block diagonal, square": (BlockDiagonal(7, 2), partial(of_groups, height=2), 14),
+    "block bidiagonal, wide": (BlockBidiagonal(7, 3), partial(of_neighbours, height=2), 21),
+    "block bidiagonal, square": (BlockBidiagonal(7, 2), partial(of_neighbours, height=2), 14),
+    "block diagonal, large": (BlockDiagonal(7, 8), partial(of_groups, height=8), 56),
+    "block bidiagonal, large": (BlockBidiagonal(7, 8), partial(of_neighbours, height=8), 56),
+    "block bidiagonal, one by one": (BlockBidiagonal(7, 1), partial(of_neighbours, height=1), 7),
+}
+
+
+def with_columns(fn, num_columns, position):
+    shared, own = position[:num_columns], position[num_columns:]
+    value = fn(own)
+    if not num_columns:
+        return value
+    mixing = jnp.cos(jnp.arange(value.size * num_columns, dtype=float)).reshape(value.size, -1)
+    return value + mixing @ jnp.sin(shared) + jnp.mean(shared) * jnp.cos(value)
+
+
+@partial(Program, effort="none")
+def look(case, here, there, vector, multiplier, rhs):
+    """All that a Jacobian offers, and the same by JAX's own and dense matrices."""
+    structure, fn = case.structure, case.fn
+
+    def log_determinant(position):
+        return differentiate(fn, position, structure)[1].inner().log_determinant()
+
+    def dense_log_determinant(position):
+        matrix = jax.jacfwd(fn)(position)
+        return jnp.linalg.slogdet(matrix @ matrix.T)[1]
+
+    value, jacobian = differentiate(fn, here, structure)
+    other = differentiate(fn, there, structure)[1]
+    left, right = jax.jacfwd(fn)(here), jax.jacfwd(fn)(there)
+    gram, newton = jacobian.inner(), other.inner(jacobian)
+    found = {
+        "value": value,
+        "push": jacobian.apply(vector),
+        "pull": jacobian.apply_transpose(multiplier),
+        "solve": gram.solve(multiplier),
+        "solve columns": gram.solve(rhs),
+        "solve from the right": gram.solve_right(rhs.T),
+        "log determinant": gram.log_determinant(),
+        "its gradient": jax.grad(log_determinant)(here),
+        "solve of two": newton.solve(multiplier),
+        "solve columns of two": newton.solve(rhs),
+        "log determinant of two": newton.log_determinant(),
+    }
+    product, between = left @ left.T, right @ left.T
+    expected = {
+        "value": fn(here),
+        "push": left @ vector,
+        "pull": multiplier @ left,
+        "solve": jnp.linalg.solve(product, multiplier),
+        "solve columns": jnp.linalg.solve(product, rhs),
+        "solve from the right": jnp.linalg.solve(product, rhs).T,
+        "log determinant": jnp.linalg.slogdet(product)[1],
+        "its gradient": jax.grad(dense_log_determinant)(here),
+        "solve of two": jnp.linalg.solve(between, multiplier),
+        "solve columns of two": jnp.linalg.solve(between, rhs),
+        "log determinant of two": jnp.linalg.slogdet(between)[1],
+    }
+    return found, expected
+
+
+class Case(jacobians.Structure, settings=True):
+    """A structure with the function that has it."""
+
+    structure: Structure
+    fn: object
+
+
+def check_structure(structure, fn, num_own, num_columns=0):
+    fn = Composed(fn, num_columns)
+    rng = np.random.default_rng(num_own + num_columns)
+    here = 0.6 * rng.standard_normal(num_own + num_columns)
+    there = here + 0.05 * rng.standard_normal(here.size)
+    num_constraints = jax.eval_shape(fn, here).shape[0]
+    rhs = rng.standard_normal((num_constraints, 3))
+    vector = rng.standard_normal(here.size)
+    found, expected = look(Case(structure, fn), here, there, vector, rhs[:, 0], rhs)
+    for name, value in found.items():
+        assert_close(name, value, expected[name], 1e-9)
+
+
+class Composed(jacobians.Structure, settings=True):
+    """Function of a case with columns beside, equal to another of the same settings."""
+
+    own: object
+    num_columns: int
+
+    def __call__(self, position):
+        return with_columns(self.own, self.num_columns, position)
+
+
+@pytest.mark.parametrize("num_columns", [0, 2], ids=["alone", "few columns beside"])
+@pytest.mark.parametrize("name", CASES)
+def test_structure(name, num_columns):
+    check_structure(*CASES[name], num_columns)
+
+
+@pytest.mark.parametrize("name", ["diagonal", "block bidiagonal, wide"])
+def test_with_more_columns_beside_than_constraints(name):
+    check_structure(*CASES[name], 25)
+
+
+def test_every_structure_is_tried():
+    tried = {type(structure) for structure, _, _ in CASES.values()}
+    own = {each for each in Structure.__subclasses__() if each.__module__.startswith("invlift.")}
+    assert own == tried
+
+
+def test_a_structure_that_the_function_does_not_have_is_found():
+    """Negative control: neighbours count."""
+    with pytest.raises(AssertionError, match="off by"):
+        check_structure(BlockDiagonal(7, 2), partial(of_neighbours, height=2), 14)
+
+
+def test_diagonal_of_the_inverse():
+    """Of matrices with a diagonal core, and few columns or many."""
+    rng = np.random.default_rng(3)
+    for num_columns in (2, 8):
+        entries, columns = np.exp(rng.standard_normal(6)), rng.standard_normal((num_columns, 6))
+        core = jacobians.diagonal.DiagonalJacobian(jnp.asarray(entries))
+        factor = jacobians.Beside((jnp.asarray(columns),), core).inner()
+        assert isinstance(factor, LowRankFactor) == (num_columns == 2)
+        inverse = np.linalg.inv(columns.T @ columns + np.diag(entries**2))
+        assert_close("diagonal", factor.inverse_diagonal(), np.diag(inverse), 1e-10)
+
+
+def test_a_jacobian_without_full_rank_has_no_finite_gram_term():
+    _, jacobian = differentiate(lambda at: jnp.stack([at[0], 2.0 * at[0]]), jnp.ones(2), Dense(2))
+    assert not np.isfinite(jacobian.inner().log_determinant())
