@@ -9,6 +9,8 @@ MAX_LENGTH = 400
 class InputError(ValueError):
     """Input that invlift cannot work with.
 
+    The message is one line of printable characters: ``where: expected ..., found ...; remedy``.
+
     Parameters
     ----------
     where : str
@@ -19,8 +21,6 @@ class InputError(ValueError):
         What was there.
     remedy : str
         What the reader can do about it, as an instruction.
-
-    The message is one line of printable characters: ``where: expected ..., found ...; remedy``.
     """
 
     def __init__(self, where: str, expected: str, found: str, remedy: str) -> None:

@@ -400,3 +400,10 @@ def test_results_show_themselves_in_notebooks():
     assert "<table" in page
     assert "parameters[0]" in page
     assert posterior.verdict().headline in page
+    text = str(posterior)
+    assert text.endswith(str(posterior.verdict()))
+    for name, row in posterior.summary().iterrows():
+        (line,) = [line.split() for line in text.splitlines() if line.startswith(name)]
+        assert line[1] == f"{row['mean']:.4g}"
+        assert f"<th>{name}</th>" in page
+        assert f"<td>{row['mean']:.4g}</td>" in page

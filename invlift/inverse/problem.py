@@ -9,6 +9,7 @@ obey y = F(x) + noise, the noise being a transformation of standard normal varia
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from html import escape
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
@@ -95,6 +97,18 @@ class InverseProblem(Module):
             "noise_score": self.noise.invert(predicted, zeta, self.observed),
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+
+    def __str__(self) -> str:
+        """Return what the problem is made of, a line for each part."""
+        lines = lines_of(self.model, self.prior, self.noise, self.observed)
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:{width}}  {content}" for name, content in lines)
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        lines = lines_of(self.model, self.prior, self.noise, self.observed)
+        rows = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in lines)
+        return f"<table>{''.join(rows)}</table>"
 
 
 def inverse_problem(

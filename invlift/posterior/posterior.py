@@ -506,8 +506,13 @@ class Posterior:
         files.write_json(written[-1], self.record() | dict(run_info or {}))
         return written
 
+    def __str__(self) -> str:
+        """Return summary and verdict as text."""
+        table = self.summary().to_string(float_format="{:.4g}".format)
+        return f"{table}\n\n{self.verdict()}"
+
     def _repr_html_(self) -> str:
-        """Return summary and verdict for notebooks."""
+        """Return the same for notebooks."""
         table = self.summary().to_html(float_format="{:.4g}".format)
         return f"{table}{self.verdict()._repr_html_()}"
 

@@ -1,6 +1,8 @@
 """The verdict: good chains pass, each kind of bad ones is named."""
 
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from posterior_cases import (
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior import Posterior, Quantity, Readings, Verdict
 from invlift.posterior.verdict import longest_run
 from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, EllipticalSlice
 from invlift.samplers.kernels.base import Standards
@@ -324,3 +326,13 @@ def test_longest_run():
     assert longest_run([1]) == 1
     assert longest_run([1, 2, 2, 2, 1, 1]) == 3
     assert longest_run([5, 5, 5]) == 3
+
+
+def test_notebooks_show_what_print_does():
+    verdict = Verdict(False, "Not converged.", ("R-hat > 1.01",), ("k & more",), ("draw <more>",))
+    page = verdict._repr_html_()
+    lines = [line.strip() for line in str(verdict).splitlines()]
+    shown = [unescape(line) for line in re.findall(r"<(?:b|li)>(.*?)</(?:b|li)>", page)]
+    assert shown == ["Not converged.", "R-hat > 1.01", "note: k & more", "→ draw <more>"]
+    assert [line.removeprefix("- ").replace("->", "→") for line in lines] == shown
+    assert "<more>" not in page

@@ -50,7 +50,7 @@ class PriorTable(Table):
         Returns
         -------
         prior
-            With the members that docs/design.md lists.
+            With the members that docs/extending.md lists.
 
         Raises
         ------

@@ -1,0 +1,36 @@
+"""Which files of the repository the documentation's site is made of, for MkDocs."""
+
+import re
+from pathlib import Path
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+SHOWN = (
+    "README.md",
+    "docs/**/*.md",
+    "docs/images/*.png",
+    "examples/**/README.md",
+    "examples/*/*.png",
+    "examples/*/*.py",
+    "examples/own_models/*.csv",
+    "meshes/README.md",
+)
+
+
+def on_files(files: Files, config) -> Files:
+    """Replace what is in ``docs_dir`` by all pages, at the paths that they have in the repository.
+
+    So links between them, and to pictures, are the same on the site as in the repository.
+    """
+    theirs = [file for file in files if file.src_dir != config.docs_dir]
+    paths = sorted(path.relative_to(ROOT) for pattern in SHOWN for path in ROOT.glob(pattern))
+    ours = [
+        File(str(path), str(ROOT), config.site_dir, config.use_directory_urls) for path in paths
+    ]
+    return Files(theirs + ours)
+
+
+def on_page_content(html: str, **_) -> str:
+    """Show what docstrings refer to by its name, without Sphinx's roles."""
+    return re.sub(r":(?:func|class|meth|mod|data|attr):<code>(?:~[\w.]*\.)?", "<code>", html)

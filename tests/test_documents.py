@@ -1,0 +1,56 @@
+"""Reference pages are complete: each public name, each command and each of its options."""
+
+import re
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import invlift
+from invlift.app.cli import main
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def help_of(capsys, *arguments):
+    with pytest.raises(SystemExit):
+        main([*arguments, "--help"])
+    return capsys.readouterr().out
+
+
+def test_each_public_name_is_on_one_page_of_the_reference():
+    pages = {page.stem: page.read_text() for page in (DOCS / "api").glob("*.md")}
+    index = pages.pop("README")
+    shown = {
+        name: re.findall(r"^::: invlift\.(\w+)$", text, re.MULTILINE)
+        for name, text in pages.items()
+    }
+    assert Counter(chain(*shown.values())) == Counter(invlift.__all__)
+    for page, names in re.findall(r"^\| \[.*\]\((\w+)\.md\) \| (.*) \|$", index, re.MULTILINE):
+        assert re.findall(r"`(\w+)`", names) == shown.pop(page)
+    assert not shown
+
+
+def test_each_kernel_is_shown():
+    page = (DOCS / "api/kernels.md").read_text()
+    shown = re.findall(r"^::: invlift\.samplers\.kernels\.(\w+\.\w+)$", page, re.MULTILINE)
+    kernels = {
+        f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}"
+        for kernel in invlift.KERNELS.values()
+        if kernel.__module__.startswith("invlift.")
+    }
+    assert sorted(shown) == sorted([*kernels, "constrained.ConstrainedKernel"])
+
+
+def test_each_command_has_a_page_that_names_its_options(capsys):
+    commands = set(re.findall(r"^    (\w+)(?:\s|$)", help_of(capsys), re.MULTILINE)) - {"COMMAND"}
+    pages = {page.stem: page.read_text() for page in (DOCS / "commands").glob("*.md")}
+    index = (DOCS / "outputs.md").read_text()
+    assert commands == set(pages)
+    assert len(commands) >= 8
+    for command, text in pages.items():
+        assert f"[`invlift {command}`](commands/{command}.md)" in index
+        options = set(re.findall(r"--[a-z-]+", help_of(capsys, command))) - {"--help"}
+        missing = {option for option in options if not re.search(rf"{option}(?![\w-])", text)}
+        assert not missing, command
