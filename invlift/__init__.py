@@ -11,6 +11,7 @@ import importlib
 
 _MODULE_OF = {
     "AffinePrior": "inverse.priors.base",
+    "Alternate": "samplers.kernels.alternate",
     "Distribution": "inverse.distributions",
     "ExactConditioning": "inverse.targets.exact_conditioning",
     "ExplicitManifold": "inverse.targets.explicit_manifold",

@@ -57,6 +57,7 @@ from invlift.precision import enable_x64 as enable_x64
 from invlift.samplers.chains.chain import Plan as Plan
 from invlift.samplers.chains.parallel import run_chains as run_chains
 from invlift.samplers.kernels import KERNELS as KERNELS
+from invlift.samplers.kernels.alternate import Alternate as Alternate
 from invlift.samplers.kernels.base import Kernel as Kernel
 
 __all__: list[str]
