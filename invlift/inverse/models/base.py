@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from invlift.derivatives import derivatives_along
 from invlift.pytrees import Module
 
-
 #: Coefficients up to which all second derivatives are taken in forward mode: with the 6 of hare and
 #: lynx these alone take 0.45 ms, and 1.0 ms or more in reverse mode through the Jacobian.
 FEW_COEFFICIENTS = 12

@@ -1,0 +1,84 @@
+"""Solutions of differential equations against closed forms, at their orders."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.errors import InputError
+from invlift.inverse.models.solve_ode import METHODS, solve_ode
+
+ORDERS = {"rk4": 4, "dopri5": 5, "rodas3": 3}
+TIMES = np.array([0.0, 0.3, 0.3, 1.1, 2.0])
+
+
+def forced(time, state):
+    """x' = -2 t x^2 + cos t - ..., of which x = 1 / (1 + t^2) + sin t is the solution."""
+    smooth = state["x"] - jnp.sin(time)
+    return {"x": -2.0 * time * smooth**2 + jnp.cos(time), "y": state["x"] * jnp.ones(2)}
+
+
+def exact(time):
+    return 1.0 / (1.0 + time**2) + np.sin(time)
+
+
+def solve(method, max_step, initial=1.0, times=TIMES):
+    start = {"x": jnp.asarray(initial), "y": jnp.zeros(2)}
+    return solve_ode(forced, start, times, max_step, method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_order(method):
+    steps = np.array([0.1, 0.05, 0.025])
+    errors = [np.abs(solve(method, step)["x"] - exact(TIMES)).max() for step in steps]
+    slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert abs(slope - ORDERS[method]) < 0.35
+    integral = np.arctan(TIMES) + 1.0 - np.cos(TIMES)
+    np.testing.assert_allclose(solve(method, 0.02)["y"][:, 1], integral, atol=1e-5)
+
+
+def test_a_stiff_equation_needs_the_implicit_method():
+    def fast(time, state):
+        return -1e4 * (state - jnp.cos(time))
+
+    found = {
+        name: solve_ode(fast, jnp.asarray(2.0), [0.0, 1.0], 0.1, method=name)[1] for name in METHODS
+    }
+    assert abs(found["rodas3"] - np.cos(1.0)) < 1e-3
+    assert not abs(found["rk4"]) < 1e6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_derivatives_by_the_initial_state_in_both_modes(method):
+    def end(initial):
+        return solve(method, 0.1, initial)["x"][-1]
+
+    forward, reverse = jax.jacfwd(end)(1.0), jax.grad(end)(1.0)
+    difference = (end(1.0 + 1e-5) - end(1.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose([forward, reverse], difference, rtol=1e-8)
+
+
+def test_a_start_before_the_first_time():
+    late = solve_ode(lambda t, x: -x, jnp.asarray(1.0), [1.0, 2.0], 0.05, start=0.0)
+    np.testing.assert_allclose(late, np.exp([-1.0, -2.0]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"times": [0.0, 2.0, 1.0]},
+            "times: expected finite numbers that do not decrease, found 1 at index 2, after 2",
+        ),
+        ({"times": [0.0, np.nan]}, "found nan at index 1, after 0"),
+        ({"times": []}, "times: .* found none"),
+        ({"start": 0.5}, "found 0 at index 0, after 0.5"),
+        ({"max_step": 0.0}, "max_step: expected a positive number, found 0"),
+        ({"max_step": 1e-9}, "at most 1,000,000 steps from 0 to 1, found 1e-09"),
+        ({"method": "euler"}, "method: expected one of rk4, dopri5, rodas3"),
+    ],
+)
+def test_bad_input(changes, message):
+    arguments = {"times": [0.0, 1.0], "max_step": 0.1} | changes
+    with pytest.raises(InputError, match=message):
+        solve_ode(lambda t, x: -x, jnp.asarray(1.0), **arguments)
