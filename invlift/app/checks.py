@@ -265,7 +265,7 @@ def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:
     _, *along = _sight(lifted, position, heading)
     first, second, scale = map(np.asarray, along)
     heading = scale * heading
-    value, gradients = np.asarray(point.predicted), np.asarray(point.jacobian.white_transpose)
+    value, gradients = np.asarray(point.predicted), np.asarray(point.gradients)
     _, white, _ = lifted.split(heading)
     slope = white @ gradients
     there = {h: _evaluate(lifted, position + h * heading) for h in TAYLOR_STEPS}

@@ -98,7 +98,7 @@ def tell_parts(problem) -> float:
         lambda f, phi: f.linearise(phi), forward, phi
     )
     there, _ = milliseconds(lambda p, x: p.sqrt_transpose(x.T), prior, jacobian)
-    back, _ = milliseconds(lambda p, x: p.sqrt(x), prior, point.jacobian.white_transpose)
+    back, _ = milliseconds(lambda p, x: p.sqrt(x), prior, point.gradients)
     push_forward, (_, pushed) = milliseconds(
         lambda f, e, x: f.push_forward(e, x), forward, expansion, point.normal_coefficients
     )

@@ -77,8 +77,7 @@ def run_mici(problem, num_draws: int, step_size: float) -> float:
 
     def dense_jacobian(lifted, position):
         jacobian = lifted.point(position).jacobian
-        parts = [jacobian.zeta, jacobian.white_transpose.T, jnp.diag(jacobian.eta)]
-        return jnp.concatenate(parts, axis=1)
+        return jax.vmap(jacobian.apply_transpose)(jnp.eye(lifted.problem.num_observations))
 
     def jacobian_and_constraint(position):
         constraint, jacobian = linear(lifted, position)

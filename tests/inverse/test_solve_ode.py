@@ -75,10 +75,11 @@ def test_a_start_before_the_first_time():
         ({"start": 0.5}, "found 0 at index 0, after 0.5"),
         ({"max_step": 0.0}, "max_step: expected a positive number, found 0"),
         ({"max_step": 1e-9}, "at most 1,000,000 steps from 0 to 1, found 1e-09"),
+        ({"slope": lambda t, x: {"x": -x}}, r"slope: .* for each part of the state: \(\), found"),
         ({"method": "euler"}, "method: expected one of rk4, dopri5, rodas3"),
     ],
 )
 def test_bad_input(changes, message):
-    arguments = {"times": [0.0, 1.0], "max_step": 0.1} | changes
+    arguments = {"slope": lambda t, x: -x, "times": [0.0, 1.0], "max_step": 0.1} | changes
     with pytest.raises(InputError, match=message):
-        solve_ode(lambda t, x: -x, jnp.asarray(1.0), **arguments)
+        solve_ode(initial=1.0, **arguments)

@@ -58,10 +58,19 @@ def solve_ode(
     ------
     InputError
         If times decrease or are not finite, the step is not positive or makes more than 1,000,000
-        steps, or there is no such method.
+        steps, there is no such method, or slopes are not shaped like the state.
     """
     times, start, max_step = _checked(times, start, max_step, method)
     begins, lengths, places = _steps(times, start, max_step)
+    initial = jax.tree.map(jnp.asarray, initial)
+    slopes = jax.eval_shape(lambda state: slope(jnp.asarray(start), state), initial)
+    if _shapes(slopes) != _shapes(initial):
+        raise InputError(
+            "slope",
+            f"a derivative for each part of the state: {_shapes(initial)}",
+            f"{_shapes(slopes)}",
+            "return a dict or an array like the state",
+        )
     first, unravel = ravel_pytree(initial)
 
     def flat_slope(time, state):
@@ -74,6 +83,11 @@ def solve_ode(
     _, later = jax.lax.scan(advance, first, (jnp.asarray(begins), jnp.asarray(lengths)))
     states = jnp.concatenate([first[None], later])[places]
     return jax.vmap(unravel)(states)
+
+
+def _shapes(state):
+    """Shapes of the parts of a state, by name where they have names."""
+    return jax.tree.map(lambda part: tuple(part.shape), state)
 
 
 def _checked(times, start, max_step, method):

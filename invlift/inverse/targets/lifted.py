@@ -72,6 +72,11 @@ class Point(NamedTuple):
     logdensity: jax.Array
     logdensity_grad: jax.Array
 
+    @property
+    def gradients(self) -> jax.Array:
+        """Of the noise-free observations by w, (m, d): a block of the Jacobian, transposed."""
+        return self.jacobian.transposed[1]
+
 
 class LiftedPosterior(Module):
     """The target that constrained samplers walk on, of an inverse problem.
@@ -281,7 +286,7 @@ class NormalSpace(NamedTuple):
         zeta, white, eta = self._at(multiplier)
         coefficients, tangent = self._coefficients(white, multiplier)
         jacobian = self.point.jacobian
-        by_white = jacobian.transposed[1]
+        by_white = self.point.gradients
         along = self.point.normal_coefficients if tangent is None else tangent.push(by_white)
         by_eta, by_zeta = target._by_noise(zeta, eta)
         if self._is_iterative:
