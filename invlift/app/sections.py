@@ -6,8 +6,9 @@ everything else. Length units are those of the mesh, solution units those of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -25,12 +26,9 @@ from invlift.fem.priors import PRIORS
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
 from invlift.tables import (
-    Key,
     Table,
-    by_form,
-    choice,
+    chosen,
     integer,
-    name_in,
     number,
     one_of,
     problem,
@@ -59,54 +57,35 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
 
 
 _AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
-_File = Annotated[
-    _AbsolutePath,
-    Key("the path of a file, in quotes", "give it relative to the problem file, or absolute"),
-]
+_File = Annotated[_AbsolutePath, Field(title="the path of a file, in quotes")]
 #: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
 _SIZE = 1e50
+_Number = number(-_SIZE, _SIZE)
 
 
-def _number(remedy: str):
-    return number(-_SIZE, _SIZE, remedy=remedy)
-
-
-_Source = by_form(
-    number=_number("give the source"),
-    table=Annotated[
-        dict[str, _number("give the source in this subdomain")],
-        Field(min_length=1),
-        Key("{subdomain = number}", "name at least one subdomain"),
-    ],
-    name=Annotated[
-        str,
-        Field(min_length=1),
-        Key("the name of a field of the mesh file", "name one"),
-    ],
-    remedy="for example source = 100.0",
-)
-_BoundaryValue = by_form(
-    number=_number("give the solution on this boundary"),
-    name=Annotated[
-        str,
-        Field(min_length=1),
-        Key("the name of a point field of the mesh file", "name one"),
-    ],
-    remedy="give the solution on this boundary",
-)
+def _name_of(what: str):
+    """The type of a text that is the name of something of the mesh file."""
+    return Annotated[str, Field(min_length=1, title=f"the name of a {what} of the mesh file")]
 
 
 class MeshTable(Table):
     """[mesh]: the body."""
 
-    file: _File
+    file: _File = Field(description="The mesh file, relative to the problem file or absolute.")
 
 
 class RobinTable(Table):
     """conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
-    coefficient: number(1 / _SIZE, _SIZE, remedy="for a fixed flux use neumann")
-    ambient: _number("give the value of the solution far outside") = 0.0
+    coefficient: number(
+        1 / _SIZE,
+        _SIZE,
+        description="The transfer coefficient, in the unit of conductivity over length (for a fixed "
+        "flux use neumann).",
+    )
+    ambient: number(
+        -_SIZE, _SIZE, description="The solution far outside, in the unit of the solution."
+    ) = 0.0
 
 
 class PdeTable(Table):
@@ -115,31 +94,34 @@ class PdeTable(Table):
     Where a boundary has no condition, nothing flows through it.
     """
 
-    source: _Source = 0.0
-    dirichlet: Annotated[
-        dict[str, _BoundaryValue],
-        Key("{group = value}", "for example dirichlet = { boundary = 0.0 }"),
-    ] = Field(default_factory=dict)
-    neumann: Annotated[
-        dict[str, _number("give the flux conductivity * du/dn into the body")],
-        Key("{group = number}", "for example neumann = { inflow = 1.5 }"),
-    ] = Field(default_factory=dict)
-    robin: Annotated[
-        dict[
-            str,
-            Annotated[
-                RobinTable,
-                Key(
-                    "{coefficient = number, ambient = number}",
-                    "for example surface = { coefficient = 10.0, ambient = 20.0 }",
-                ),
-            ],
-        ],
-        Key(
-            "{group = {coefficient = number, ambient = number}}",
-            "for example robin = { surface = { coefficient = 10.0, ambient = 20.0 } }",
-        ),
-    ] = Field(default_factory=dict)
+    source: (
+        _Number
+        | Annotated[dict[str, _Number], Field(min_length=1, title="{subdomain = number}")]
+        | _name_of("field")
+    ) = Field(
+        0.0,
+        description="The source, for example source = 100.0, in the unit of conductivity times "
+        "solution over squared length.",
+    )
+    dirichlet: dict[str, _Number | _name_of("point field")] = Field(
+        {},
+        title="{group = value}",
+        description="The solution on boundary groups, for example dirichlet = { boundary = 0.0 }, "
+        "in the unit of the solution.",
+    )
+    neumann: dict[str, _Number] = Field(
+        {},
+        title="{group = number}",
+        description="The flux conductivity * du/dn into the body through boundary groups, for "
+        "example neumann = { inflow = 1.5 }, in the unit of conductivity times solution over "
+        "length.",
+    )
+    robin: dict[str, RobinTable] = Field(
+        {},
+        title="{group = {coefficient = number, ambient = number}}",
+        description="The Robin conditions on boundary groups, for example robin = { surface = { "
+        "coefficient = 10.0, ambient = 20.0 } }.",
+    )
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:
@@ -156,40 +138,54 @@ class PdeTable(Table):
         return self
 
 
+def _is_a_method(name: str) -> str:
+    if name not in KERNELS:
+        raise PydanticCustomError("name", "not a registered name")
+    return name
+
+
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
-    file: _File
-    outside: choice(
-        "error", "project", "drop", remedy="choose what to do with sensors outside the mesh"
-    ) = "error"
+    file: _File = Field(description="The sensor table, relative to the problem file or absolute.")
+    outside: Literal["error", "project", "drop"] = Field(
+        "error", description="What to do with sensors outside the mesh."
+    )
 
 
 class SamplerTable(Table):
     """[sampler]: the method, how much to run, and in [sampler.options] the method's own keys."""
 
-    method: name_in(KERNELS, remedy='"chmc" is the default') = "chmc"
-    chains: integer(
-        1, MAX_CHAINS, remedy="run several, 4 for example, to see whether they agree"
-    ) = 4
-    warmup: integer(1, remedy="use at least 200, so that the step size can settle") = 200
-    draws: by_form(
-        number=integer(1, remedy="use 1000 per chain, for example"),
-        name=choice(UNTIL_CONVERGED, remedy="or give a number of draws, 1000 for example"),
-        remedy='for example draws = 1000, or draws = "converged"',
-    ) = 1000
-    budget: number(above=0.0, remedy="give the time after which the chains end, in seconds") = None
-    seed: integer(0, 2**63 - 1, remedy="use any such number; the same one repeats the run") = (
-        20260101
+    method: Annotated[str, AfterValidator(_is_a_method)] = Field(
+        "chmc", description="The sampling method."
     )
-    starts: choice(
+    chains: integer(
+        1,
+        MAX_CHAINS,
+        description="The number of chains: several, 4 for example, show whether they agree.",
+    ) = 4
+    warmup: integer(
+        1,
+        description="The number of warm-up iterations of each chain, at least 200, so that the "
+        "step size can settle.",
+    ) = 200
+    draws: integer(1) | Literal[UNTIL_CONVERGED] = Field(
+        1000, description='The number of draws of each chain, or "converged".'
+    )
+    budget: number(
+        above=0.0, description="The time after which the chains end, in seconds."
+    ) = None
+    seed: integer(
+        0, 2**63 - 1, description="Any such number; the same one repeats the run."
+    ) = 20260101
+    starts: Literal["prior", "laplace"] = Field(
         "prior",
-        "laplace",
-        remedy='"prior" is the default: chains that start far apart show whether they agree',
-    ) = "prior"
-    options: Annotated[
-        dict[str, Any], Key("a table [sampler.options]", "give the options of the method in it")
-    ] = Field(default_factory=dict)
+        description="What the chains' starts are drawn from: far apart, as from the prior, they "
+        "show whether the chains agree.",
+    )
+    options: dict[str, Any] = Field(
+        {}, title="a table [sampler.options]", description="The options of the method."
+    )
 
     @field_validator("options")
     @classmethod
@@ -198,6 +194,17 @@ class SamplerTable(Table):
             return options
         table = table_of_dataclass(KERNELS[info.data["method"]])
         return table.model_validate(options).model_dump(exclude_unset=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema, handler):
+        described = handler.resolve_ref_schema(handler(schema))
+        keys = described["properties"]
+        keys["method"]["enum"] = list(KERNELS)
+        forms = {}
+        for name, kernel in KERNELS.items():
+            options = handler(table_of_dataclass(kernel).__pydantic_core_schema__)
+            forms[name] = {"properties": {"options": {**keys["options"], **options}}}
+        return described | chosen(forms, "method", keys["method"]["default"])
 
     def kernel(self) -> Any:
         """Return the method with its options: an instance of the dataclass in `KERNELS`."""
@@ -214,43 +221,55 @@ def _all_different(values: list[float]) -> list[float]:
 
 
 class OutputTable(Table):
-    """[output]: where the results go, and what is asked of the conductivity.
+    """[output]: where the results go, and what is asked of the conductivity."""
 
-    The directory is by default results/<name of the problem file>. For each threshold of
-    `exceedance`, in the unit of the conductivity, the probability of being above it is a field.
-    """
-
-    dir: Annotated[
-        _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
-    ]
+    dir: Annotated[_AbsolutePath, Field(title="the path of a directory")] = Field(
+        "results",
+        validate_default=True,
+        description="The directory of the results, relative to the problem file, such as "
+        "results/run-1; by default results/<name of the problem file>.",
+    )
     max_field_megabytes: number(
-        above=0.0, remedy="200 is the default: memory and disk space for the draws of the fields"
+        above=0.0,
+        description="Memory and disk space for the draws of the fields, in megabytes.",
     ) = 200.0
     exceedance: Annotated[
-        list[number(1 / _SIZE, _SIZE, remedy="give a value of the conductivity, in its unit")],
+        list[number(1 / _SIZE, _SIZE, description="A value of the conductivity, in its unit.")],
         AfterValidator(_all_different),
-        Key("a list of positive numbers", "for example exceedance = [2.0, 5.0]"),
-    ] = Field(default_factory=list)
+    ] = Field(
+        [],
+        title="a list of positive numbers",
+        description="The values of the conductivity, in its unit, of which the probability of being "
+        "above is asked, for example exceedance = [2.0, 5.0].",
+    )
 
-
-def _section(table: Any, name: str, example: str):
-    """Return the type of a section, with what to write if it is missing."""
-    return Annotated[table, Key(f"a table [{name}]", f"write, for example, {example}")]
+    @model_validator(mode="before")
+    @classmethod
+    def _is_named_like_the_problem_file(cls, data: Any, info: ValidationInfo) -> Any:
+        name = (info.context or {}).get("name")
+        return {"dir": f"results/{name}", **data} if name and isinstance(data, Mapping) else data
 
 
 class Sections(Table):
     """All sections of a problem file."""
 
-    mesh: _section(MeshTable, "mesh", 'file = "body.msh"')
-    pde: _section(PdeTable, "pde", "source = 100.0, dirichlet = { boundary = 0.0 }")
-    prior: _section(
-        one_of(PRIORS, "kind"),
-        "prior",
-        'kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0',
+    mesh: MeshTable = Field(description='The mesh, for example file = "body.msh".')
+    pde: PdeTable = Field(
+        description="The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."
     )
-    observations: _section(ObservationsTable, "observations", 'file = "sensors.csv"')
-    noise: _section(one_of(NOISES, "kind", default="gaussian"), "noise", "sigma = 0.01") = Field(
-        default_factory=dict, validate_default=True
+    prior: one_of(PRIORS, "kind") = Field(
+        description="The prior of the log-conductivity, for example "
+        'kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0.'
     )
-    sampler: _section(SamplerTable, "sampler", "draws = 1000") = Field(default_factory=SamplerTable)
-    output: _section(OutputTable, "output", 'dir = "results"')
+    observations: ObservationsTable = Field(
+        description='The sensor table, for example file = "sensors.csv".'
+    )
+    noise: one_of(NOISES, "kind", default="gaussian") = Field(
+        {}, validate_default=True, description="The noise, for example sigma = 0.01."
+    )
+    sampler: SamplerTable = Field(
+        SamplerTable(), description="The sampler, for example draws = 1000."
+    )
+    output: OutputTable = Field(
+        {}, validate_default=True, description='The output, for example dir = "results".'
+    )

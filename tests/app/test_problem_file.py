@@ -17,7 +17,7 @@ from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTabl
 from invlift.inverse.noise import NOISES
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.samplers.kernels import KERNELS
-from invlift.tables import choice, integer, number
+from invlift.tables import integer, number
 
 FULL = """
 [mesh]
@@ -332,28 +332,28 @@ def test_output_directory_is_made_or_refused(tmp_path):
 class FlatTable(PriorTable):
     """A prior that some user adds."""
 
-    level: number(0.0, 5.0, remedy="give the level")
-    shape: choice("round", "square", remedy="choose one") = "round"
+    level: number(0.0, 5.0, description="The level.")
+    shape: Literal["round", "square"] = "round"
 
 
 class LoudTable(NoiseTable):
     """A noise that some user adds."""
 
-    degrees_of_freedom: number(above=2.0, remedy="give a number")
+    degrees_of_freedom: number(above=2.0)
 
 
 class FixedTable(DistributionTable):
     """A prior of a noise scale that some user adds."""
 
-    value: number(1e-3, 1e3, remedy="give the scale")
+    value: number(1e-3, 1e3)
 
 
 @dataclass(frozen=True)
 class Walk:
     """A kernel that some user adds."""
 
-    step: number(1e-3, 2.0, remedy="give the length of a step") = 0.5
-    num_steps: integer(1, remedy="use 10, for example") = 10
+    step: number(1e-3, 2.0) = 0.5
+    num_steps: integer(1) = 10
     metric: Literal["unit", "prior"] = "unit"
     target: object = field(default=None, metadata={"option": False})
 

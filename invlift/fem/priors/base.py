@@ -5,37 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import Field
+
 from invlift.fem.mesh.mesh import Mesh
-from invlift.tables import Table, number
+from invlift.tables import Table
 
 #: Standard deviations of the log-conductivity that can be computed with.
 MIN_STD, MAX_STD = 1e-9, 50.0
 #: Largest size of its mean: the exponential must be a number.
 MAX_MEAN = 300.0
-MEAN_REMEDY = "give the mean of the log-conductivity"
-STD_REMEDY = "give the standard deviation of the log-conductivity: 1 for factors of about e"
-
-
-def log_mean(remedy: str = MEAN_REMEDY):
-    """Return the type of a mean of the log-conductivity."""
-    return number(-MAX_MEAN, MAX_MEAN, remedy=remedy)
-
-
-def log_std(remedy: str = STD_REMEDY):
-    """Return the type of a standard deviation of the log-conductivity."""
-    return number(MIN_STD, MAX_STD, remedy=remedy)
+#: What they are, in a problem file.
+MEAN = "The mean of the log-conductivity."
+STD = "The standard deviation of the log-conductivity: 1 for factors of about e."
 
 
 class PriorTable(Table):
-    """[prior]: a prior of the log-conductivity. A subclass adds its own keys.
+    """[prior]: a prior of the log-conductivity. A subclass adds its own keys."""
 
-    Attributes
-    ----------
-    kind : str
-        The prior's name in `PRIORS`.
-    """
-
-    kind: str
+    kind: str = Field(description="The kind of prior.")
 
     def build(self, mesh: Mesh, where: Callable[..., str]) -> Any:
         """Build the prior on a mesh.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from invlift.inverse.distributions.base import Distribution
 from invlift.inverse.distributions.families import (
@@ -19,32 +19,31 @@ from invlift.tables import Table, number, problem
 
 
 class DistributionTable(Table):
-    """A distribution of a positive number. A subclass adds its own keys.
+    """A distribution of a positive number. A subclass adds its own keys."""
 
-    Attributes
-    ----------
-    distribution : str
-        The name in `DISTRIBUTIONS`.
-    """
-
-    distribution: str
+    distribution: str = Field(description="The distribution, by its name.")
 
     def build(self) -> Distribution:
         """Build the distribution."""
         raise NotImplementedError
 
 
-def _positive(remedy: str):
-    return number(1e-50, 1e50, remedy=remedy)
+def _positive(description: str):
+    return number(1e-50, 1e50, description=description)
 
 
 class LognormalTable(DistributionTable):
     """The logarithm is Normal(location, scale^2); or median and factor in place of these two."""
 
-    location: number(-300.0, 300.0, remedy="give the mean of the logarithm") = None
-    scale: number(1e-9, 20.0, remedy="give the spread of the logarithm") = None
-    median: _positive("give the median, in the unit of the number") = None
-    factor: number(above=1.0, high=1e8, remedy="give the factor it is off by, 2 for example") = None
+    location: number(-300.0, 300.0, description="The mean of the logarithm.") = None
+    scale: number(1e-9, 20.0, description="The standard deviation of the logarithm.") = None
+    median: _positive("The median, in the unit of the number.") = None
+    factor: number(
+        above=1.0,
+        high=1e8,
+        description="The factor it is off by, 2 for example: two in three values are between "
+        "median / factor and median * factor.",
+    ) = None
 
     @model_validator(mode="after")
     def _check_is_complete(self) -> Self:
@@ -66,7 +65,7 @@ class LognormalTable(DistributionTable):
 class HalfNormalTable(DistributionTable):
     """scale |Normal(0, 1)|."""
 
-    scale: _positive("give the spread, in the unit of the number")
+    scale: _positive("The spread, in the unit of the number.")
 
     def build(self) -> Distribution:
         """Build the distribution."""
@@ -76,7 +75,7 @@ class HalfNormalTable(DistributionTable):
 class HalfCauchyTable(DistributionTable):
     """scale |Cauchy|."""
 
-    scale: _positive("give the median, in the unit of the number")
+    scale: _positive("The median, in the unit of the number.")
 
     def build(self) -> Distribution:
         """Build the distribution."""
@@ -86,7 +85,7 @@ class HalfCauchyTable(DistributionTable):
 class ExponentialTable(DistributionTable):
     """Exponentially distributed."""
 
-    mean: _positive("give the mean, in the unit of the number")
+    mean: _positive("The mean, in the unit of the number.")
 
     def build(self) -> Distribution:
         """Build the distribution."""
@@ -96,8 +95,8 @@ class ExponentialTable(DistributionTable):
 class UniformTable(DistributionTable):
     """Uniform between two bounds."""
 
-    low: number(0.0, 1e50, remedy="give the lower bound, in the unit of the number")
-    high: _positive("give the upper bound, in the unit of the number")
+    low: number(0.0, 1e50, description="The lower bound, in the unit of the number.")
+    high: _positive("The upper bound, in the unit of the number.")
 
     @model_validator(mode="after")
     def _check_is_above(self) -> Self:
@@ -113,8 +112,8 @@ class UniformTable(DistributionTable):
 class GammaTable(DistributionTable):
     """Density proportional to x^(concentration - 1) exp(-rate x)."""
 
-    concentration: number(1e-2, 1e6, remedy="give the shape: 1 for an exponential distribution")
-    rate: _positive("give the rate, one over the unit of the number")
+    concentration: number(1e-2, 1e6, description="The shape: 1 for an exponential distribution.")
+    rate: _positive("The rate, in one over the unit of the number.")
 
     def build(self) -> Distribution:
         """Build the distribution."""
@@ -126,8 +125,8 @@ class GammaTable(DistributionTable):
 class InverseGammaTable(DistributionTable):
     """Density proportional to x^(-concentration - 1) exp(-scale / x)."""
 
-    concentration: number(1e-2, 1e6, remedy="give the shape: the mean is finite above 1")
-    scale: _positive("give the scale, in the unit of the number")
+    concentration: number(1e-2, 1e6, description="The shape: the mean is finite above 1.")
+    scale: _positive("The scale, in the unit of the number.")
 
     def build(self) -> Distribution:
         """Build the distribution."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
@@ -14,9 +15,8 @@ from invlift.inverse.noise.gaussian import gaussian_noise
 from invlift.inverse.noise.laplace import laplace_noise
 from invlift.inverse.noise.scales import unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
-from invlift.tables import Table, by_form, choice, number, one_of
+from invlift.tables import Table, number, one_of
 
-_SIGMA_REMEDY = "give the standard deviation of a reading: as small as it is, but not 0"
 
 
 class SensorTable(Protocol):
@@ -29,31 +29,18 @@ class SensorTable(Protocol):
 
 
 class NoiseTable(Table):
-    """[noise]: what the readings are off by. A subclass adds its own keys.
+    """[noise]: what the readings are off by. A subclass adds its own keys."""
 
-    Attributes
-    ----------
-    kind : str
-        The noise's name in `NOISES`.
-    sigma : float, "column" or DistributionTable
-        Scale of the noise: one number, the sensor table's column, or unknown with a prior.
-    per : "all", "sensor" or "group"
-        What has an unknown scale of its own.
-    relative : bool
-        Whether the noise multiplies the reading.
-    """
-
-    kind: str
-    sigma: by_form(
-        number=number(1e-50, 1e50, remedy=_SIGMA_REMEDY),
-        name=choice("column", remedy=_SIGMA_REMEDY),
-        table=one_of(DISTRIBUTIONS, "distribution"),
-        remedy=_SIGMA_REMEDY,
-    ) = "column"
-    per: choice("all", "sensor", "group", remedy="choose what has an unknown scale of its own") = (
-        "all"
+    kind: str = Field(description="The kind of noise.")
+    sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = Field(
+        "column",
+        description="The standard deviation of a reading, in the unit of the solution: as small as "
+        "it is, but not 0. A number, the column sigma of the sensor table, or unknown with a prior.",
     )
-    relative: bool = False
+    per: Literal["all", "sensor", "group"] = Field(
+        "all", description="What has an unknown scale of its own."
+    )
+    relative: bool = Field(False, description="Whether the noise multiplies the reading.")
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings.
@@ -132,17 +119,12 @@ class LaplaceTable(NoiseTable):
         return laplace_noise(self.scale(sensors, where), relative=self.relative)
 
 
-_DEGREES_REMEDY = "give a small number, 4 for example, for noise with outliers"
-
-
 class StudentTTable(NoiseTable):
     """[noise] kind = "student-t": independent Student-t noise, for readings with outliers."""
 
-    degrees_of_freedom: by_form(
-        number=number(1.0, 1e6, remedy=_DEGREES_REMEDY),
-        table=one_of(DISTRIBUTIONS, "distribution"),
-        remedy=_DEGREES_REMEDY,
-    ) = 4.0
+    degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = Field(
+        4.0, description="A small number, 4 for example, for noise with outliers."
+    )
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings: see :class:`NoiseTable`."""
