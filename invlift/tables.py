@@ -1,12 +1,11 @@
 """Tables of the problem file: pydantic models, whose fields are the keys.
 
-The type of a field says in pydantic's words what its value may be, and its description what it is
-about and in what unit. The JSON schema made of them is what errors (:mod:`invlift.table_errors`),
-editors and the key reference go by::
+A field's type says what its value may be, the text below it what it is about and in what unit. The
+JSON schema made of both is what errors, editors and the key reference go by::
 
-    class MaternTable(Table):
-        range: number(1e-50, 1e50, description="The correlation length, in the mesh's unit.") = 1.0
-        boundary: Literal["neumann", "robin"] = Field("neumann", description="The condition ...")
+    class MaternTable(PriorTable):
+        range: number(1e-50, 1e50)
+        \"\"\"The correlation length, in the length unit of the mesh.\"\"\"
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
-#: Type of the errors that carry the parts of an `InputError`, and of that of a missing key.
-PROBLEM, MISSING = "problem", "missing"
+#: Type of the errors that carry the parts of an `InputError`.
+PROBLEM = "problem"
 
 
 def problem(expected: str, found: str, remedy: str) -> PydanticCustomError:
@@ -34,9 +34,13 @@ def problem(expected: str, found: str, remedy: str) -> PydanticCustomError:
 
 
 def _brief(schema: dict[str, Any]) -> None:
-    """Leave of what pydantic writes of a table the first paragraph of its docstring."""
+    """Leave of a table's docstring the first paragraph, and no default that TOML cannot say."""
     del schema["title"]
-    schema["description"] = _joined(schema.get("description", "").split("\n\n")[0])
+    schema["description"] = _line(schema.get("description", "").split("\n\n")[0])
+    for key in schema.get("properties", {}).values():
+        key["description"] = _line(key.get("description", ""))
+        if key.get("default", "") is None:
+            del key["default"]
 
 
 class Table(BaseModel):
@@ -52,13 +56,12 @@ class Table(BaseModel):
         frozen=True,
         allow_inf_nan=False,
         protected_namespaces=(),
+        use_attribute_docstrings=True,
         json_schema_extra=_brief,
     )
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """Titles say what is expected of a value: where there is none, the type does."""
-
     def field_title_should_be_set(self, schema) -> bool:
         return False
 
@@ -67,27 +70,35 @@ class _JsonSchema(GenerateJsonSchema):
 
 
 def json_schema(table: type[Table]) -> dict[str, Any]:
-    """Return the JSON schema of a table (draft 2020-12), with the names in the registries of now.
-
-    A title says what is expected where its type does not, a description what the value is about.
-    """
-    return table.model_json_schema(schema_generator=_JsonSchema)
+    """Return the JSON schema of a table, with the names in the registries of now, no references."""
+    schema = table.model_json_schema(schema_generator=_JsonSchema)
+    return _inlined(schema, schema.pop("$defs", {}))
 
 
-def number(
-    low: float | None = None,
-    high: float | None = None,
-    *,
-    above: float | None = None,
-    description: str | None = None,
-):
+def _inlined(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] = ()) -> Any:
+    if isinstance(node, list):
+        return [_inlined(each, definitions, within) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if name := node.get("$ref", "").removeprefix("#/$defs/"):
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        node = rest if name in within else {**definitions[name], **rest}
+        within = (*within, name)
+    return {key: _inlined(value, definitions, within) for key, value in node.items()}
+
+
+def number(low: float | None = None, high: float | None = None, *, above: float | None = None):
     """Return the type of a number from `low` to `high`, or larger than `above`."""
-    return Annotated[float, Field(ge=low, le=high, gt=above, description=description)]
+    return Annotated[float, Field(ge=low, le=high, gt=above)]
 
 
-def integer(low: int | None = None, high: int | None = None, *, description: str | None = None):
+def integer(low: int | None = None, high: int | None = None):
     """Return the type of an integer from `low` to `high`, both allowed."""
-    return Annotated[int, Field(ge=low, le=high, description=description)]
+    return Annotated[int, Field(ge=low, le=high)]
+
+
+#: Registries whose tables are being described.
+_DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,40 +133,53 @@ class OneOf:
         name = value.get(self.key)
         if isinstance(name, str) and name in self.registry:
             return self.registry[name].model_validate(value, context=info.context)
-        error = "name" if self.key in value else MISSING
-        details = InitErrorDetails(
-            type=PydanticCustomError(error, "no known name"), loc=(self.key,), input=name
-        )
-        raise ValidationError.from_exception_data(self.key, [details])
+        kind = PydanticCustomError("name", "not a name") if self.key in value else "missing"
+        error = {"type": kind, "loc": (self.key,), "input": name}
+        raise ValidationError.from_exception_data(self.key, [error])
 
     def __get_pydantic_json_schema__(self, schema, handler):
-        tables = {name: handler(table.__pydantic_core_schema__) for name, table in
-                  self.registry.items()}  # fmt: skip
-        forms = {name: handler.resolve_ref_schema(form) for name, form in tables.items()}
-        key = {**next(iter(forms.values()))["properties"][self.key], "enum": list(forms)}
-        if self.default is not None:
-            key["default"] = self.default
-        properties = {self.key: key}
-        return {"type": "object", "properties": properties} | chosen(forms, self.key, self.default)
+        if self.registry in _DESCRIBED.get():  # by a table of it that has another one inside
+            return {"type": "object"}
+        token = _DESCRIBED.set((*_DESCRIBED.get(), self.registry))
+        forms = {name: json_schema(table) for name, table in self.registry.items()}
+        _DESCRIBED.reset(token)
+        chooser = next(iter(forms.values()))["properties"][self.key]
+        table = {"properties": {self.key: chooser}, "required": [self.key]}
+        return chosen({"type": "object", **table}, forms, self.key, self.default)
 
 
-def chosen(forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
-    """Return the part of a JSON schema that makes a key choose the schema of its table.
+def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
+    """Return the JSON schema of a table one of whose keys chooses among several forms.
 
     Parameters
     ----------
+    table : dict
+        What all forms share.
     forms : dict
-        Name -> JSON schema of the table.
+        Name -> JSON schema.
     key, default : str
         As of :class:`OneOf`.
     """
-    branches = []
-    for name, form in forms.items():
-        required = [each for each in form.get("required", ()) if each != key]
-        required += [] if name == default else [key]
-        properties = {**form["properties"], key: {"const": name}}
-        branches.append({**form, "properties": properties, "required": required})
-    return {"oneOf": branches, "discriminator": {"propertyName": key}}
+    chooser = {**table["properties"][key], "enum": list(forms)}
+    chooser |= {} if default is None else {"default": default}
+    required = {name for name in table.get("required", ()) if name != key or default is None}
+    branches = [
+        {
+            **form,
+            "properties": {**form["properties"], key: {"const": name}},
+            "required": sorted(
+                {*form.get("required", ()), key} - ({key} if name == default else set())
+            ),
+        }
+        for name, form in forms.items()
+    ]
+    return {
+        **table,
+        "properties": {**table["properties"], key: chooser},
+        "required": sorted(required),
+        "oneOf": branches,
+        "discriminator": {"propertyName": key},
+    }
 
 
 def one_of(registry: Mapping[str, type[Table]], key: str, *, default: str | None = None):
@@ -165,42 +189,25 @@ def one_of(registry: Mapping[str, type[Table]], key: str, *, default: str | None
 
 @cache
 def table_of_dataclass(cls: type) -> type[Table]:
-    """Make a table of a dataclass: its keys are the fields, with their types and defaults.
+    """Return a table of the fields that a dataclass is made with, as its docstrings describe them.
 
     Parameters
     ----------
     cls : type
-        A dataclass. A field whose metadata is ``{"option": False}`` is left out, as is one that
-        `__init__` does not take. The docstring describes them.
-
-    Returns
-    -------
-    type
-        A subclass of :class:`Table`.
+        A dataclass. What its fields are is told by its docstring and those of its bases, in
+        sections of the form of numpydoc.
     """
     types = typing.get_type_hints(cls, include_extras=True)
-    texts = {name: text for base in reversed(cls.__mro__) for name, text in _attributes(base)}
-    keys: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if not field.init or not field.metadata.get("option", True):
-            continue
-        if field.default_factory is not dataclasses.MISSING:
-            default = Field(default_factory=field.default_factory)
-        else:
-            default = ... if field.default is dataclasses.MISSING else field.default
-        kind = types[field.name]
-        if field.name in texts:
-            kind = Annotated[kind, Field(description=texts[field.name])]
-        keys[field.name] = (kind, default)
+    entry = re.compile(r"^(\w+) : .*\n((?:    .*\n?)+)", re.MULTILINE)
+    docs = [inspect.cleandoc(base.__doc__ or "") for base in reversed(cls.__mro__)]
+    texts = dict(found for doc in docs for found in entry.findall(doc))
+    keys = {
+        field.name: (Annotated[types[field.name], Field(description=texts.get(field.name))], field)
+        for field in dataclasses.fields(cls)
+        if field.init
+    }
     return create_model(cls.__name__, __base__=Table, __doc__=cls.__doc__, **keys)
 
 
-def _attributes(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield what a docstring says of each attribute."""
-    entry = re.compile(r"^(\w+) : .*\n((?:    .*\n?)+)", re.MULTILINE)
-    for match in entry.finditer(inspect.cleandoc(cls.__doc__ or "")):
-        yield match[1], _joined(match[2])
-
-
-def _joined(text: str) -> str:
+def _line(text: str) -> str:
     return " ".join(text.split())

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from invlift.app.sections import Sections
 from invlift.errors import InputError
-from invlift.table_errors import UNKNOWN, Schema, did_you_mean, mistakes
-from invlift.tables import MISSING, json_schema
+from invlift.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
+from invlift.tables import PROBLEM, json_schema
 
 #: Tables within a section that are written with a heading of their own.
 _HEADINGS = {("sampler", "options")}
@@ -23,8 +23,8 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
         close = did_you_mean(path[0], list(Sections.model_fields))
         expected = f"one of the tables {', '.join(f'[{name}]' for name in Sections.model_fields)}"
         found, remedy = "an unknown table", f"did you mean [{close}]?" if close else "remove it"
-    elif len(path) == 1:
-        expected = f"a table [{path[0]}]"
+    elif (len(path) == 1 or path in _HEADINGS) and kind != PROBLEM:
+        expected = f"a table [{'.'.join(path)}]"
         found = "no such table" if kind == MISSING else found
     if kind == UNKNOWN and remedy == "remove it":
         remedy = _move(path) or remedy
@@ -42,9 +42,8 @@ def where(file: str, path: tuple[str, ...]) -> str:
 
 def _move(path: tuple[str, ...]) -> str | None:
     """Return advice if the key exists in another table."""
-    root = json_schema(Sections)
-    for section in Sections.model_fields:
-        if path[-1] in Schema(root, root).child(section).keys():
+    for section, table in json_schema(Sections)["properties"].items():
+        if path[-1] in keys(table):
             other = " of another kind" if path[:-1] == (section,) else ""
             return f"it belongs in [{section}]{other}"
     return None

@@ -29,6 +29,7 @@ from invlift.tables import (
     Table,
     chosen,
     integer,
+    json_schema,
     number,
     one_of,
     problem,
@@ -57,35 +58,26 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
 
 
 _AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
-_File = Annotated[_AbsolutePath, Field(title="the path of a file, in quotes")]
+_Name = Annotated[str, Field(min_length=1)]
 #: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
 _SIZE = 1e50
 _Number = number(-_SIZE, _SIZE)
 
 
-def _name_of(what: str):
-    """The type of a text that is the name of something of the mesh file."""
-    return Annotated[str, Field(min_length=1, title=f"the name of a {what} of the mesh file")]
-
-
 class MeshTable(Table):
     """[mesh]: the body."""
 
-    file: _File = Field(description="The mesh file, relative to the problem file or absolute.")
+    file: _AbsolutePath
+    """The mesh file, relative to the problem file or absolute."""
 
 
 class RobinTable(Table):
     """conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
-    coefficient: number(
-        1 / _SIZE,
-        _SIZE,
-        description="The transfer coefficient, in the unit of conductivity over length (for a fixed "
-        "flux use neumann).",
-    )
-    ambient: number(
-        -_SIZE, _SIZE, description="The solution far outside, in the unit of the solution."
-    ) = 0.0
+    coefficient: number(1 / _SIZE, _SIZE)
+    """The transfer coefficient, in conductivity over length; for a fixed flux use neumann."""
+    ambient: _Number = 0.0
+    """The solution far outside, in its unit."""
 
 
 class PdeTable(Table):
@@ -94,34 +86,18 @@ class PdeTable(Table):
     Where a boundary has no condition, nothing flows through it.
     """
 
-    source: (
-        _Number
-        | Annotated[dict[str, _Number], Field(min_length=1, title="{subdomain = number}")]
-        | _name_of("field")
-    ) = Field(
-        0.0,
-        description="The source, for example source = 100.0, in the unit of conductivity times "
-        "solution over squared length.",
-    )
-    dirichlet: dict[str, _Number | _name_of("point field")] = Field(
-        {},
-        title="{group = value}",
-        description="The solution on boundary groups, for example dirichlet = { boundary = 0.0 }, "
-        "in the unit of the solution.",
-    )
-    neumann: dict[str, _Number] = Field(
-        {},
-        title="{group = number}",
-        description="The flux conductivity * du/dn into the body through boundary groups, for "
-        "example neumann = { inflow = 1.5 }, in the unit of conductivity times solution over "
-        "length.",
-    )
-    robin: dict[str, RobinTable] = Field(
-        {},
-        title="{group = {coefficient = number, ambient = number}}",
-        description="The Robin conditions on boundary groups, for example robin = { surface = { "
-        "coefficient = 10.0, ambient = 20.0 } }.",
-    )
+    source: _Number | Annotated[dict[str, _Number], Field(min_length=1)] | _Name = 0.0
+    """The source, in conductivity times solution over squared length, for example source = 100.0:
+    a number, one for each subdomain, or the name of a field of the mesh file."""
+    dirichlet: dict[str, _Number | _Name] = {}
+    """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
+    number, or the name of a point field of the mesh file."""
+    neumann: dict[str, _Number] = {}
+    """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
+    solution over length, for example neumann = { inflow = 1.5 }."""
+    robin: dict[str, RobinTable] = {}
+    """The Robin conditions on boundary groups, for example
+    robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:
@@ -147,45 +123,31 @@ def _is_a_method(name: str) -> str:
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
-    file: _File = Field(description="The sensor table, relative to the problem file or absolute.")
-    outside: Literal["error", "project", "drop"] = Field(
-        "error", description="What to do with sensors outside the mesh."
-    )
+    file: _AbsolutePath
+    """The sensor table, relative to the problem file or absolute."""
+    outside: Literal["error", "project", "drop"] = "error"
+    """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
 
 
 class SamplerTable(Table):
     """[sampler]: the method, how much to run, and in [sampler.options] the method's own keys."""
 
-    method: Annotated[str, AfterValidator(_is_a_method)] = Field(
-        "chmc", description="The sampling method."
-    )
-    chains: integer(
-        1,
-        MAX_CHAINS,
-        description="The number of chains: several, 4 for example, show whether they agree.",
-    ) = 4
-    warmup: integer(
-        1,
-        description="The number of warm-up iterations of each chain, at least 200, so that the "
-        "step size can settle.",
-    ) = 200
-    draws: integer(1) | Literal[UNTIL_CONVERGED] = Field(
-        1000, description='The number of draws of each chain, or "converged".'
-    )
-    budget: number(
-        above=0.0, description="The time after which the chains end, in seconds."
-    ) = None
-    seed: integer(
-        0, 2**63 - 1, description="Any such number; the same one repeats the run."
-    ) = 20260101
-    starts: Literal["prior", "laplace"] = Field(
-        "prior",
-        description="What the chains' starts are drawn from: far apart, as from the prior, they "
-        "show whether the chains agree.",
-    )
-    options: dict[str, Any] = Field(
-        {}, title="a table [sampler.options]", description="The options of the method."
-    )
+    method: Annotated[str, AfterValidator(_is_a_method)] = "chmc"
+    """The sampling method."""
+    chains: integer(1, MAX_CHAINS) = 4
+    """The number of chains: several, 4 for example, to see whether they agree."""
+    warmup: integer(1) = 200
+    """The warm-up iterations of each chain: at least 200, so that the step size can settle."""
+    draws: integer(1) | Literal[UNTIL_CONVERGED] = 1000
+    """The draws of each chain: a number such as 1000, or "converged"."""
+    budget: number(above=0.0) = None
+    """The time after which the chains end, in seconds."""
+    seed: integer(0, 2**63 - 1) = 20260101
+    """The seed of the random numbers: the same one repeats the run."""
+    starts: Literal["prior", "laplace"] = "prior"
+    """What the starts are drawn from: chains that start far apart show whether they agree."""
+    options: dict[str, Any] = {}
+    """The options of the method."""
 
     @field_validator("options")
     @classmethod
@@ -197,14 +159,13 @@ class SamplerTable(Table):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema, handler):
-        described = handler.resolve_ref_schema(handler(schema))
-        keys = described["properties"]
-        keys["method"]["enum"] = list(KERNELS)
+        table = handler(schema)
         forms = {}
         for name, kernel in KERNELS.items():
-            options = handler(table_of_dataclass(kernel).__pydantic_core_schema__)
-            forms[name] = {"properties": {"options": {**keys["options"], **options}}}
-        return described | chosen(forms, "method", keys["method"]["default"])
+            options = json_schema(table_of_dataclass(kernel))
+            own = options | {"description": table["properties"]["options"]["description"]}
+            forms[name] = {"description": options["description"], "properties": {"options": own}}
+        return chosen(table, forms, "method", table["properties"]["method"]["default"])
 
     def kernel(self) -> Any:
         """Return the method with its options: an instance of the dataclass in `KERNELS`."""
@@ -223,25 +184,15 @@ def _all_different(values: list[float]) -> list[float]:
 class OutputTable(Table):
     """[output]: where the results go, and what is asked of the conductivity."""
 
-    dir: Annotated[_AbsolutePath, Field(title="the path of a directory")] = Field(
-        "results",
-        validate_default=True,
-        description="The directory of the results, relative to the problem file, such as "
-        "results/run-1; by default results/<name of the problem file>.",
+    dir: _AbsolutePath = Field(
+        "results", validate_default=True, json_schema_extra={"default": "results/NAME"}
     )
-    max_field_megabytes: number(
-        above=0.0,
-        description="Memory and disk space for the draws of the fields, in megabytes.",
-    ) = 200.0
-    exceedance: Annotated[
-        list[number(1 / _SIZE, _SIZE, description="A value of the conductivity, in its unit.")],
-        AfterValidator(_all_different),
-    ] = Field(
-        [],
-        title="a list of positive numbers",
-        description="The values of the conductivity, in its unit, of which the probability of being "
-        "above is asked, for example exceedance = [2.0, 5.0].",
-    )
+    """The directory of the results, relative to the problem file: the default has its NAME."""
+    max_field_megabytes: number(above=0.0) = 200.0
+    """The memory and disk space for the draws of the fields, in megabytes."""
+    exceedance: Annotated[list[number(1 / _SIZE, _SIZE)], AfterValidator(_all_different)] = []
+    """Values of the conductivity, in its unit, for example exceedance = [2.0, 5.0]: the probability
+    of being above each is a field."""
 
     @model_validator(mode="before")
     @classmethod
@@ -253,23 +204,17 @@ class OutputTable(Table):
 class Sections(Table):
     """All sections of a problem file."""
 
-    mesh: MeshTable = Field(description='The mesh, for example file = "body.msh".')
-    pde: PdeTable = Field(
-        description="The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."
-    )
-    prior: one_of(PRIORS, "kind") = Field(
-        description="The prior of the log-conductivity, for example "
-        'kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0.'
-    )
-    observations: ObservationsTable = Field(
-        description='The sensor table, for example file = "sensors.csv".'
-    )
-    noise: one_of(NOISES, "kind", default="gaussian") = Field(
-        {}, validate_default=True, description="The noise, for example sigma = 0.01."
-    )
-    sampler: SamplerTable = Field(
-        SamplerTable(), description="The sampler, for example draws = 1000."
-    )
-    output: OutputTable = Field(
-        {}, validate_default=True, description='The output, for example dir = "results".'
-    )
+    mesh: MeshTable
+    """The mesh, for example file = "body.msh"."""
+    pde: PdeTable
+    """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
+    prior: one_of(PRIORS, "kind")
+    """The prior, for example kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0."""
+    observations: ObservationsTable
+    """The sensor table, for example file = "sensors.csv"."""
+    noise: one_of(NOISES, "kind", default="gaussian") = Field({}, validate_default=True)
+    """The noise, for example sigma = 0.01."""
+    sampler: SamplerTable = SamplerTable()
+    """The sampler, for example draws = 1000."""
+    output: OutputTable = Field({}, validate_default=True)
+    """The output, for example dir = "results"."""

@@ -332,7 +332,8 @@ def test_output_directory_is_made_or_refused(tmp_path):
 class FlatTable(PriorTable):
     """A prior that some user adds."""
 
-    level: number(0.0, 5.0, description="The level.")
+    level: number(0.0, 5.0)
+    """The level."""
     shape: Literal["round", "square"] = "round"
 
 
@@ -355,7 +356,7 @@ class Walk:
     step: number(1e-3, 2.0) = 0.5
     num_steps: integer(1) = 10
     metric: Literal["unit", "prior"] = "unit"
-    target: object = field(default=None, metadata={"option": False})
+    target: object = field(default=None, init=False)
 
 
 @pytest.fixture

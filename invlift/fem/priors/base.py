@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import Field
-
 from invlift.fem.mesh.mesh import Mesh
-from invlift.tables import Table
+from invlift.tables import Table, number
 
 #: Standard deviations of the log-conductivity that can be computed with.
 MIN_STD, MAX_STD = 1e-9, 50.0
 #: Largest size of its mean: the exponential must be a number.
 MAX_MEAN = 300.0
-#: What they are, in a problem file.
-MEAN = "The mean of the log-conductivity."
-STD = "The standard deviation of the log-conductivity: 1 for factors of about e."
+Mean, Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
 
 
 class PriorTable(Table):
     """[prior]: a prior of the log-conductivity. A subclass adds its own keys."""
 
-    kind: str = Field(description="The kind of prior.")
+    kind: str
+    """The kind of prior."""
 
     def build(self, mesh: Mesh, where: Callable[..., str]) -> Any:
         """Build the prior on a mesh.

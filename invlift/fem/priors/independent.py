@@ -11,12 +11,11 @@ from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MAX_MEAN, MAX_STD, MEAN, MIN_STD, STD, PriorTable
+from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
 from invlift.pytrees import static
-from invlift.tables import number
 
 
 class IndependentPrior(AffinePrior):
@@ -103,23 +102,19 @@ def independent_prior(
     return IndependentPrior(jax.device_put(means), jax.device_put(group_std), as_index(group))
 
 
-def _per_subdomain(kind):
-    """The type of one value of some type for each subdomain."""
-    title = "{subdomain = number}"
-    return Annotated[dict[str, kind], Field(min_length=1, title=title)]
-
-
-_Mean, _Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
+def _or_per_subdomain(kind):
+    return kind | Annotated[dict[str, kind], Field(min_length=1)]
 
 
 class IndependentTable(PriorTable):
     """[prior] kind = "independent": one Normal coefficient per cell or per subdomain."""
 
-    per: Literal["cell", "subdomain"] = Field(
-        "cell", description="What has a coefficient of its own."
-    )
-    mean: _Mean | _per_subdomain(_Mean) = Field(0.0, description=MEAN)
-    std: _Std | _per_subdomain(_Std) = Field(description=STD)
+    per: Literal["cell", "subdomain"] = "cell"
+    """What has a coefficient of its own."""
+    mean: _or_per_subdomain(Mean) = 0.0
+    """The mean of the log-conductivity: a number, or one for each subdomain."""
+    std: _or_per_subdomain(Std)
+    """The standard deviation of the log-conductivity: a number, or one for each subdomain."""
 
     def build(self, mesh: Mesh, where) -> IndependentPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""

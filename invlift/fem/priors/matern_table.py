@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import Field
-
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MAX_MEAN, MAX_STD, MEAN, MIN_STD, STD, PriorTable
+from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.priors.hierarchical_matern import (
     HierarchicalMaternPrior,
     hierarchical_matern_prior,
@@ -24,21 +22,16 @@ HYPERPRIORS: dict[str, type[DistributionTable]] = {"lognormal": LognormalTable}
 class MaternTable(PriorTable):
     """[prior] kind = "matern": a Gaussian field with Matern covariance."""
 
-    range: number(1e-50, 1e50) | one_of(HYPERPRIORS, "distribution") = Field(
-        description="The correlation length, in the length unit of the mesh."
-    )
-    std: number(MIN_STD, MAX_STD) | one_of(HYPERPRIORS, "distribution") = Field(description=STD)
-    smoothness: number(
-        above=0.0,
-        high=10.0,
-        description="The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D.",
-    )
-    mean: number(-MAX_MEAN, MAX_MEAN, description=MEAN) = 0.0
-    boundary: Literal["neumann", "robin"] = Field(
-        "neumann",
-        description='The condition of the prior on the boundary: "robin" corrects the variance '
-        "near it.",
-    )
+    range: number(1e-50, 1e50) | one_of(HYPERPRIORS, "distribution")
+    """The correlation length, in the length unit of the mesh."""
+    std: Std | one_of(HYPERPRIORS, "distribution")
+    """The standard deviation of the log-conductivity: 1 for factors of about e."""
+    smoothness: number(above=0.0, high=10.0)
+    """The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D."""
+    mean: Mean = 0.0
+    """The mean of the log-conductivity."""
+    boundary: Literal["neumann", "robin"] = "neumann"
+    """The boundary condition: "robin" corrects the variance near the boundary."""
 
     def typical(self) -> tuple[float, float]:
         """Return the range, or its median, and the root of the mean square of the std."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
@@ -16,7 +15,6 @@ from invlift.inverse.noise.laplace import laplace_noise
 from invlift.inverse.noise.scales import unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
 from invlift.tables import Table, number, one_of
-
 
 
 class SensorTable(Protocol):
@@ -31,16 +29,17 @@ class SensorTable(Protocol):
 class NoiseTable(Table):
     """[noise]: what the readings are off by. A subclass adds its own keys."""
 
-    kind: str = Field(description="The kind of noise.")
-    sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = Field(
-        "column",
-        description="The standard deviation of a reading, in the unit of the solution: as small as "
-        "it is, but not 0. A number, the column sigma of the sensor table, or unknown with a prior.",
+    kind: str
+    """The kind of noise."""
+    sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = (
+        "column"
     )
-    per: Literal["all", "sensor", "group"] = Field(
-        "all", description="What has an unknown scale of its own."
-    )
-    relative: bool = Field(False, description="Whether the noise multiplies the reading.")
+    """The standard deviation of a reading, in its unit: as small as it is, but not 0. Or "column",
+    that of the sensor table, or a distribution if it is unknown."""
+    per: Literal["all", "sensor", "group"] = "all"
+    """What has an unknown scale of its own: all readings together, each, or each group of them."""
+    relative: bool = False
+    """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings.
@@ -122,9 +121,8 @@ class LaplaceTable(NoiseTable):
 class StudentTTable(NoiseTable):
     """[noise] kind = "student-t": independent Student-t noise, for readings with outliers."""
 
-    degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = Field(
-        4.0, description="A small number, 4 for example, for noise with outliers."
-    )
+    degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = 4.0
+    """The degrees of freedom: few, 4 for example, for noise with outliers."""
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings: see :class:`NoiseTable`."""
