@@ -72,7 +72,7 @@ class MeshTable(Table):
 
 
 class RobinTable(Table):
-    """conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
+    """A Robin condition: conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
     coefficient: number(1 / _SIZE, _SIZE)
     """The transfer coefficient, in conductivity over length; for a fixed flux use neumann."""
