@@ -12,14 +12,9 @@ from invlift.tables import json_schema
 _START = """\
 # Keys of the problem file
 
-Written by `invlift schema --page`. The [tutorial](tutorial.md) shows them at work. Lengths are in
-the unit of the mesh, solutions in that of the sensor table.
-
-`invlift schema > problem.schema.json` writes the same for editors. With this first line in a
-problem file beside it, Taplo and VS Code (extension Even Better TOML) complete keys, describe them
-and mark mistakes:
-
-    #:schema ./problem.schema.json
+Written by `invlift schema --page`; editors know the same by [a schema](commands/schema.md). The
+[tutorial](tutorial.md) shows the keys at work. Lengths are in the unit of the mesh, solutions in that
+of the sensor table.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
 
