@@ -33,16 +33,6 @@ def problem(expected: str, found: str, remedy: str) -> PydanticCustomError:
     return PydanticCustomError(PROBLEM, "{expected}", parts)
 
 
-def _brief(schema: dict[str, Any]) -> None:
-    """Leave of a table's docstring the first paragraph, and no default that TOML cannot say."""
-    del schema["title"]
-    schema["description"] = _line(schema.get("description", "").split("\n\n")[0])
-    for key in schema.get("properties", {}).values():
-        key["description"] = _line(key.get("description", ""))
-        if key.get("default", "") is None:
-            del key["default"]
-
-
 class Table(BaseModel):
     """A table of the problem file.
 
@@ -57,34 +47,43 @@ class Table(BaseModel):
         allow_inf_nan=False,
         protected_namespaces=(),
         use_attribute_docstrings=True,
-        json_schema_extra=_brief,
     )
 
 
 class _JsonSchema(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema) -> bool:
-        return False
-
     def handle_invalid_for_json_schema(self, schema, error_info) -> dict[str, Any]:
         return {}
 
 
 def json_schema(table: type[Table]) -> dict[str, Any]:
-    """Return the JSON schema of a table, with the names in the registries of now, no references."""
+    """Return the JSON schema of a table, with the names in the registries of now.
+
+    There are no references in it, no titles and no defaults that TOML cannot say; a table's
+    description is the first paragraph of its docstring.
+    """
     schema = table.model_json_schema(schema_generator=_JsonSchema)
-    return _inlined(schema, schema.pop("$defs", {}))
+    return _plain(schema, schema.pop("$defs", {}))
 
 
-def _inlined(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] = ()) -> Any:
+def _plain(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] = ()) -> Any:
     if isinstance(node, list):
-        return [_inlined(each, definitions, within) for each in node]
+        return [_plain(each, definitions, within) for each in node]
     if not isinstance(node, dict):
         return node
+    for part in node.get("allOf", ()):  # as older releases of pydantic write a reference
+        node = {**part, **{key: value for key, value in node.items() if key != "allOf"}}
     if name := node.get("$ref", "").removeprefix("#/$defs/"):
         rest = {key: value for key, value in node.items() if key != "$ref"}
         node = rest if name in within else {**definitions[name], **rest}
         within = (*within, name)
-    return {key: _inlined(value, definitions, within) for key, value in node.items()}
+    found = {key: _plain(value, definitions, within) for key, value in node.items()}
+    if isinstance(found.get("title"), str):  # and not a key of that name
+        del found["title"]
+    if isinstance(found.get("description"), str):
+        found["description"] = " ".join(found["description"].split("\n\n")[0].split())
+    if found.get("default", "") is None:
+        del found["default"]
+    return found
 
 
 def number(low: float | None = None, high: float | None = None, *, above: float | None = None):
@@ -141,8 +140,10 @@ class OneOf:
         if self.registry in _DESCRIBED.get():  # by a table of it that has another one inside
             return {"type": "object"}
         token = _DESCRIBED.set((*_DESCRIBED.get(), self.registry))
-        forms = {name: json_schema(table) for name, table in self.registry.items()}
-        _DESCRIBED.reset(token)
+        try:
+            forms = {name: json_schema(table) for name, table in self.registry.items()}
+        finally:
+            _DESCRIBED.reset(token)
         chooser = next(iter(forms.values()))["properties"][self.key]
         table = {"properties": {self.key: chooser}, "required": [self.key]}
         return chosen({"type": "object", **table}, forms, self.key, self.default)
@@ -207,7 +208,3 @@ def table_of_dataclass(cls: type) -> type[Table]:
         if field.init
     }
     return create_model(cls.__name__, __base__=Table, __doc__=cls.__doc__, **keys)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -48,7 +48,7 @@ def _tables(node: dict, where: str) -> Iterator[str]:
     for form in node.get("oneOf", ()):
         name = node["discriminator"]["propertyName"]
         heading = f"{where}{name} = {toml(form['properties'][name]['const'])}"
-        yield f"\n### {heading}\n\n{form['description'].removeprefix(heading + ': ')}\n"
+        yield f"\n### {heading}\n\n{form.get('description', '').removeprefix(heading + ': ')}\n"
         rest = {key: value for key, value in form["properties"].items()
                 if key != name and value != shared.get(key)}  # fmt: skip
         rows = "".join(_rows({**form, "properties": rest}))
@@ -63,7 +63,7 @@ def _rows(table: dict, prefix: str = "") -> Iterator[str]:
         default = node.get("default")
         usual = "required" if key in table.get("required", ()) else ""
         usual = f"`{toml(default)}`" if isinstance(default, str | int | float) else usual
-        cells = f"`{prefix}{key}`", expected(node), usual, node["description"]
+        cells = f"`{prefix}{key}`", expected(node), usual, node.get("description", "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
         if "properties" in child(node, "NAME"):
             yield from _rows(child(node, "NAME"), f"{prefix}{key}.NAME.")

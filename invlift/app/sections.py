@@ -159,12 +159,13 @@ class SamplerTable(Table):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema, handler):
-        table = handler(schema)
+        table = handler.resolve_ref_schema(handler(schema))
         forms = {}
         for name, kernel in KERNELS.items():
             options = json_schema(table_of_dataclass(kernel))
             own = options | {"description": table["properties"]["options"]["description"]}
-            forms[name] = {"description": options["description"], "properties": {"options": own}}
+            text = options.get("description", "")
+            forms[name] = {"description": text, "properties": {"options": own}}
         return chosen(table, forms, "method", table["properties"]["method"]["default"])
 
     def kernel(self) -> Any:
