@@ -13,8 +13,8 @@ _START = """\
 # Keys of the problem file
 
 Written by `invlift schema --page`; editors know the same by [a schema](commands/schema.md). The
-[tutorial](tutorial.md) shows the keys at work. Lengths are in the unit of the mesh, solutions in that
-of the sensor table.
+[tutorial](tutorial.md) shows the keys at work. Lengths are in the unit of the mesh, solutions in
+that of the sensor table.
 """
 _HEAD = "\n| key | value | default | |\n|---|---|---|---|\n"
 
