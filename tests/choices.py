@@ -5,13 +5,14 @@ registry is tried without being named.  A content is what the sections hold, by 
 """
 
 from itertools import combinations, product
-from typing import Literal, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from invlift.app.sections import SamplerTable
 from invlift.fem.priors import PRIORS
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
-from invlift.tables import Key, OneOf, Table, table_of_dataclass
+from invlift.tables import OneOf, Table, table_of_dataclass
 
 #: Numbers that make sense together on a body of extent 1, by key; that of any other key is 1.
 NUMBERS = {
@@ -160,25 +161,26 @@ def _is_named(table):
 
 
 def _values(name, annotation, metadata):
-    """Values that a type made of `Annotated` allows, one of each form and each name."""
+    """Values that a type allows, one of each form and each name."""
     for entry in metadata:
         if isinstance(entry, OneOf):
             return [
                 {entry.key: choice, **{key: values[0] for key, values in choices_of(table).items()}}
                 for choice, table in entry.registry.items()
             ]
-        if hasattr(entry, "parts"):  # of several forms
-            parts = [get_args(part) for part in entry.parts.values()]
-            return [value for kind, *rest in parts for value in _values(name, kind, rest)]
-    names = [list(entry.choices) for entry in metadata if isinstance(entry, Key) and entry.choices]
+    if get_origin(annotation) is Annotated:
+        kind, *rest = get_args(annotation)
+        return _values(name, kind, rest)
+    if get_origin(annotation) in (Union, UnionType):
+        return [value for kind in get_args(annotation) for value in _values(name, kind, ())]
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
-    if names:
-        return names[0]
     if annotation is bool:
         return [False, True]
     if get_origin(annotation) is dict:
         return [dict.fromkeys(SUBDOMAINS, NUMBERS.get(name, (1.0,))[0])]
+    if name == "method":
+        return list(KERNELS)
     return list(NUMBERS.get(name, (1.0,))) if annotation in (int, float) else []
 
 

@@ -1,4 +1,4 @@
-"""The command line: run, check, compare, calibrate, loo, report, serve, simulate.
+"""The command line: run, check, compare, calibrate, loo, report, schema, serve, simulate.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.
@@ -74,6 +74,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.calibrate import execute
         case "loo":
             from invlift.app.commands.loo import execute
+        case "schema":
+            from invlift.app.commands.schema import execute
         case "simulate":
             from invlift.app.commands.simulate import execute
         case "serve":
@@ -232,6 +234,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     loo.add_argument("runs", metavar="DIR", nargs="+", help="results directories, two or more")
     loo.set_defaults(command="loo")
+
+    schema = commands.add_parser(
+        "schema", help="print the JSON schema of problem files, by which editors know the keys"
+    )
+    schema.add_argument("--page", action="store_true", help="print a page of all keys instead")
+    schema.set_defaults(command="schema")
 
     simulate = commands.add_parser("simulate", help="sensor readings of a draw from the prior")
     simulate.add_argument("problem", metavar="PROBLEM.toml")

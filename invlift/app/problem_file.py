@@ -85,14 +85,11 @@ def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSp
         As `read_problem`, except for the reading.
     """
     name, path = os.fspath(file), Path(file)
-    data = dict(data)
-    output = data.setdefault("output", {})
-    if isinstance(output, Mapping):
-        data["output"] = {"dir": f"results/{path.stem}", **output}
+    context = {"base": path.parent.resolve(), "name": path.stem}
     try:
-        spec = ProblemSpec.model_validate(data, context={"base": path.parent.resolve()})
+        spec = ProblemSpec.model_validate(data, context=context)
     except ValidationError as error:
-        raise problem_errors.from_validation_error(error, name) from None
+        raise problem_errors.from_validation_error(error, data, name) from None
     spec._file = name
     return spec
 

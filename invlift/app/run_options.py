@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from invlift.app import problem_errors
 from invlift.app.sections import OutputTable, SamplerTable
 from invlift.errors import InputError
+from invlift.table_errors import mistakes
 from invlift.tables import Table
 
 
@@ -68,12 +69,11 @@ class RunOptions:
         try:
             return table.model_validate(data, context={"base": Path.cwd()})
         except ValidationError as error:
-            found, _ = problem_errors.first_error(error)
-            key, *rest = map(str, found["loc"])
-            where = "--out" if key == "dir" else f"--{key}"
-            if key == "options":  # those in the file do not fit the method that was asked for
-                where = self.where(section, key, *rest)
-            raise InputError(where, **found["ctx"]) from None
+            path, _, *parts = mistakes(error, table, data)[0]
+            where = "--out" if path[0] == "dir" else f"--{path[0]}"
+            if path[0] == "options":  # those in the file do not fit the method that was asked for
+                where = self.where(section, *path)
+            raise InputError(where, *parts) from None
 
     def prepare_output(self, where: str | None = None) -> Path:
         """Create the output directory and return it.

@@ -6,8 +6,9 @@ everything else. Length units are those of the mesh, solution units those of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -25,12 +26,10 @@ from invlift.fem.priors import PRIORS
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
 from invlift.tables import (
-    Key,
     Table,
-    by_form,
-    choice,
+    chosen,
     integer,
-    name_in,
+    json_schema,
     number,
     one_of,
     problem,
@@ -59,54 +58,26 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
 
 
 _AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
-_File = Annotated[
-    _AbsolutePath,
-    Key("the path of a file, in quotes", "give it relative to the problem file, or absolute"),
-]
+_Name = Annotated[str, Field(min_length=1)]
 #: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
 _SIZE = 1e50
-
-
-def _number(remedy: str):
-    return number(-_SIZE, _SIZE, remedy=remedy)
-
-
-_Source = by_form(
-    number=_number("give the source"),
-    table=Annotated[
-        dict[str, _number("give the source in this subdomain")],
-        Field(min_length=1),
-        Key("{subdomain = number}", "name at least one subdomain"),
-    ],
-    name=Annotated[
-        str,
-        Field(min_length=1),
-        Key("the name of a field of the mesh file", "name one"),
-    ],
-    remedy="for example source = 100.0",
-)
-_BoundaryValue = by_form(
-    number=_number("give the solution on this boundary"),
-    name=Annotated[
-        str,
-        Field(min_length=1),
-        Key("the name of a point field of the mesh file", "name one"),
-    ],
-    remedy="give the solution on this boundary",
-)
+_Number = number(-_SIZE, _SIZE)
 
 
 class MeshTable(Table):
     """[mesh]: the body."""
 
-    file: _File
+    file: _AbsolutePath
+    """The mesh file, relative to the problem file or absolute."""
 
 
 class RobinTable(Table):
-    """conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
+    """A Robin condition: conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
-    coefficient: number(1 / _SIZE, _SIZE, remedy="for a fixed flux use neumann")
-    ambient: _number("give the value of the solution far outside") = 0.0
+    coefficient: number(1 / _SIZE, _SIZE)
+    """The transfer coefficient, in conductivity over length; for a fixed flux use neumann."""
+    ambient: _Number = 0.0
+    """The solution far outside, in its unit."""
 
 
 class PdeTable(Table):
@@ -115,31 +86,18 @@ class PdeTable(Table):
     Where a boundary has no condition, nothing flows through it.
     """
 
-    source: _Source = 0.0
-    dirichlet: Annotated[
-        dict[str, _BoundaryValue],
-        Key("{group = value}", "for example dirichlet = { boundary = 0.0 }"),
-    ] = Field(default_factory=dict)
-    neumann: Annotated[
-        dict[str, _number("give the flux conductivity * du/dn into the body")],
-        Key("{group = number}", "for example neumann = { inflow = 1.5 }"),
-    ] = Field(default_factory=dict)
-    robin: Annotated[
-        dict[
-            str,
-            Annotated[
-                RobinTable,
-                Key(
-                    "{coefficient = number, ambient = number}",
-                    "for example surface = { coefficient = 10.0, ambient = 20.0 }",
-                ),
-            ],
-        ],
-        Key(
-            "{group = {coefficient = number, ambient = number}}",
-            "for example robin = { surface = { coefficient = 10.0, ambient = 20.0 } }",
-        ),
-    ] = Field(default_factory=dict)
+    source: _Number | Annotated[dict[str, _Number], Field(min_length=1)] | _Name = 0.0
+    """The source, in conductivity times solution over squared length, for example source = 100.0:
+    a number, one for each subdomain, or the name of a field of the mesh file."""
+    dirichlet: dict[str, _Number | _Name] = {}
+    """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
+    number, or the name of a point field of the mesh file."""
+    neumann: dict[str, _Number] = {}
+    """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
+    solution over length, for example neumann = { inflow = 1.5 }."""
+    robin: dict[str, RobinTable] = {}
+    """The Robin conditions on boundary groups, for example
+    robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:
@@ -156,40 +114,40 @@ class PdeTable(Table):
         return self
 
 
+def _is_a_method(name: str) -> str:
+    if name not in KERNELS:
+        raise PydanticCustomError("name", "not a registered name")
+    return name
+
+
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
-    file: _File
-    outside: choice(
-        "error", "project", "drop", remedy="choose what to do with sensors outside the mesh"
-    ) = "error"
+    file: _AbsolutePath
+    """The sensor table, relative to the problem file or absolute."""
+    outside: Literal["error", "project", "drop"] = "error"
+    """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
 
 
 class SamplerTable(Table):
     """[sampler]: the method, how much to run, and in [sampler.options] the method's own keys."""
 
-    method: name_in(KERNELS, remedy='"chmc" is the default') = "chmc"
-    chains: integer(
-        1, MAX_CHAINS, remedy="run several, 4 for example, to see whether they agree"
-    ) = 4
-    warmup: integer(1, remedy="use at least 200, so that the step size can settle") = 200
-    draws: by_form(
-        number=integer(1, remedy="use 1000 per chain, for example"),
-        name=choice(UNTIL_CONVERGED, remedy="or give a number of draws, 1000 for example"),
-        remedy='for example draws = 1000, or draws = "converged"',
-    ) = 1000
-    budget: number(above=0.0, remedy="give the time after which the chains end, in seconds") = None
-    seed: integer(0, 2**63 - 1, remedy="use any such number; the same one repeats the run") = (
-        20260101
-    )
-    starts: choice(
-        "prior",
-        "laplace",
-        remedy='"prior" is the default: chains that start far apart show whether they agree',
-    ) = "prior"
-    options: Annotated[
-        dict[str, Any], Key("a table [sampler.options]", "give the options of the method in it")
-    ] = Field(default_factory=dict)
+    method: Annotated[str, AfterValidator(_is_a_method)] = "chmc"
+    """The sampling method."""
+    chains: integer(1, MAX_CHAINS) = 4
+    """The number of chains: several, 4 for example, to see whether they agree."""
+    warmup: integer(1) = 200
+    """The warm-up iterations of each chain: at least 200, so that the step size can settle."""
+    draws: integer(1) | Literal[UNTIL_CONVERGED] = 1000
+    """The draws of each chain: a number such as 1000, or "converged"."""
+    budget: number(above=0.0) = None
+    """The time after which the chains end, in seconds."""
+    seed: integer(0, 2**63 - 1) = 20260101
+    """The seed of the random numbers: the same one repeats the run."""
+    starts: Literal["prior", "laplace"] = "prior"
+    """What the starts are drawn from: chains that start far apart show whether they agree."""
+    options: dict[str, Any] = {}
+    """The options of the method."""
 
     @field_validator("options")
     @classmethod
@@ -198,6 +156,17 @@ class SamplerTable(Table):
             return options
         table = table_of_dataclass(KERNELS[info.data["method"]])
         return table.model_validate(options).model_dump(exclude_unset=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema, handler):
+        table = handler.resolve_ref_schema(handler(schema))
+        forms = {}
+        for name, kernel in KERNELS.items():
+            options = json_schema(table_of_dataclass(kernel))
+            own = options | {"description": table["properties"]["options"]["description"]}
+            text = options.get("description", "")
+            forms[name] = {"description": text, "properties": {"options": own}}
+        return chosen(table, forms, "method", table["properties"]["method"]["default"])
 
     def kernel(self) -> Any:
         """Return the method with its options: an instance of the dataclass in `KERNELS`."""
@@ -214,43 +183,39 @@ def _all_different(values: list[float]) -> list[float]:
 
 
 class OutputTable(Table):
-    """[output]: where the results go, and what is asked of the conductivity.
+    """[output]: where the results go, and what is asked of the conductivity."""
 
-    The directory is by default results/<name of the problem file>. For each threshold of
-    `exceedance`, in the unit of the conductivity, the probability of being above it is a field.
-    """
+    dir: _AbsolutePath = Field(
+        "results", validate_default=True, json_schema_extra={"default": "results/NAME"}
+    )
+    """The directory of the results, relative to the problem file: the default has its NAME."""
+    max_field_megabytes: number(above=0.0) = 200.0
+    """The memory and disk space for the draws of the fields, in megabytes."""
+    exceedance: Annotated[list[number(1 / _SIZE, _SIZE)], AfterValidator(_all_different)] = []
+    """Values of the conductivity, in its unit, for example exceedance = [2.0, 5.0]: the probability
+    of being above each is a field."""
 
-    dir: Annotated[
-        _AbsolutePath, Key("the path of a directory", "give a text such as results/run-1")
-    ]
-    max_field_megabytes: number(
-        above=0.0, remedy="200 is the default: memory and disk space for the draws of the fields"
-    ) = 200.0
-    exceedance: Annotated[
-        list[number(1 / _SIZE, _SIZE, remedy="give a value of the conductivity, in its unit")],
-        AfterValidator(_all_different),
-        Key("a list of positive numbers", "for example exceedance = [2.0, 5.0]"),
-    ] = Field(default_factory=list)
-
-
-def _section(table: Any, name: str, example: str):
-    """Return the type of a section, with what to write if it is missing."""
-    return Annotated[table, Key(f"a table [{name}]", f"write, for example, {example}")]
+    @model_validator(mode="before")
+    @classmethod
+    def _is_named_like_the_problem_file(cls, data: Any, info: ValidationInfo) -> Any:
+        name = (info.context or {}).get("name")
+        return {"dir": f"results/{name}", **data} if name and isinstance(data, Mapping) else data
 
 
 class Sections(Table):
     """All sections of a problem file."""
 
-    mesh: _section(MeshTable, "mesh", 'file = "body.msh"')
-    pde: _section(PdeTable, "pde", "source = 100.0, dirichlet = { boundary = 0.0 }")
-    prior: _section(
-        one_of(PRIORS, "kind"),
-        "prior",
-        'kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0',
-    )
-    observations: _section(ObservationsTable, "observations", 'file = "sensors.csv"')
-    noise: _section(one_of(NOISES, "kind", default="gaussian"), "noise", "sigma = 0.01") = Field(
-        default_factory=dict, validate_default=True
-    )
-    sampler: _section(SamplerTable, "sampler", "draws = 1000") = Field(default_factory=SamplerTable)
-    output: _section(OutputTable, "output", 'dir = "results"')
+    mesh: MeshTable
+    """The mesh, for example file = "body.msh"."""
+    pde: PdeTable
+    """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
+    prior: one_of(PRIORS, "kind")
+    """The prior, for example kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0."""
+    observations: ObservationsTable
+    """The sensor table, for example file = "sensors.csv"."""
+    noise: one_of(NOISES, "kind", default="gaussian") = Field({}, validate_default=True)
+    """The noise, for example sigma = 0.01."""
+    sampler: SamplerTable = SamplerTable()
+    """The sampler, for example draws = 1000."""
+    output: OutputTable = Field({}, validate_default=True)
+    """The output, for example dir = "results"."""

@@ -121,7 +121,7 @@ def test_priors_of_every_kind(tmp_path, name):
 class FlatTable(PriorTable):
     """A prior and a noise that some user adds."""
 
-    level: number(0.0, 5.0, remedy="give the level")
+    level: number(0.0, 5.0)
 
     def build(self, mesh, where):
         if self.level > 4.0:
@@ -131,7 +131,7 @@ class FlatTable(PriorTable):
 
 
 class LoudTable(NoiseTable):
-    factor: number(1.0, 9.0, remedy="give a factor")
+    factor: number(1.0, 9.0)
 
     def build(self, sensors, where):
         return known_noise(self.factor * sensors.sigma)

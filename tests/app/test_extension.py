@@ -5,7 +5,7 @@ the library.
 """
 
 import tomllib
-from typing import Annotated, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from invlift.pytrees import static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
-from invlift.tables import Key, number
+from invlift.tables import number
 
 
 class RandomWalk(Kernel, settings=True):
@@ -38,7 +38,7 @@ class RandomWalk(Kernel, settings=True):
     standards = Standards(min_acceptance=0.01)
 
     shape: Literal["normal", "uniform"] = "normal"
-    acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
+    acceptance: number(0.01, 0.99) = 0.234
 
     @property
     def adaptation(self):
@@ -102,7 +102,7 @@ class LevelPrior(Prior):
 class LevelTable(PriorTable):
     """[prior] kind = "level"."""
 
-    spread: Annotated[float, Key("a number", "give the spread")]
+    spread: float
 
     def build(self, mesh, where):
         return LevelPrior(jnp.zeros(mesh.num_nodes), jnp.asarray(self.spread))

@@ -12,30 +12,14 @@ from invlift.tables import Table, number
 MIN_STD, MAX_STD = 1e-9, 50.0
 #: Largest size of its mean: the exponential must be a number.
 MAX_MEAN = 300.0
-MEAN_REMEDY = "give the mean of the log-conductivity"
-STD_REMEDY = "give the standard deviation of the log-conductivity: 1 for factors of about e"
-
-
-def log_mean(remedy: str = MEAN_REMEDY):
-    """Return the type of a mean of the log-conductivity."""
-    return number(-MAX_MEAN, MAX_MEAN, remedy=remedy)
-
-
-def log_std(remedy: str = STD_REMEDY):
-    """Return the type of a standard deviation of the log-conductivity."""
-    return number(MIN_STD, MAX_STD, remedy=remedy)
+Mean, Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
 
 
 class PriorTable(Table):
-    """[prior]: a prior of the log-conductivity. A subclass adds its own keys.
-
-    Attributes
-    ----------
-    kind : str
-        The prior's name in `PRIORS`.
-    """
+    """[prior]: a prior of the log-conductivity. A subclass adds its own keys."""
 
     kind: str
+    """The kind of prior."""
 
     def build(self, mesh: Mesh, where: Callable[..., str]) -> Any:
         """Build the prior on a mesh.

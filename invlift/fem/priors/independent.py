@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,11 @@ from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MEAN_REMEDY, STD_REMEDY, PriorTable, log_mean, log_std
+from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
 from invlift.pytrees import static
-from invlift.tables import Key, by_form, choice
 
 
 class IndependentPrior(AffinePrior):
@@ -103,24 +102,19 @@ def independent_prior(
     return IndependentPrior(jax.device_put(means), jax.device_put(group_std), as_index(group))
 
 
-def _number_or_per_subdomain(kind, remedy: str):
-    """The type of a number of some kind, or of one for each subdomain."""
-    table = Annotated[
-        dict[str, kind], Field(min_length=1), Key("{subdomain = number}", "name each subdomain")
-    ]
-    return by_form(number=kind, table=table, remedy=remedy)
+def _or_per_subdomain(kind):
+    return kind | Annotated[dict[str, kind], Field(min_length=1)]
 
 
 class IndependentTable(PriorTable):
-    """prior kind = "independent": one Normal coefficient per cell or per subdomain."""
+    """[prior] kind = "independent": one Normal coefficient per cell or per subdomain."""
 
-    per: choice("cell", "subdomain", remedy="choose what has a coefficient of its own") = "cell"
-    mean: _number_or_per_subdomain(
-        log_mean(remedy="give a number, or {subdomain = number}"), MEAN_REMEDY
-    ) = 0.0
-    std: _number_or_per_subdomain(
-        log_std(remedy="give a number, or {subdomain = number}"), STD_REMEDY
-    )
+    per: Literal["cell", "subdomain"] = "cell"
+    """What has a coefficient of its own."""
+    mean: _or_per_subdomain(Mean) = 0.0
+    """The mean of the log-conductivity: a number, or one for each subdomain."""
+    std: _or_per_subdomain(Std)
+    """The standard deviation of the log-conductivity: a number, or one for each subdomain."""
 
     def build(self, mesh: Mesh, where) -> IndependentPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""

@@ -24,7 +24,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MAX_STD, MIN_STD, STD_REMEDY
+from invlift.fem.priors.base import MAX_STD, MIN_STD
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
 from invlift.pytrees import Module, static
@@ -419,5 +419,5 @@ def check_std(std, name: str = "") -> None:
             "prior std",
             f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
             f"{name}{std!r}",
-            STD_REMEDY,
+            "give the standard deviation of the log-conductivity: 1 for factors of about e",
         )

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MAX_STD, MIN_STD, STD_REMEDY, PriorTable, log_mean
+from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.priors.hierarchical_matern import (
     HierarchicalMaternPrior,
     hierarchical_matern_prior,
 )
 from invlift.fem.priors.matern import MaternPrior, matern_prior
 from invlift.inverse.distributions.tables import DistributionTable, LognormalTable
-from invlift.tables import Table, by_form, choice, number, one_of
+from invlift.tables import Table, number, one_of
 
 #: Priors of an unknown range or standard deviation, by the key ``distribution``.
 HYPERPRIORS: dict[str, type[DistributionTable]] = {"lognormal": LognormalTable}
-
-_RANGE_REMEDY = "give the correlation length, in the length unit of the mesh"
-
-
-def _known_or_not(low: float, high: float, remedy: str):
-    return by_form(
-        number=number(low, high, remedy=remedy),
-        table=one_of(HYPERPRIORS, "distribution"),
-        remedy=remedy,
-    )
 
 
 class MaternTable(PriorTable):
     """[prior] kind = "matern": a Gaussian field with Matern covariance."""
 
-    range: _known_or_not(1e-50, 1e50, _RANGE_REMEDY)
-    std: _known_or_not(MIN_STD, MAX_STD, STD_REMEDY)
-    smoothness: number(above=0.0, high=10.0, remedy="for example 2.0 in 2-D and 0.5 or 2.5 in 3-D")
-    mean: log_mean() = 0.0
-    boundary: choice(
-        "neumann", "robin", remedy='choose "robin" to correct the variance near the boundary'
-    ) = "neumann"
+    range: number(1e-50, 1e50) | one_of(HYPERPRIORS, "distribution")
+    """The correlation length, in the length unit of the mesh."""
+    std: Std | one_of(HYPERPRIORS, "distribution")
+    """The standard deviation of the log-conductivity: 1 for factors of about e."""
+    smoothness: number(above=0.0, high=10.0)
+    """The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D."""
+    mean: Mean = 0.0
+    """The mean of the log-conductivity."""
+    boundary: Literal["neumann", "robin"] = "neumann"
+    """The boundary condition: "robin" corrects the variance near the boundary."""
 
     def typical(self) -> tuple[float, float]:
         """Return the range, or its median, and the root of the mean square of the std."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
@@ -19,32 +20,35 @@ from invlift.tables import Table, number, problem
 
 
 class DistributionTable(Table):
-    """A distribution of a positive number. A subclass adds its own keys.
+    """A distribution of a positive number. A subclass adds its own keys."""
 
-    Attributes
-    ----------
-    distribution : str
-        The name in `DISTRIBUTIONS`.
-    """
+    #: What makes the distribution, with the keys as arguments.
+    family: ClassVar[Callable[..., Distribution]]
 
     distribution: str
+    """The distribution, by its name."""
 
     def build(self) -> Distribution:
         """Build the distribution."""
-        raise NotImplementedError
+        return type(self).family(**self.model_dump(exclude={"distribution"}, exclude_none=True))
 
 
-def _positive(remedy: str):
-    return number(1e-50, 1e50, remedy=remedy)
+_Positive = number(1e-50, 1e50)
 
 
 class LognormalTable(DistributionTable):
     """The logarithm is Normal(location, scale^2); or median and factor in place of these two."""
 
-    location: number(-300.0, 300.0, remedy="give the mean of the logarithm") = None
-    scale: number(1e-9, 20.0, remedy="give the spread of the logarithm") = None
-    median: _positive("give the median, in the unit of the number") = None
-    factor: number(above=1.0, high=1e8, remedy="give the factor it is off by, 2 for example") = None
+    family = lognormal
+
+    location: number(-300.0, 300.0) = None
+    """The mean of the logarithm."""
+    scale: number(1e-9, 20.0) = None
+    """The standard deviation of the logarithm."""
+    median: _Positive = None
+    """The median, in the unit of the number."""
+    factor: number(above=1.0, high=1e8) = None
+    """The factor it is off by, 2 for example: two in three values are within it of the median."""
 
     @model_validator(mode="after")
     def _check_is_complete(self) -> Self:
@@ -58,46 +62,43 @@ class LognormalTable(DistributionTable):
             )
         return self
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        return lognormal(self.location, self.scale, median=self.median, factor=self.factor)
-
 
 class HalfNormalTable(DistributionTable):
-    """scale |Normal(0, 1)|."""
+    """The modulus of a Normal(0, scale^2) variable."""
 
-    scale: _positive("give the spread, in the unit of the number")
+    family = half_normal
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        return half_normal(self.scale)
+    scale: _Positive
+    """The spread, in the unit of the number."""
 
 
 class HalfCauchyTable(DistributionTable):
-    """scale |Cauchy|."""
+    """The modulus of a Cauchy variable."""
 
-    scale: _positive("give the median, in the unit of the number")
+    family = half_cauchy
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        return half_cauchy(self.scale)
+    scale: _Positive
+    """The median, in the unit of the number."""
 
 
 class ExponentialTable(DistributionTable):
     """Exponentially distributed."""
 
-    mean: _positive("give the mean, in the unit of the number")
+    family = exponential
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        return exponential(self.mean)
+    mean: _Positive
+    """The mean, in the unit of the number."""
 
 
 class UniformTable(DistributionTable):
     """Uniform between two bounds."""
 
-    low: number(0.0, 1e50, remedy="give the lower bound, in the unit of the number")
-    high: _positive("give the upper bound, in the unit of the number")
+    family = uniform
+
+    low: number(0.0, 1e50)
+    """The lower bound, in the unit of the number."""
+    high: _Positive
+    """The upper bound, in the unit of the number."""
 
     @model_validator(mode="after")
     def _check_is_above(self) -> Self:
@@ -105,16 +106,14 @@ class UniformTable(DistributionTable):
             raise problem(f"high above low, {self.low:g}", f"{self.high:g}", "correct it")
         return self
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        return uniform(self.low, self.high)
-
 
 class GammaTable(DistributionTable):
     """Density proportional to x^(concentration - 1) exp(-rate x)."""
 
-    concentration: number(1e-2, 1e6, remedy="give the shape: 1 for an exponential distribution")
-    rate: _positive("give the rate, one over the unit of the number")
+    concentration: number(1e-2, 1e6)
+    """The shape: 1 for an exponential distribution."""
+    rate: _Positive
+    """The rate, in one over the unit of the number."""
 
     def build(self) -> Distribution:
         """Build the distribution."""
@@ -126,8 +125,10 @@ class GammaTable(DistributionTable):
 class InverseGammaTable(DistributionTable):
     """Density proportional to x^(-concentration - 1) exp(-scale / x)."""
 
-    concentration: number(1e-2, 1e6, remedy="give the shape: the mean is finite above 1")
-    scale: _positive("give the scale, in the unit of the number")
+    concentration: number(1e-2, 1e6)
+    """The shape: the mean is finite above 1."""
+    scale: _Positive
+    """The scale, in the unit of the number."""
 
     def build(self) -> Distribution:
         """Build the distribution."""

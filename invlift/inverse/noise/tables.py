@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from invlift.inverse.noise.gaussian import gaussian_noise
 from invlift.inverse.noise.laplace import laplace_noise
 from invlift.inverse.noise.scales import unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
-from invlift.tables import Table, by_form, choice, number, one_of
-
-_SIGMA_REMEDY = "give the standard deviation of a reading: as small as it is, but not 0"
+from invlift.tables import Table, number, one_of
 
 
 class SensorTable(Protocol):
@@ -29,31 +27,19 @@ class SensorTable(Protocol):
 
 
 class NoiseTable(Table):
-    """[noise]: what the readings are off by. A subclass adds its own keys.
-
-    Attributes
-    ----------
-    kind : str
-        The noise's name in `NOISES`.
-    sigma : float, "column" or DistributionTable
-        Scale of the noise: one number, the sensor table's column, or unknown with a prior.
-    per : "all", "sensor" or "group"
-        What has an unknown scale of its own.
-    relative : bool
-        Whether the noise multiplies the reading.
-    """
+    """[noise]: what the readings are off by. A subclass adds its own keys."""
 
     kind: str
-    sigma: by_form(
-        number=number(1e-50, 1e50, remedy=_SIGMA_REMEDY),
-        name=choice("column", remedy=_SIGMA_REMEDY),
-        table=one_of(DISTRIBUTIONS, "distribution"),
-        remedy=_SIGMA_REMEDY,
-    ) = "column"
-    per: choice("all", "sensor", "group", remedy="choose what has an unknown scale of its own") = (
-        "all"
+    """The kind of noise."""
+    sigma: number(1e-50, 1e50) | Literal["column"] | one_of(DISTRIBUTIONS, "distribution") = (
+        "column"
     )
+    """The standard deviation of a reading, in its unit: as small as it is, but not 0. Or "column",
+    that of the sensor table, or a distribution if it is unknown."""
+    per: Literal["all", "sensor", "group"] = "all"
+    """What has an unknown scale of its own: all readings together, each, or each group of them."""
     relative: bool = False
+    """Whether the noise multiplies the reading: sigma 0.05 then means about 5 %."""
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings.
@@ -132,17 +118,11 @@ class LaplaceTable(NoiseTable):
         return laplace_noise(self.scale(sensors, where), relative=self.relative)
 
 
-_DEGREES_REMEDY = "give a small number, 4 for example, for noise with outliers"
-
-
 class StudentTTable(NoiseTable):
     """[noise] kind = "student-t": independent Student-t noise, for readings with outliers."""
 
-    degrees_of_freedom: by_form(
-        number=number(1.0, 1e6, remedy=_DEGREES_REMEDY),
-        table=one_of(DISTRIBUTIONS, "distribution"),
-        remedy=_DEGREES_REMEDY,
-    ) = 4.0
+    degrees_of_freedom: number(1.0, 1e6) | one_of(DISTRIBUTIONS, "distribution") = 4.0
+    """The degrees of freedom: few, 4 for example, for noise with outliers."""
 
     def build(self, sensors: SensorTable, where: Callable[..., str]) -> Noise:
         """Build the noise of the readings: see :class:`NoiseTable`."""

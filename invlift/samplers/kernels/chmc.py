@@ -60,7 +60,7 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
 
     carries: ClassVar[tuple[str, ...]] = ("momentum", "has_momentum")
 
-    persistence: number(0, 0.99, remedy="0.4 is usual") = 0.4
+    persistence: number(0, 0.99) = 0.4
 
     def init(self, target, position: jax.Array) -> PhasePoint:
         """The target's evaluation at a position, (Q,), without a momentum yet."""

@@ -22,7 +22,7 @@ class FixedConstrainedHMC(ConstrainedKernel, settings=True):
         See :class:`~invlift.samplers.kernels.constrained.ConstrainedKernel`.
     """
 
-    num_steps: integer(1, 10_000, remedy="3 is usual") = 3
+    num_steps: integer(1, 10_000) = 3
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
@@ -43,7 +43,7 @@ class ConstrainedLangevin(FixedConstrainedHMC, settings=True):
     """
 
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "stormer-verlet"
-    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+    target_acceptance: number(0.01, 0.99) = 0.574
     num_steps: ClassVar[int] = 1
 
 
@@ -65,7 +65,7 @@ class ConstrainedRandomWalk(FixedConstrainedHMC, settings=True):
         min_acceptance=0.1, short_step=None
     )
 
-    target_acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
+    target_acceptance: number(0.01, 0.99) = 0.234
     splitting: ClassVar[str] = "stormer-verlet"
     simulation: ClassVar[str] = "free"
     num_inner: ClassVar[int] = 1

@@ -23,7 +23,7 @@ class ConstrainedNUTS(ConstrainedKernel, settings=True):
         The trajectory doubles at most this often: up to 2^7 - 1 steps.
     """
 
-    max_doublings: integer(1, 20, remedy="7 is usual") = 7
+    max_doublings: integer(1, 20) = 7
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""

@@ -58,10 +58,10 @@ class ConstrainedKernel(Kernel, settings=True):
         "chebyshev"
     )
     splitting: Literal["gaussian", "stormer-verlet", "geodesic"] = "gaussian"
-    num_inner: integer(1, 1000, remedy="3 is usual") = 3
+    num_inner: integer(1, 1000) = 3
     simulation: Literal["target", "free"] = "target"
     return_check: Literal["early", "exact"] = "early"
-    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
+    target_acceptance: number(0.01, 0.99) = 0.8
 
     @property
     def adaptation(self) -> Adaptation:

@@ -30,7 +30,7 @@ class _EuclideanKernel(Kernel, settings=True):
     carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
     metric: Literal["identity", "diagonal", "dense"] = "diagonal"
-    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
+    target_acceptance: number(0.01, 0.99) = 0.8
 
     @property
     def adaptation(self) -> Adaptation:
@@ -57,7 +57,7 @@ class HMC(_EuclideanKernel, settings=True):
         Nominal number of steps of a trajectory.
     """
 
-    num_steps: integer(1, 10_000, remedy="10 is usual") = 10
+    num_steps: integer(1, 10_000) = 10
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
@@ -86,7 +86,7 @@ class NUTS(_EuclideanKernel, settings=True):
         The trajectory doubles at most this often.
     """
 
-    max_doublings: integer(1, 20, remedy="10 is usual") = 10
+    max_doublings: integer(1, 20) = 10
 
     def step(self, target, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""

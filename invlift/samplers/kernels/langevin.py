@@ -28,7 +28,7 @@ class MALA(Kernel, settings=True):
     standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
     carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
-    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+    target_acceptance: number(0.01, 0.99) = 0.574
 
     @property
     def adaptation(self) -> Adaptation:

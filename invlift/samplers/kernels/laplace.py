@@ -35,7 +35,7 @@ class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
 
     target_kind: ClassVar[TargetKind] = "laplace"
 
-    target_acceptance: number(0.01, 0.99, remedy="0.3 is usual") = 0.3
+    target_acceptance: number(0.01, 0.99) = 0.3
 
 
 class LaplaceMALA(MALA, settings=True):
@@ -52,7 +52,7 @@ class LaplaceMALA(MALA, settings=True):
 
     target_kind: ClassVar[TargetKind] = "laplace"
 
-    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+    target_acceptance: number(0.01, 0.99) = 0.574
 
 
 class LaplaceState(NamedTuple):

@@ -40,8 +40,8 @@ class MAMS(Kernel, settings=True):
     standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.6)
     carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
-    trajectory_length: number(0.01, 100.0, remedy="1.5 is usual") = 1.5
-    target_acceptance: number(0.01, 0.99, remedy="0.9 is usual") = 0.9
+    trajectory_length: number(0.01, 100.0) = 1.5
+    target_acceptance: number(0.01, 0.99) = 0.9
 
     @property
     def adaptation(self) -> Adaptation:

@@ -51,7 +51,7 @@ class _PositionDependent(Kernel, settings=True):
     Two evaluations of the model a transition: of density, and of the metric.
     """
 
-    target_acceptance: number(0.01, 0.99, remedy="give what the step size is to be adapted to")
+    target_acceptance: number(0.01, 0.99)
 
     @property
     def adaptation(self) -> Adaptation:
@@ -117,7 +117,7 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
 
-    target_acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
+    target_acceptance: number(0.01, 0.99) = 0.234
 
     def init(self, target, position: jax.Array) -> MetricState:
         """Log density and metric at a position, (Q,); there is no drift."""
@@ -144,7 +144,7 @@ class SimplifiedManifoldMALA(_PositionDependent, settings=True):
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
 
-    target_acceptance: number(0.01, 0.99, remedy="0.574 is usual") = 0.574
+    target_acceptance: number(0.01, 0.99) = 0.574
 
     def init(self, target, position: jax.Array) -> MetricState:
         """Log density, drift and metric at a position, (Q,)."""

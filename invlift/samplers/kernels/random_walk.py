@@ -24,7 +24,7 @@ class _Walk(Kernel, settings=True):
     #: Largest step size.
     longest: ClassVar[float] = 10.0
 
-    target_acceptance: number(0.01, 0.99, remedy="give what the step size is to be adapted to")
+    target_acceptance: number(0.01, 0.99)
 
     @property
     def adaptation(self) -> Adaptation:
@@ -75,7 +75,7 @@ class RandomWalk(_Walk, settings=True):
         Gilks 1997).
     """
 
-    target_acceptance: number(0.01, 0.99, remedy="0.234 is usual") = 0.234
+    target_acceptance: number(0.01, 0.99) = 0.234
 
     def density_of(self, target):
         """The log density itself."""
@@ -102,7 +102,7 @@ class PreconditionedCrankNicolson(_Walk, settings=True):
 
     longest: ClassVar[float] = 1.0
 
-    target_acceptance: number(0.01, 0.99, remedy="0.3 is usual") = 0.3
+    target_acceptance: number(0.01, 0.99) = 0.3
 
     def density_of(self, target):
         """The log density relative to the standard normal one."""

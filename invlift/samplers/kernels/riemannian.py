@@ -105,8 +105,8 @@ class RiemannianHMC(Kernel, settings=True):
     )
 
     metric: METRICS = "fisher"
-    num_steps: integer(1, 10_000, remedy="10 is usual") = 10
-    target_acceptance: number(0.01, 0.99, remedy="0.8 is usual") = 0.8
+    num_steps: integer(1, 10_000) = 10
+    target_acceptance: number(0.01, 0.99) = 0.8
 
     @property
     def adaptation(self) -> Adaptation:

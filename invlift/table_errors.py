@@ -1,0 +1,207 @@
+"""From pydantic's report on a table to what was expected, what was found and what to do.
+
+All is worded from the JSON schema of the table: the report says only where in it, and whether a key
+is missing or unknown.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from invlift.tables import PROBLEM, Table, json_schema
+
+#: Pydantic's names for a key that is not there, and for one that does not exist.
+MISSING, UNKNOWN = "missing", "extra_forbidden"
+
+
+class Mistake(NamedTuple):
+    """A place of a table, by its keys; the type of pydantic's error; parts of an `InputError`."""
+
+    path: tuple[str, ...]
+    type: str
+    expected: str
+    found: str
+    remedy: str
+
+
+def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[Mistake]:
+    """Return the mistakes in the data that a table has refused, unknown keys first."""
+    schema = json_schema(table)
+    found = {}
+    for entry in error.errors(include_url=False):
+        mistake = _mistake(entry, schema, data)
+        if mistake.path not in found or mistake.type == PROBLEM:  # which says more
+            found[mistake.path] = mistake
+    # Of a value that may have several forms all are reported: what is inside of it says more.
+    outer = {path[:size] for path in found for size in range(len(path))}
+    # A misspelt key is also reported as missing: the misspelling is the cause.
+    inner = [mistake for path, mistake in found.items() if path not in outer]
+    return sorted(inner, key=lambda mistake: mistake.type != UNKNOWN)
+
+
+def _mistake(entry, node: dict, value: Any) -> Mistake:
+    """Put one of pydantic's errors into words, walking along its location."""
+    path, owner, owned = (), node, value
+    steps = iter(entry["loc"])
+    for step in steps:
+        if "anyOf" in node:  # pydantic's name of a form, which is no key of the file
+            step = next(steps, None)
+            if step is None:
+                break
+        path, owner, owned = (*path, str(step)), node, value
+        node, value = child(node, step, value), _get(value, step)
+    kind = entry["type"]
+    if kind == PROBLEM:
+        return Mistake(path, kind, **entry["ctx"])
+    if kind == UNKNOWN:
+        known = list(keys(owner, owned))
+        close = did_you_mean(path[-1], known)
+        words = f"one of the keys {', '.join(known)}" if known else "a table without keys"
+        remedy = f"did you mean {close!r}?" if close else "remove it"
+        return Mistake(path, kind, words, f"an unknown key {path[-1]!r}", remedy)
+    words = expected(node) or entry["msg"].removeprefix("Input should be ")
+    if kind == MISSING:
+        return Mistake(path, kind, words, "no such key", f"add it: {_remedy(node, None)}")
+    return Mistake(path, kind, words, show(value), _remedy(node, value))
+
+
+def forms(node: dict, value: Any = None) -> Iterator[dict]:
+    """Yield a JSON schema and the forms it lists, of those of a table the one a value chooses."""
+    yield node
+    for form in node.get("anyOf", ()):
+        yield from forms(form, value)
+    for form in node.get("oneOf", ()):
+        key = node["discriminator"]["propertyName"]
+        chosen = _get(value, key, node["properties"][key].get("default"))
+        if value is None or chosen == form["properties"][key]["const"]:
+            yield form
+
+
+def keys(node: dict, value: Any = None) -> dict[str, None]:
+    """Return the keys of a table, in order."""
+    return dict.fromkeys(key for form in forms(node, value) for key in form.get("properties", ()))
+
+
+def child(node: dict, key: str | int, value: Any = None) -> dict:
+    """Return the JSON schema of a key or an index of a value; {} if it has none."""
+    found = {}
+    for form in forms(node, value):
+        others = form.get("items" if isinstance(key, int) else "additionalProperties")
+        if key in form.get("properties", ()):
+            found = form["properties"][key]
+        elif isinstance(others, dict):
+            found = {"description": node.get("description", ""), **others}
+    return found
+
+
+def expected(node: dict) -> str:
+    """Say what a value may be."""
+    kind, names = node.get("type"), _names(node)
+    if "anyOf" in node:
+        return _listing([expected(form) for form in node["anyOf"]])
+    if names:
+        return _listing([toml(name) for name in names])
+    if kind in ("number", "integer"):
+        return _range(kind, *map(node.get, ("minimum", "maximum", "exclusiveMinimum")))
+    if "discriminator" in node:
+        key = node["discriminator"]["propertyName"]
+        return f"{{{key} = {expected(node['properties'][key])}, ...}}"
+    if kind == "object":
+        inner = {key: child(node, key) for key in keys(node) or ["name"]}
+        return f"{{{', '.join(f'{key} = {_brief(each)}' for key, each in inner.items())}}}"
+    if kind == "array":
+        return f"a list of {_brief(node['items'])}s"
+    text = f"a {node.get('format', 'text')} in quotes"
+    return {"boolean": "true or false", "string": text}.get(kind, "")
+
+
+def _brief(node: dict) -> str:
+    """Say what is expected within brackets."""
+    kind = node.get("type", "value")
+    return expected(node) if kind == "object" else kind
+
+
+def _names(node: dict) -> list[str]:
+    """Return the texts that may be chosen from."""
+    choices = [form.get("enum", [form.get("const")]) for form in forms(node) if "oneOf" not in node]
+    return [name for names in choices for name in names if isinstance(name, str)]
+
+
+def _remedy(node: dict, value: Any) -> str:
+    """Say what to do about a value."""
+    names, types = _names(node), [form.get("type") for form in forms(node)]
+    if isinstance(value, str):
+        if close := did_you_mean(value, names):
+            return f'did you mean "{close}"?'
+        is_number = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", value.lower())
+        if is_number and {"number", "integer"} & {*types}:
+            return "write it without quotes"
+    verb = "choose" if types == ["boolean"] or (names and len(types) == 1) else "give"
+    text, default = (
+        node.get("description", "").split(". ")[0].removesuffix("."),
+        node.get("default"),
+    )
+    usual = f" (default: {toml(default)})" if isinstance(default, str | int | float) else ""
+    return f"{verb} {text[:1].lower() + text[1:] or 'one'}{usual}"
+
+
+def _get(value: Any, key: str | int, default: Any = None) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(key, default)
+    return value[key] if isinstance(value, list) and isinstance(key, int) else default
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    """Return the closest known name, if one is close."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return close[0] if close else None
+
+
+def toml(value: Any) -> str:
+    """Write a number, a text or a truth value as in a TOML file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def show(value: Any) -> str:
+    """Write what was found, cut short."""
+    if isinstance(value, str):
+        return f"the text {toml(value[:60])}" if value else "an empty text"
+    if isinstance(value, Mapping):
+        return "a table with " + (", ".join(map(str, value)) or "no keys")
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return "an integer beyond 2^63"
+    return toml(value)
+
+
+def _listing(texts: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
+
+
+def _range(kind: str, low, high, above) -> str:
+    """Write what numbers are allowed."""
+    limits = [f"above {_written(above)}"] if above else []
+    if low is not None and high is not None:
+        limits.append(f"from {_written(low)} to {_written(high)}")
+    elif low is not None:
+        limits.append(f"of at least {_written(low)}")
+    elif high is not None:
+        limits.append(f"at most {_written(high)}")
+    is_positive = above == 0 or (kind == "number" and (low or 0) > 0)
+    noun = f"a{'n' * (kind == 'integer')} {kind}"
+    if is_positive:
+        noun = f"a positive {kind}" + "," * bool(limits)
+    return " ".join([noun, " and ".join(limits)]).strip()
+
+
+def _written(value: float) -> str:
+    """Write a number as people do: 1e-9, 2^63 - 1, 0.5."""
+    return "2^63 - 1" if value == 2**63 - 1 else re.sub(r"e\+?(-?)0*", r"e\1", f"{value:g}")
