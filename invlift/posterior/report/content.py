@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.record import Record
 
 
@@ -58,17 +59,19 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class SensorRows:
-    """Sensors as in ``sensors.vtu``, or readings without places as in ``sensor_fit.csv``.
+    """Readings with their predictions, as in ``sensor_fit.csv``.
 
     Attributes
     ----------
-    points : (d, 3) or (d, 0) array
-        Positions, in the length unit of the mesh.
+    labels : list of str
+    points : (d, dim) or (d, 0) array
+        Positions, in the length unit of the mesh, where they have any.
     columns : dict of str to (d,) array
         ``observed``, and where the run has them ``predicted_mean``, ``predicted_sd``,
         ``standardised_residual``, ``predictive_p_value``.
     """
 
+    labels: list[str]
     points: np.ndarray
     columns: dict[str, np.ndarray]
 
@@ -102,13 +105,12 @@ class Content:
     body : Body or None
     groups : tuple of Group
     sensors : SensorRows or None
-    sensor_rows : (d,) array of int or None
-        Rows of the sensors in their table.
     draws : FieldDraws or None
     scalars : dict of str to (chains, num_draws) array
         Draws of the scalars, those of the summary first.
+    quantities : dict of str to Quantity
+        What there are draws of.
     energy : (chains, num_draws) array or None
-    warmup_step_size : (chains, num_warmup) array or None
     summary : dict of str to dict of str to float
         Rows of ``summary.csv`` by name; NaN for "no value".
     problem : str or None
@@ -125,11 +127,10 @@ class Content:
     body: Body | None = None
     groups: tuple[Group, ...] = ()
     sensors: SensorRows | None = None
-    sensor_rows: np.ndarray | None = None
     draws: FieldDraws | None = None
     scalars: Mapping[str, np.ndarray] = field(default_factory=dict)
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
     energy: np.ndarray | None = None
-    warmup_step_size: np.ndarray | None = None
     summary: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     problem: str | None = None
     has_mesh: bool = True

@@ -13,16 +13,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from invlift.posterior.labelled import SUMMARY_COLUMNS
+from invlift.posterior.names import vector_of
 from invlift.posterior.report import charts
 from invlift.posterior.report.content import Content
-from invlift.posterior.report.pictures import WIDTH, pictures_of
+from invlift.posterior.report.maps import Maps, colours_of
+from invlift.posterior.report.picture import Picture, digits, number
 from invlift.posterior.report.record import Record
-from invlift.posterior.report.scales import Scale, digits, number
 
 #: Rows of a table, and scalars whose traces are drawn.
-MAX_ROWS, MAX_SCALARS = 200, 8
-#: Residuals up to this size do not reach the ends of their colour scale.
-MIN_REACH = 3.0
+MAX_ROWS, MAX_SCALARS = 500, 8
 
 
 def render(content: Content) -> str:
@@ -48,33 +47,59 @@ def render(content: Content) -> str:
     page = resources.files("invlift.posterior.report") / "page"
     script = page.joinpath("report.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    pictures = None
-    if content.body is not None:
-        pictures = pictures_of(content.body, content.groups, content.sensors, content.draws)
-    ess = _smallest_ess(content)
+    ess = min((row["ess_bulk"] for row in content.summary.values() if row["ess_bulk"] > 0),
+              default=math.nan)  # fmt: skip
     return environment.get_template("report.html").render(
         content=content,
         style=Markup(page.joinpath("report.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=digest,
-        pictures=pictures,
-        width=WIDTH,
-        sensors=_sensors(content),
-        residual_scale=_residual_scale(content),
+        colours=colours_of(content.groups),
         traces=_traces(content),
-        others=_other_charts(content),
-        num_scalars=len(content.scalars),
+        series=[
+            each
+            for quantity in content.quantities.values()
+            if (each := charts.series(quantity, content.scalars)) is not None
+        ],
         columns=SUMMARY_COLUMNS,
-        summary=list(content.summary.items())[:MAX_ROWS],
+        max_rows=MAX_ROWS,
         facts=_facts(content, ess),
-        chains=[] if content.record is None else _chain_rows(content.record),
+        chains=[] if content.record is None else _chain_rows(content),
         costs=[] if content.record is None else _costs(content.record, ess),
+        **_pictures(content),
     )
 
 
-def _smallest_ess(content: Content) -> float:
-    sizes = [row["ess_bulk"] for row in content.summary.values() if row["ess_bulk"] > 0]
-    return min(sizes, default=math.nan)
+def _pictures(content: Content) -> dict:
+    """Pictures of the body and of the fit, by section."""
+    found = {"mesh": [], "families": [], "draws": [], "diagnostics": [], "fit": []}
+    sensors, body = content.sensors, content.body
+    residuals = None if sensors is None else sensors.columns.get("standardised_residual")
+    if sensors is not None:
+        found["fit"] = charts.fit(sensors.columns)
+    if body is not None:
+        has_places = sensors is not None and sensors.points.shape[1] == body.dim
+        places = sensors.points if has_places else np.zeros((0, body.dim))
+        maps = Maps(body, places, {name: each.unit for name, each in content.quantities.items()})
+        found["mesh"] = maps.mesh(content.groups)
+        found["families"] = [family for family in maps.families() if family.pictures]
+        found["diagnostics"] = maps.diagnostics()
+        if content.draws is not None:
+            found["draws"] = maps.draws(content.draws)
+        if residuals is not None and has_places:
+            found["fit"].insert(0, maps.residuals(residuals))
+    return found
+
+
+def _traces(content: Content) -> list[Picture]:
+    """Traces and ranks of the first scalars, one after the other."""
+    found = []
+    for name, chains in list(content.scalars.items())[:MAX_SCALARS]:
+        quantity = content.quantities.get(vector_of(name))
+        unit = "" if quantity is None else quantity.unit
+        found.append(charts.trace(name, chains, unit, content.summary.get(name)))
+        found.append(charts.ranks(name, chains))
+    return found
 
 
 def _facts(content: Content, ess: float) -> list[tuple[str, str]]:
@@ -96,91 +121,33 @@ def _facts(content: Content, ess: float) -> list[tuple[str, str]]:
     return facts
 
 
-def _sensors(content: Content) -> list[dict]:
-    """Rows of the table of sensors; also what a mark on the map says."""
-    if content.sensors is None:
+def _chain_rows(content: Content) -> list[list[str]]:
+    """A row for each chain and one for all: seconds, step size, acceptance, E-BFMI."""
+    record = content.record
+    sums, means = (record.warmup_seconds, record.sampling_seconds), [
+        record.step_size, record.acceptance_rate, _missing_information(content.energy)
+    ]  # fmt: skip
+    num = max(map(len, (*sums, *means)))
+    padded = [[*map(_brief, each), *["–"] * (num - len(each))] for each in (*sums, *means)]
+    rows = [[f"chain {index}", *row] for index, row in enumerate(zip(*padded, strict=True))]
+    last = (*map(_total, sums), *(_total(each) / max(len(each), 1) for each in means))
+    return [*rows, ["sum of times, mean of the rest", *map(_brief, last)]]
+
+
+def _missing_information(energy: np.ndarray | None) -> list[float]:
+    """E-BFMI of each chain: changes of the energy against its spread (arXiv:1604.00695)."""
+    if energy is None or energy.shape[1] < 2:
         return []
-    columns, rows = content.sensors.columns, []
-    residuals = columns.get("standardised_residual")
-    scale = _residual_scale(content)
-    for index, point in enumerate(content.sensors.points):
-        dim = 3 if content.body is None else content.body.dim
-        row = {
-            "label": f"{'sensor' if content.has_mesh else 'reading'} {index}"
-            if content.sensor_rows is None
-            else f"row {content.sensor_rows[index]}",
-            "place": ", ".join(number(float(f"{x:.3g}")) for x in point[:dim]),
-            "observed": columns["observed"][index],
-            "colour": "var(--ink-2)",
-        }
-        words = f"{row['label']} at ({row['place']}): reading {number(row['observed'])}"
-        for name in ("predicted_mean", "predicted_sd", "predictive_p_value"):
-            row[name] = columns[name][index] if name in columns else math.nan
-        row["residual"] = math.nan if residuals is None else residuals[index]
-        if "predicted_mean" in columns:
-            words += f", prediction {number(row['predicted_mean'])} ± {number(row['predicted_sd'])}"
-        if scale is not None:
-            row["colour"] = scale.colour_of(row["residual"])
-            words += f", standardised residual {digits(row['residual'], 2)}"
-        rows.append(row | {"words": words})
-    return rows
-
-
-def _residual_scale(content: Content) -> Scale | None:
-    if content.sensors is None or "standardised_residual" not in content.sensors.columns:
-        return None
-    sizes = np.abs(content.sensors.columns["standardised_residual"])
-    reach = float(np.max(sizes[np.isfinite(sizes)], initial=MIN_REACH))
-    label = "standardised residual; above 0 where the reading is above the prediction"
-    return Scale(label, -reach, reach, "RdBu_r")
-
-
-def _traces(content: Content) -> list[tuple[charts.Chart, charts.Chart]]:
-    return [
-        (charts.trace(name, chains, content.summary.get(name)), charts.ranks(name, chains))
-        for name, chains in list(content.scalars.items())[:MAX_SCALARS]
-    ]
-
-
-def _other_charts(content: Content) -> list[charts.Chart]:
-    found = []
-    if content.energy is not None and content.energy.shape[1] > 1:
-        finite = content.energy[:, np.isfinite(content.energy).all(axis=0)]
-        if finite.shape[1] > 1:
-            found.append(charts.energy(finite))
-    steps = content.warmup_step_size
-    if steps is not None and (steps > 0).any():
-        found.append(charts.step_sizes(steps))
-    return found
-
-
-def _chain_rows(record: Record) -> list[list[str]]:
-    """A row for each chain and one for all: warm-up, sampling, step size, acceptance."""
-    columns = (
-        record.warmup_seconds, record.sampling_seconds, record.step_size, record.acceptance_rate
-    )  # fmt: skip
-    num = max(map(len, columns))
-    rows = [
-        [f"chain {index}", *(_entry(column, index) for column in columns)] for index in range(num)
-    ]
-    sums = [_total(column) for column in columns[:2]]
-    means = [_total(column) / max(len(column), 1) for column in columns[2:]]
-    return [*rows, ["sum; mean of the last two", *map(_brief, (*sums, *means))]]
-
-
-def _entry(column: Sequence[float | None], index: int) -> str:
-    value = column[index] if index < len(column) else None
-    return "–" if value is None else _brief(value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return ((np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)).tolist()
 
 
 def _total(column: Sequence[float | None]) -> float:
-    return sum((math.nan if value is None else value for value in column), 0.0) if column else (
-        math.nan
-    )  # fmt: skip
+    return sum(math.nan if value is None else value for value in column) if column else math.nan
 
 
-def _brief(value: float) -> str:
-    return number(float(f"{value:.3g}"))
+def _brief(value: float | None) -> str:
+    return "–" if value is None else number(float(f"{value:.3g}"))
 
 
 def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
@@ -191,16 +158,11 @@ def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
         "Right-hand sides solved for while sampling": record.num_solves,
         "Projections that failed": record.num_projection_failures,
         "Trajectories that diverged": record.num_divergences,
+        "Seconds of sampling for each effective draw": _total(record.sampling_seconds) / ess,
+        "Factorisations for each effective draw": (record.num_factorisations or math.nan) / ess,
     }
-    costs = [
+    return [
         (name, f"{value:,}" if isinstance(value, int) else _brief(value))
         for name, value in counts.items()
-        if value is not None
+        if value is not None and not math.isnan(value)
     ]
-    seconds = _total(record.sampling_seconds)
-    if not math.isnan(ess * seconds):
-        costs.append(("Seconds of sampling for each effective draw", _brief(seconds / ess)))
-    if record.num_factorisations and not math.isnan(ess):
-        each = _brief(record.num_factorisations / ess)
-        costs.append(("Factorisations for each effective draw", each))
-    return costs

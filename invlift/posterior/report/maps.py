@@ -1,0 +1,322 @@
+"""Maps of a body: the mesh, fields in the plane or on slices and on the surface, sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.tri import Triangulation
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+from invlift.errors import InputError
+from invlift.posterior.names import FIELD, SOLUTION
+from invlift.posterior.plots import (
+    CHAIN_COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    colour_limits,
+    draw_bar,
+    draw_field,
+    draw_sensors,
+    shown_values,
+)
+from invlift.posterior.report.content import Body, FieldDraws, Group
+from invlift.posterior.report.picture import Picture, number, picture
+from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten, slice_tetrahedra
+
+#: Width of a map, in inches.
+WIDTH = 3.1
+#: From where a surface is seen: words, and degrees round the vertical axis.
+SIDES = {"from the front": -60, "from behind": 120}
+STATISTICS = {
+    "mean": "Posterior mean", "q05": "5 % quantile", "q50": "Median", "q95": "95 % quantile",
+}  # fmt: skip
+#: Residuals up to this size do not reach the ends of their colour scale.
+MIN_REACH = 3.0
+ABOVE = "conductivity_above_"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which number has which colour."""
+
+    norm: Normalize
+    colour_map: str
+    is_share: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """Maps that belong together; `note` says what their colours mean."""
+
+    title: str
+    note: str
+    pictures: tuple[Picture, ...]
+
+
+def scale_of(fields: Iterable[np.ndarray], colour_map: str, kind: str = "") -> Scale:
+    """A scale from the smallest to the largest finite value of some fields.
+
+    Parameters
+    ----------
+    fields : iterable of arrays
+        What is to share the scale.
+    colour_map : str
+    kind : str
+        "log" for equal ratios, for which only positive values count; "share" for 0 to 100 %.
+    """
+    values = np.concatenate([np.ravel(field) for field in fields])
+    if kind == "share":
+        return Scale(Normalize(0.0, 1.0), colour_map, is_share=True)
+    if kind == "log":
+        logs = colour_limits(np.log(values[values > 0]))
+        return Scale(LogNorm(np.exp(logs.vmin), np.exp(logs.vmax)), colour_map)
+    return Scale(colour_limits(values), colour_map)
+
+
+def colours_of(groups: tuple[Group, ...]) -> list[str]:
+    """A colour for each boundary group; they repeat after six."""
+    return [CHAIN_COLOURS[index % len(CHAIN_COLOURS)] for index in range(len(groups))]
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Draws a body.
+
+    Attributes
+    ----------
+    body : Body
+    sensors : (d, dim) array
+    units : mapping of str to str
+        Units of the fields, by name, where they are known.
+    """
+
+    body: Body
+    sensors: np.ndarray
+    units: Mapping[str, str]
+
+    @cached_property
+    def flats(self) -> tuple[FlatMesh, ...]:
+        """The body in the plane, or its slices through the middle of its bounding box."""
+        points, cells = self.body.points, self.body.cells
+        if self.body.dim == 2:
+            return (flatten(points, cells),)
+        middle, found = (points.min(axis=0) + points.max(axis=0)) / 2, []
+        for axis in (2, 1, 0):
+            try:
+                found.append(slice_tetrahedra(points, cells, axis, float(middle[axis])))
+            except InputError:  # a hollow body
+                continue
+        return tuple(found)
+
+    @cached_property
+    def surface(self) -> tuple[np.ndarray, np.ndarray]:
+        """Triangles of the surface of a body in space, (m, 3) nodes, and the cell of each, (m,)."""
+        cells = self.body.cells
+        facets = cells[:, [(1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)]].reshape(-1, 3)
+        _, first, count = np.unique(
+            np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
+        )
+        outer = first[count == 1]
+        return facets[outer], outer // 4
+
+    # -- whole sections of a page ------------------------------------------------------------------
+
+    def mesh(self, groups: tuple[Group, ...]) -> list[Picture]:
+        """The mesh with boundary groups and sensors; in space the surface from two sides."""
+        body, colours = self.body, colours_of(groups)
+        num = f"{len(body.points)} nodes and {len(body.cells)} cells, {len(self.sensors)} sensors"
+        if body.dim == 3:
+            triangles, _ = self.surface
+            shown = np.full(len(triangles), "#c9ccd2", dtype=object)
+            number_of = {tuple(row): i for i, row in enumerate(np.sort(triangles).tolist())}
+            for colour, group in zip(colours, groups, strict=True):
+                rows = map(tuple, np.sort(group.facets).tolist())
+                shown[[number_of[row] for row in rows if row in number_of]] = colour
+            words = f"Surface of the body of {num}, in the colours of its boundary groups"
+            return list(self._sides(list(shown), "Surface", words))
+        with matplotlib.rc_context(STYLE):
+            figure, (ax,), _ = self._sheet()
+            ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
+            for colour, group in zip(colours, groups, strict=True):
+                edges = body.points[group.facets]
+                ax.add_collection(LineCollection(edges, colors=colour, linewidths=2.5))
+            if len(self.sensors):
+                draw_sensors(ax, self.sensors)
+            ax.set(aspect="equal", xlabel="x")
+            ax.set_ylabel("y", rotation=0)
+            return [picture(figure, "Mesh", f"Mesh of {num}, and the boundary groups.")]
+
+    def families(self) -> Iterator[Family]:
+        """All fields of the posterior there are."""
+        names = [*self.body.on_nodes, *self.body.on_cells]
+        bases = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
+        bases = [name for name in bases if not name.endswith("_mcse")]
+        for name in sorted(set(bases) - {FIELD}, key=lambda name: name == SOLUTION):
+            unit = f" [{self.units[name]}]" if self.units.get(name) else ""
+            kind, note = "", f"{name}{unit}"
+            if name == "conductivity":
+                kind, note = "log", "conductivity k, logarithmic scale"
+            elif name == SOLUTION:
+                note = "solution u, in the unit of the readings"
+            captions = {f"{name}_{key}": caption for key, caption in STATISTICS.items()}
+            yield self._family(name.capitalize(), note, captions, "viridis", kind, on_surface=True)
+        known = {f"{FIELD}_sd": ("Log-conductivity, standard deviation", "0.1 is about 10 % of k")}
+        known |= {
+            f"{name}_sd": (f"{name.capitalize()}, standard deviation", self.units.get(name, ""))
+            for name in bases
+            if name != FIELD
+        }
+        known["variance_reduction"] = ("Variance reduction", "share of prior variance removed")
+        pictures = []
+        for name, (title, note) in known.items():
+            kind = "share" if name == "variance_reduction" else ""
+            pictures += self._family("", note, {name: title}, "cividis", kind).pictures
+        yield Family("What is known", "each map on its own scale", tuple(pictures))
+        captions = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
+        note = "share of the draws in which the conductivity is above the threshold"
+        yield self._family("Probability of exceeding", note, captions, "cividis", "share")
+
+    def diagnostics(self) -> list[Picture]:
+        """Convergence of the field, place by place."""
+        found = []
+        for key, title in (("r_hat", "R-hat"), ("ess_bulk", "Effective sample size")):
+            found += self._family("", "", {f"{FIELD}_{key}": title}, "cividis").pictures
+        return found
+
+    def draws(self, draws: FieldDraws) -> list[Picture]:
+        """The mean and some draws of the conductivity, in the colours of its maps."""
+        names = [f"conductivity_{key}" for key in STATISTICS]
+        scale = scale_of([self.body.find(name) for name in names], "viridis", "log")
+        is_nodal = names[0] in self.body.on_nodes
+        found = [self._map(names[0], "Posterior mean, to compare", scale)]
+        for values, chain, num in zip(draws.values, draws.chains, draws.numbers, strict=True):
+            title = f"Chain {chain}, draw {num}"
+            figure = self._field(np.exp(values), is_nodal, scale)
+            found.append(picture(figure, title, f"Map of a draw of the conductivity: {title}."))
+        return found
+
+    def residuals(self, residuals: np.ndarray) -> Picture:
+        """The sensors in the colours of their standardised residuals, (d,)."""
+        reach = float(np.max(np.abs(residuals[np.isfinite(residuals)]), initial=MIN_REACH))
+        scale = Scale(Normalize(-reach, reach), "RdBu_r")
+        with matplotlib.rc_context(STYLE):
+            figure, axes, place = self._sheet()
+            for flat, ax in zip(self.flats, axes, strict=True):
+                ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+                colours = {"cmap": scale.colour_map, "norm": scale.norm}
+                draw_sensors(ax, self.sensors[:, list(flat.axes)], residuals, **colours)
+                ax.set(aspect="equal", xticks=[], yticks=[])
+            draw_bar(norm=scale.norm, colour_map=scale.colour_map, **place)
+            words = "Map of the sensors in the colours of their residuals; the table has them."
+            return picture(figure, "Residuals where the sensors are", words)
+
+    # -- one map -----------------------------------------------------------------------------------
+
+    def _family(
+        self,
+        title: str,
+        note: str,
+        captions: Mapping[str, str],
+        colour_map: str,
+        kind: str = "",
+        *,
+        on_surface: bool = False,
+    ) -> Family:
+        """Maps of the fields there are, on one scale; the first on the surface as well."""
+        there = {name: text for name, text in captions.items() if self.body.find(name) is not None}
+        if not there:
+            return Family(title, note, ())
+        scale = scale_of(map(self.body.find, there), colour_map, kind)
+        beside = "" if title else note
+        pictures = [self._map(name, text, scale, beside) for name, text in there.items()]
+        if on_surface and self.body.dim == 3:
+            name, text = next(iter(there.items()))
+            triangles, cells = self.surface
+            values = self.body.find(name)
+            is_nodal = name in self.body.on_nodes
+            shown = values[triangles].mean(axis=1) if is_nodal else values[cells]
+            colours = ScalarMappable(scale.norm, scale.colour_map).to_rgba(shown)
+            words = f"{title} on the surface, {text.lower()}"
+            pictures += self._sides(colours, f"{text} on the surface", words, scale)
+        return Family(title, note, tuple(pictures))
+
+    def _map(self, name: str, title: str, scale: Scale, note: str = "") -> Picture:
+        values = self.body.find(name)
+        finite = values[np.isfinite(values)]
+        words = f"Map: {name.replace('_', ' ')}, {title}"
+        if finite.size:
+            words += f", from {number(finite.min())} to {number(finite.max())}"
+        figure = self._field(values, name in self.body.on_nodes, scale)
+        return picture(figure, title, f"{words}.", note)
+
+    def _field(self, values: np.ndarray, is_nodal: bool, scale: Scale) -> Figure:
+        """A field in the plane or on the slices, with outline, sensors and colour bar."""
+        with matplotlib.rc_context(STYLE):
+            figure, axes, place = self._sheet()
+            for flat, ax in zip(self.flats, axes, strict=True):
+                mesh = Triangulation(*flat.points.T, flat.triangles)
+                shown = shown_values(flat, values, is_nodal)
+                draw_field(ax, flat, mesh, shown, is_nodal, scale.colour_map, scale.norm)
+                if len(self.sensors):
+                    draw_sensors(ax, self.sensors[:, list(flat.axes)])
+                ax.set(xticks=[], yticks=[])
+            draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
+        return figure
+
+    def _sheet(self) -> tuple[Figure, list[Axes], dict]:
+        """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
+
+        Slices lie as in a technical drawing: from above, below it from the front, and beside this
+        from the side; all in one scale of length.
+        """
+        extent = np.ptp(self.body.points, axis=0)
+        if self.body.dim == 2:
+            height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
+            figure = Figure(figsize=(WIDTH + 0.6, height + 0.2), layout="constrained")
+            ax = figure.subplots()
+            return figure, [ax], {"ax": ax}
+        across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
+        inches = WIDTH / across.sum()
+        figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7), layout="constrained")
+        grid = figure.subplots(2, 2, width_ratios=across, height_ratios=up)
+        places = {(0, 1): grid[0, 0], (0, 2): grid[1, 0], (1, 2): grid[1, 1]}
+        for ax in grid.flat:
+            ax.set_axis_off()
+        axes = [places[flat.axes] for flat in self.flats]
+        for flat, ax in zip(self.flats, axes, strict=True):
+            ax.set_title(flat.place.removeprefix("slice "), fontsize=8)
+        return figure, axes, {"ax": grid[0, 1], "box": (0.25, 0.05, 0.08, 0.9)}
+
+    def _sides(
+        self, colours: list | np.ndarray, title: str, words: str, scale: Scale | None = None
+    ) -> Iterator[Picture]:
+        """The surface, a colour for each triangle, from two sides; sensors show through."""
+        corners = self.body.points[self.surface[0]]
+        for side, azimuth in SIDES.items():
+            with matplotlib.rc_context(STYLE):
+                figure = Figure(figsize=(WIDTH + 0.6, WIDTH), layout="constrained")
+                ax = figure.add_subplot(
+                    projection="3d", azim=azimuth, elev=25, computed_zorder=False
+                )
+                ax.add_collection3d(Poly3DCollection(corners, facecolors=colours, shade=True))
+                if len(self.sensors):
+                    ax.scatter(*self.sensors.T, c="white", edgecolors=INK, depthshade=False, s=14)
+                ax.auto_scale_xyz(*self.body.points.T)
+                ax.set_aspect("equal")
+                ax.set(**{f"{axis}label": axis for axis in AXIS_NAMES})
+                for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                    axis.set_major_locator(MaxNLocator(4))
+                if scale is not None:
+                    draw_bar(ax, scale.norm, scale.colour_map, box=(1.1, 0.15, 0.035, 0.7))
+                yield picture(figure, f"{title}, {side}", f"{words}, seen {side}.")
