@@ -162,9 +162,11 @@ def _draw_panel(
     draw_bar(ax, norm, panel.colour_map, panel.label, is_share=panel.is_share)
 
 
-def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **colours) -> None:
-    """Mark sensors, (d, 2), white or in the colours of (d,) values, as `Axes.scatter` takes it."""
-    size = float(np.clip(900 / len(points), 7, 30))
+def draw_sensors(
+    ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", share: float = 1.0, **colours
+) -> None:
+    """Mark sensors, (d, 2), white or in colours of `Axes.scatter`, `share` of the usual size."""
+    size = share * float(np.clip(900 / len(points), 7, 30))
     ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
     ax.scatter(*points.T, s=size, c=c, edgecolors=INK, linewidths=0.7, zorder=4, **colours)
 
@@ -386,33 +388,28 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
         num_panels = 1 if statistics.standardised_residual is None else 2
         figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
         axes = figure.subplots(1, num_panels, squeeze=False)[0]
-        draw_fit(axes[0], statistics, quantity)
+        observed, predicted = statistics.observed, statistics.predicted_mean
+        spread = statistics.predicted_sd
+        if statistics.noise_sd is not None:
+            spread = np.hypot(spread, statistics.noise_sd)
+        ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
+        ends = ends[np.isfinite(ends)]
+        margin = 0.04 * (np.ptp(ends) or 1.0)
+        limits = (ends.min() - margin, ends.max() + margin)
+        axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
+        axes[0].errorbar(
+            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
+            markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
+        )  # fmt: skip
+        axes[0].set(
+            xlim=limits, ylim=limits, aspect="equal",
+            xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
+        )  # fmt: skip
         axes[0].set_title("Predicted, ± 2 sd, against observed")
         if num_panels == 2:
             draw_residuals(axes[1], statistics.standardised_residual)
             axes[1].set_title("Residuals, in predictive sd")
     return figure
-
-
-def draw_fit(ax: Axes, statistics: SensorStatistics, quantity: str = "reading") -> None:
-    """Draw predictions with bars against readings, and the line on which they are equal."""
-    observed, predicted = statistics.observed, statistics.predicted_mean
-    spread = statistics.predicted_sd
-    if statistics.noise_sd is not None:
-        spread = np.hypot(spread, statistics.noise_sd)
-    ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
-    ends = ends[np.isfinite(ends)]
-    margin = 0.04 * (np.ptp(ends) or 1.0)
-    limits = (ends.min() - margin, ends.max() + margin)
-    ax.plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
-    ax.errorbar(
-        observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
-        markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
-    )  # fmt: skip
-    ax.set(
-        xlim=limits, ylim=limits, aspect="equal",
-        xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
-    )  # fmt: skip
 
 
 def draw_residuals(ax: Axes, residual: np.ndarray) -> None:

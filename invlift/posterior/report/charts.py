@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -13,17 +14,15 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from invlift.posterior.plots import (
     CHAIN_COLOURS,
     STYLE,
-    draw_fit,
     draw_ranks,
     draw_residuals,
     draw_trace,
 )
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.picture import Picture, number, picture
-from invlift.posterior.statistics import SensorStatistics
 
 #: Width and height in inches.
-WIDE, NARROW, SQUARE = (4.8, 1.9), (3.2, 1.9), (3.5, 3.5)
+WIDE, NARROW = (4.8, 1.9), (3.2, 1.9)
 
 
 def chart(
@@ -40,7 +39,7 @@ def chart(
         return picture(figure, title, alternative, note)
 
 
-def trace(name: str, chains: np.ndarray, unit: str, row: Mapping[str, float] | None) -> Picture:
+def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Picture:
     """Draws of a scalar in their order.
 
     Parameters
@@ -48,7 +47,7 @@ def trace(name: str, chains: np.ndarray, unit: str, row: Mapping[str, float] | N
     name : str
     chains : (chains, num_draws) array
     unit : str
-    row : mapping or None
+    row : pandas.Series or None
         Of the summary: `mean`, `sd`, `r_hat`, `ess_bulk`, `ess_tail`.
     """
     note = words = ""
@@ -81,28 +80,11 @@ def ranks(name: str, chains: np.ndarray) -> Picture:
     return chart(draw, NARROW, "Ranks among all chains", alternative)
 
 
-def fit(columns: Mapping[str, np.ndarray]) -> list[Picture]:
-    """Predictions against readings, and residuals, of the columns of `SensorRows` there are."""
-    if "predicted_mean" not in columns or "predicted_sd" not in columns:
-        return []
-    names = SensorStatistics.__dataclass_fields__
-    statistics = SensorStatistics(**{name: columns.get(name) for name in names})
-    residual = statistics.standardised_residual
-    pictures = [
-        chart(
-            lambda ax: draw_fit(ax, statistics),
-            SQUARE,
-            "Predicted, ± 2 sd, against observed",
-            "Prediction of each reading with its uncertainty against the reading; the table has "
-            "the numbers.",
-        )
-    ]
-    if residual is not None:
-        far = int((np.abs(residual) > 2).sum())
-        words = f"Standardised residual of each of {len(residual)} readings; {far} beyond 2."
-        title = "Residuals, in predictive sd"
-        pictures.append(chart(lambda ax: draw_residuals(ax, residual), SQUARE, title, words))
-    return pictures
+def residuals(values: np.ndarray) -> Picture:
+    """Standardised residuals, (d,), one after the other."""
+    num = int((np.abs(values) > 2).sum())
+    words = f"Standardised residual of each of {len(values)} readings; {num} beyond 2."
+    return chart(lambda ax: draw_residuals(ax, values), WIDE, "Residuals in their order", words)
 
 
 def series(quantity: Quantity, scalars: Mapping[str, np.ndarray]) -> Picture | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import h5py
 import meshio
 import numpy as np
 import pandas as pd
@@ -19,11 +18,11 @@ from invlift.posterior.files import CELL_TYPES
 from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of, read_group
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
-from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
+from invlift.posterior.report.content import Body, Content, FieldDraws
 from invlift.posterior.report.record import read_record
 
 #: Draws of the field that the report shows.
-NUM_DRAWS = 16
+NUM_DRAWS = 12
 #: Largest text file of a run that is read.
 MAX_BYTES = 2**24
 #: What a run that is under way, or was stopped during warm-up, has in its folder.
@@ -69,16 +68,16 @@ def gather(directory: Path) -> Content:
         return None
 
     is_python = (directory / "problem.py").exists()
-    record = read("run.json", "record", _record)
+    record = read("run.json", "record", lambda file: read_record(_text(file), str(file)))
     if record is None and (directory / SAVED_CHAINS).exists():
         missing["record"] = (
             "There is no run.json in the folder: the run is under way, or was stopped before it "
             "had draws from every chain. invlift run --resume goes on with it."
         )
-    summary = read("summary.csv", "summary", _summary)
+    summary = read("summary.csv", "summary", lambda file: _table(file, "name", SUMMARY_COLUMNS))
     problem = read("problem.py" if is_python else "problem.toml", "problem", _text)
     body = read("posterior.vtu", "body", _body)
-    sensors = read("sensor_fit.csv", "sensors", _sensors)
+    sensors = read("sensor_fit.csv", "sensors", lambda file: _table(file, "sensor", ["observed"]))
     chains = read("posterior.nc", "chains", _chains) or {}
     draws = chains.get("draws")
     if draws is None:
@@ -97,7 +96,7 @@ def gather(directory: Path) -> Content:
         record=record,
         body=body,
         sensors=sensors,
-        summary=summary or {},
+        summary=summary,
         problem=problem,
         has_mesh=body is not None or not is_python or not chains,
         missing=missing,
@@ -107,10 +106,6 @@ def gather(directory: Path) -> Content:
 
 def _text(file: Path) -> str:
     return read_text(file, str(file), "a text of a run", remedy=_REMEDY, max_bytes=MAX_BYTES)
-
-
-def _record(file: Path):
-    return read_record(_text(file), str(file))
 
 
 @contextlib.contextmanager
@@ -140,55 +135,30 @@ def _body(file: Path) -> Body:
         return Body(
             points,
             cells,
-            {name: _checked(values, len(points)) for name, values in mesh.point_data.items()},
-            {name: _checked(each[0], len(cells)) for name, each in mesh.cell_data.items()},
+            {name: np.asarray(values, dtype=float) for name, values in mesh.point_data.items()},
+            {name: np.asarray(each[0], dtype=float) for name, each in mesh.cell_data.items()},
         )
 
 
-def _checked(values, size: int) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
-    if values.shape != (size,):
-        raise ValueError
-    return values
-
-
-def _table(file: Path, index: str) -> pd.DataFrame:
+def _table(file: Path, index: str, required: Iterable[str]) -> pd.DataFrame:
     """A table of numbers, with names in its first column."""
-    text = _text(file)
-    if not text.endswith("\n"):
-        raise ValueError("it is cut short")
-    table = pd.read_csv(
-        io.StringIO(text),
-        index_col=index,
-        dtype={index: str},
-        keep_default_na=False,
-        na_values=[""],
-    )
-    return table.astype(float)
-
-
-def _summary(file: Path) -> dict[str, dict[str, float]]:
-    with _blaming(file, f"a table with columns name, {', '.join(SUMMARY_COLUMNS)}"):
-        return _table(file, "name")[list(SUMMARY_COLUMNS)].to_dict("index")
-
-
-def _sensors(file: Path) -> SensorRows:
-    with _blaming(file, "a table of readings with their predictions"):
-        table = _table(file, "sensor")
-        points = table[[name for name in "xyz" if name in table]].to_numpy()
-        columns = {str(name): values.to_numpy() for name, values in table.items()}
-        if "observed" not in columns or not np.isfinite(points).all():
-            raise ValueError
-        return SensorRows(list(map(str, table.index)), points, columns)
+    with _blaming(file, f"a table with columns {index}, {', '.join(required)}"):
+        text = _text(file)
+        if not text.endswith("\n"):
+            raise ValueError("it is cut short")
+        # names such as NA are names
+        style = {"dtype": {index: str}, "keep_default_na": False, "na_values": [""]}
+        table = pd.read_csv(io.StringIO(text), index_col=index, **style).astype(float)
+        table[list(required)]
+        return table
 
 
 def _chains(file: Path) -> dict:
     """The parts of a `Content` that are made of draws, by name."""
     with _blaming(file, "draws in netCDF-4"):
-        h5py.File(file).close()  # of a file that is none, the other library leaves half a reader
+        stats = read_group(file, "sample_stats") or {}  # refuses what is no netCDF-4 file
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
             found = _posterior(posterior)
-        stats = read_group(file, "sample_stats") or {}
         found["energy"] = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
         _check_magnitude(file, LARGEST, *found["scalars"].values())
         if found["draws"] is not None:

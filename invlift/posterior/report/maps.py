@@ -9,9 +9,8 @@ from functools import cached_property
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LightSource, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.tri import Triangulation
@@ -44,6 +43,8 @@ STATISTICS = {
 #: Residuals up to this size do not reach the ends of their colour scale.
 MIN_REACH = 3.0
 ABOVE = "conductivity_above_"
+#: Colour of what belongs to no boundary group.
+NO_GROUP = "#c9ccd2"
 
 
 @dataclass(frozen=True)
@@ -119,16 +120,10 @@ class Maps:
                 continue
         return tuple(found)
 
-    @cached_property
-    def surface(self) -> tuple[np.ndarray, np.ndarray]:
-        """Triangles of the surface of a body in space, (m, 3) nodes, and the cell of each, (m,)."""
-        cells = self.body.cells
-        facets = cells[:, [(1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)]].reshape(-1, 3)
-        _, first, count = np.unique(
-            np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
-        )
-        outer = first[count == 1]
-        return facets[outer], outer // 4
+    @property
+    def _mark(self) -> float:
+        """How large a sensor is: small on slices, where many may lie on each other."""
+        return 1.0 if self.body.dim == 2 else 0.35
 
     # -- whole sections of a page ------------------------------------------------------------------
 
@@ -136,17 +131,15 @@ class Maps:
         """The mesh with boundary groups and sensors; in space the surface from two sides."""
         body, colours = self.body, colours_of(groups)
         num = f"{len(body.points)} nodes and {len(body.cells)} cells, {len(self.sensors)} sensors"
+        words = f"Mesh of {num}, and the boundary groups"
         if body.dim == 3:
-            triangles, _ = self.surface
-            shown = np.full(len(triangles), "#c9ccd2", dtype=object)
-            number_of = {tuple(row): i for i, row in enumerate(np.sort(triangles).tolist())}
-            for colour, group in zip(colours, groups, strict=True):
-                rows = map(tuple, np.sort(group.facets).tolist())
-                shown[[number_of[row] for row in rows if row in number_of]] = colour
-            words = f"Surface of the body of {num}, in the colours of its boundary groups"
-            return list(self._sides(list(shown), "Surface", words))
+            return [
+                picture(self._surface(groups, azimuth), f"Surface, {side}", f"{words}, {side}.")
+                for side, azimuth in SIDES.items()
+            ]
         with matplotlib.rc_context(STYLE):
             figure, (ax,), _ = self._sheet()
+            ax.set_axis_on()
             ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
             for colour, group in zip(colours, groups, strict=True):
                 edges = body.points[group.facets]
@@ -155,14 +148,14 @@ class Maps:
                 draw_sensors(ax, self.sensors)
             ax.set(aspect="equal", xlabel="x")
             ax.set_ylabel("y", rotation=0)
-            return [picture(figure, "Mesh", f"Mesh of {num}, and the boundary groups.")]
+        return [picture(figure, "Mesh", f"{words}.")]
 
     def families(self) -> Iterator[Family]:
         """All fields of the posterior there are."""
         names = [*self.body.on_nodes, *self.body.on_cells]
         bases = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
         bases = [name for name in bases if not name.endswith("_mcse")]
-        for name in sorted(set(bases) - {FIELD}, key=lambda name: name == SOLUTION):
+        for name in sorted(set(bases) - {FIELD}, key=lambda name: (name == SOLUTION, name)):
             unit = f" [{self.units[name]}]" if self.units.get(name) else ""
             kind, note = "", f"{name}{unit}"
             if name == "conductivity":
@@ -170,7 +163,7 @@ class Maps:
             elif name == SOLUTION:
                 note = "solution u, in the unit of the readings"
             captions = {f"{name}_{key}": caption for key, caption in STATISTICS.items()}
-            yield self._family(name.capitalize(), note, captions, "viridis", kind, on_surface=True)
+            yield self._family(name.capitalize(), note, captions, "viridis", kind)
         known = {f"{FIELD}_sd": ("Log-conductivity, standard deviation", "0.1 is about 10 % of k")}
         known |= {
             f"{name}_sd": (f"{name.capitalize()}, standard deviation", self.units.get(name, ""))
@@ -203,7 +196,8 @@ class Maps:
         for values, chain, num in zip(draws.values, draws.chains, draws.numbers, strict=True):
             title = f"Chain {chain}, draw {num}"
             figure = self._field(np.exp(values), is_nodal, scale)
-            found.append(picture(figure, title, f"Map of a draw of the conductivity: {title}."))
+            words = f"Map of a draw of the conductivity: {title}."
+            found.append(picture(figure, title, words, "", scale.colour_map))
         return found
 
     def residuals(self, residuals: np.ndarray) -> Picture:
@@ -214,12 +208,13 @@ class Maps:
             figure, axes, place = self._sheet()
             for flat, ax in zip(self.flats, axes, strict=True):
                 ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+                places = self.sensors[:, list(flat.axes)]
                 colours = {"cmap": scale.colour_map, "norm": scale.norm}
-                draw_sensors(ax, self.sensors[:, list(flat.axes)], residuals, **colours)
-                ax.set(aspect="equal", xticks=[], yticks=[])
+                draw_sensors(ax, places, residuals, self._mark, **colours)
+                ax.set_aspect("equal")
             draw_bar(norm=scale.norm, colour_map=scale.colour_map, **place)
             words = "Map of the sensors in the colours of their residuals; the table has them."
-            return picture(figure, "Residuals where the sensors are", words)
+            return picture(figure, "Residuals where the sensors are", words, "", "RdBu_r")
 
     # -- one map -----------------------------------------------------------------------------------
 
@@ -230,25 +225,14 @@ class Maps:
         captions: Mapping[str, str],
         colour_map: str,
         kind: str = "",
-        *,
-        on_surface: bool = False,
     ) -> Family:
-        """Maps of the fields there are, on one scale; the first on the surface as well."""
+        """Maps of the fields there are, on one scale."""
         there = {name: text for name, text in captions.items() if self.body.find(name) is not None}
         if not there:
             return Family(title, note, ())
         scale = scale_of(map(self.body.find, there), colour_map, kind)
         beside = "" if title else note
         pictures = [self._map(name, text, scale, beside) for name, text in there.items()]
-        if on_surface and self.body.dim == 3:
-            name, text = next(iter(there.items()))
-            triangles, cells = self.surface
-            values = self.body.find(name)
-            is_nodal = name in self.body.on_nodes
-            shown = values[triangles].mean(axis=1) if is_nodal else values[cells]
-            colours = ScalarMappable(scale.norm, scale.colour_map).to_rgba(shown)
-            words = f"{title} on the surface, {text.lower()}"
-            pictures += self._sides(colours, f"{text} on the surface", words, scale)
         return Family(title, note, tuple(pictures))
 
     def _map(self, name: str, title: str, scale: Scale, note: str = "") -> Picture:
@@ -258,7 +242,7 @@ class Maps:
         if finite.size:
             words += f", from {number(finite.min())} to {number(finite.max())}"
         figure = self._field(values, name in self.body.on_nodes, scale)
-        return picture(figure, title, f"{words}.", note)
+        return picture(figure, title, f"{words}.", note, scale.colour_map)
 
     def _field(self, values: np.ndarray, is_nodal: bool, scale: Scale) -> Figure:
         """A field in the plane or on the slices, with outline, sensors and colour bar."""
@@ -269,8 +253,7 @@ class Maps:
                 shown = shown_values(flat, values, is_nodal)
                 draw_field(ax, flat, mesh, shown, is_nodal, scale.colour_map, scale.norm)
                 if len(self.sensors):
-                    draw_sensors(ax, self.sensors[:, list(flat.axes)])
-                ax.set(xticks=[], yticks=[])
+                    draw_sensors(ax, self.sensors[:, list(flat.axes)], share=self._mark)
             draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
         return figure
 
@@ -285,6 +268,7 @@ class Maps:
             height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
             figure = Figure(figsize=(WIDTH + 0.6, height + 0.2), layout="constrained")
             ax = figure.subplots()
+            ax.set_axis_off()
             return figure, [ax], {"ax": ax}
         across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
         inches = WIDTH / across.sum()
@@ -298,25 +282,31 @@ class Maps:
             ax.set_title(flat.place.removeprefix("slice "), fontsize=8)
         return figure, axes, {"ax": grid[0, 1], "box": (0.25, 0.05, 0.08, 0.9)}
 
-    def _sides(
-        self, colours: list | np.ndarray, title: str, words: str, scale: Scale | None = None
-    ) -> Iterator[Picture]:
-        """The surface, a colour for each triangle, from two sides; sensors show through."""
-        corners = self.body.points[self.surface[0]]
-        for side, azimuth in SIDES.items():
-            with matplotlib.rc_context(STYLE):
-                figure = Figure(figsize=(WIDTH + 0.6, WIDTH), layout="constrained")
-                ax = figure.add_subplot(
-                    projection="3d", azim=azimuth, elev=25, computed_zorder=False
-                )
-                ax.add_collection3d(Poly3DCollection(corners, facecolors=colours, shade=True))
-                if len(self.sensors):
-                    ax.scatter(*self.sensors.T, c="white", edgecolors=INK, depthshade=False, s=14)
-                ax.auto_scale_xyz(*self.body.points.T)
-                ax.set_aspect("equal")
-                ax.set(**{f"{axis}label": axis for axis in AXIS_NAMES})
-                for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
-                    axis.set_major_locator(MaxNLocator(4))
-                if scale is not None:
-                    draw_bar(ax, scale.norm, scale.colour_map, box=(1.1, 0.15, 0.035, 0.7))
-                yield picture(figure, f"{title}, {side}", f"{words}, seen {side}.")
+    def _surface(self, groups: tuple[Group, ...], azimuth: float) -> Figure:
+        """The surface of a body in space in the colours of its groups; sensors show through."""
+        facets = self.body.cells[:, [(1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)]].reshape(-1, 3)
+        keys, first, count = np.unique(
+            np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
+        )
+        facets, keys = facets[first[count == 1]], keys[count == 1]
+        number_of = {key: index for index, key in enumerate(map(tuple, keys.tolist()))}
+        colours = [NO_GROUP] * len(facets)
+        for colour, group in zip(colours_of(groups), groups, strict=True):
+            for facet in map(tuple, np.sort(group.facets, axis=1).tolist()):
+                if facet in number_of:
+                    colours[number_of[facet]] = colour
+        with matplotlib.rc_context(STYLE):
+            figure = Figure(figsize=(WIDTH + 0.6, WIDTH))
+            ax = figure.add_axes((0, 0.03, 0.9, 0.97), projection="3d", computed_zorder=False)
+            ax.view_init(25, azimuth)
+            light = LightSource(90 - (azimuth - 25), 45)
+            style = {"facecolors": colours, "shade": True, "lightsource": light}
+            ax.add_collection3d(Poly3DCollection(self.body.points[facets], **style))
+            if len(self.sensors):
+                ax.scatter(*self.sensors.T, c="white", edgecolors=INK, depthshade=False, s=14)
+            ax.auto_scale_xyz(*self.body.points.T)
+            ax.set_aspect("equal")
+            ax.set(**{f"{axis}label": axis for axis in AXIS_NAMES})
+            for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                axis.set_major_locator(MaxNLocator(4))
+        return figure

@@ -6,15 +6,18 @@ import base64
 import io
 import math
 from dataclasses import dataclass
+from functools import cache
 
+import matplotlib
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
 #: Pixels for each inch of a figure, and of those for each pixel of a page at its natural size.
 DOTS_PER_INCH, SHARPNESS = 128, 1.36
-#: Colours of an image; more are not told apart on a colour scale.
-NUM_COLOURS = 64
+#: Colours of a chart, and steps of a colour scale; more are hardly told apart.
+NUM_COLOURS, NUM_STEPS = 64, 48
 
 
 @dataclass(frozen=True)
@@ -42,25 +45,37 @@ class Picture:
     note: str = ""
 
 
-def picture(figure: Figure, title: str, alternative: str, note: str = "") -> Picture:
-    """Draw a figure, in few colours so that the page stays small."""
+def picture(
+    figure: Figure, title: str, alternative: str, note: str = "", colour_map: str | None = None
+) -> Picture:
+    """Draw a figure, in few colours so that the page stays small.
+
+    With a colour map they are those of its steps, which are then the same in all pictures.
+    """
     figure.set_dpi(DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     size = canvas.get_width_height()
     image = Image.frombuffer("RGBA", size, bytes(canvas.buffer_rgba())).convert("RGB")
+    palette = None if colour_map is None else _palette(colour_map)
     content = io.BytesIO()
-    image.quantize(NUM_COLOURS, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
+    image = image.quantize(NUM_COLOURS, palette=palette, dither=Image.Dither.NONE)
+    image.save(content, "PNG", optimize=True)
     source = "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
     width, height = (round(each / SHARPNESS) for each in size)
     return Picture(title, alternative, source, width, height, note)
 
 
+@cache
+def _palette(colour_map: str) -> Image.Image:
+    """The steps of a colour map, and greys."""
+    steps = matplotlib.colormaps[colour_map](np.linspace(0, 1, NUM_STEPS))[:, :3]
+    greys = np.repeat(np.linspace(0, 1, 16)[:, None], 3, axis=1)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.rint(255 * np.concatenate([steps, greys])).astype(int).ravel().tolist())
+    return palette
+
+
 def number(value: float) -> str:
     """A number in brief."""
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
-
-
-def digits(value: float, num: int) -> str:
-    """A number with so many digits behind the point."""
-    return "–" if math.isnan(value) else f"{value:.{num}f}".replace("-", "\N{MINUS SIGN}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Sequence
 from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -17,11 +18,27 @@ from invlift.posterior.names import vector_of
 from invlift.posterior.report import charts
 from invlift.posterior.report.content import Content
 from invlift.posterior.report.maps import Maps, colours_of
-from invlift.posterior.report.picture import Picture, digits, number
+from invlift.posterior.report.picture import Picture, number
 from invlift.posterior.report.record import Record
+from invlift.posterior.slices import AXIS_NAMES
 
 #: Rows of a table, and scalars whose traces are drawn.
 MAX_ROWS, MAX_SCALARS = 500, 8
+#: What is shown of the readings, and how it is called.
+COLUMNS = {
+    "x": "x", "y": "y", "z": "z", "observed": "reading", "predicted_mean": "prediction",
+    "predicted_sd": "its sd", "standardised_residual": "residual",
+    "predictive_p_value": "p-value",
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    """A table in words; the first entry of each row is its name."""
+
+    caption: str
+    head: list[str]
+    rows: list[list[str]]
+    note: str = ""
 
 
 def render(content: Content) -> str:
@@ -43,12 +60,11 @@ def render(content: Content) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "digits": digits}
     page = resources.files("invlift.posterior.report") / "page"
     script = page.joinpath("report.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    ess = min((row["ess_bulk"] for row in content.summary.values() if row["ess_bulk"] > 0),
-              default=math.nan)  # fmt: skip
+    found = pd.DataFrame(columns=SUMMARY_COLUMNS) if content.summary is None else content.summary
+    ess = float(found["ess_bulk"][found["ess_bulk"] > 0].min())
     return environment.get_template("report.html").render(
         content=content,
         style=Markup(page.joinpath("report.css").read_text("utf-8")),
@@ -61,32 +77,31 @@ def render(content: Content) -> str:
             for quantity in content.quantities.values()
             if (each := charts.series(quantity, content.scalars)) is not None
         ],
-        columns=SUMMARY_COLUMNS,
-        max_rows=MAX_ROWS,
-        facts=_facts(content, ess),
-        chains=[] if content.record is None else _chain_rows(content),
-        costs=[] if content.record is None else _costs(content.record, ess),
+        facts=_facts(content, ess, float(found["r_hat"].max())),
+        tables=_tables(content, ess),
         **_pictures(content),
     )
 
 
-def _pictures(content: Content) -> dict:
+def _pictures(content: Content) -> dict[str, list]:
     """Pictures of the body and of the fit, by section."""
     found = {"mesh": [], "families": [], "draws": [], "diagnostics": [], "fit": []}
     sensors, body = content.sensors, content.body
-    residuals = None if sensors is None else sensors.columns.get("standardised_residual")
-    if sensors is not None:
-        found["fit"] = charts.fit(sensors.columns)
+    residuals = None
+    if sensors is not None and "standardised_residual" in sensors:
+        residuals = sensors["standardised_residual"].to_numpy()
+        found["fit"] = [charts.residuals(residuals)]
     if body is not None:
-        has_places = sensors is not None and sensors.points.shape[1] == body.dim
-        places = sensors.points if has_places else np.zeros((0, body.dim))
+        axes = list(AXIS_NAMES[: body.dim])
+        has_places = sensors is not None and set(axes) <= set(sensors)
+        places = sensors[axes].to_numpy() if has_places else np.zeros((0, body.dim))
         maps = Maps(body, places, {name: each.unit for name, each in content.quantities.items()})
         found["mesh"] = maps.mesh(content.groups)
         found["families"] = [family for family in maps.families() if family.pictures]
         found["diagnostics"] = maps.diagnostics()
-        if content.draws is not None:
+        if content.draws is not None and body.find("conductivity_mean") is not None:
             found["draws"] = maps.draws(content.draws)
-        if residuals is not None and has_places:
+        if has_places and residuals is not None:
             found["fit"].insert(0, maps.residuals(residuals))
     return found
 
@@ -97,60 +112,87 @@ def _traces(content: Content) -> list[Picture]:
     for name, chains in list(content.scalars.items())[:MAX_SCALARS]:
         quantity = content.quantities.get(vector_of(name))
         unit = "" if quantity is None else quantity.unit
-        found.append(charts.trace(name, chains, unit, content.summary.get(name)))
+        is_known = content.summary is not None and name in content.summary.index
+        row = content.summary.loc[name] if is_known else None
+        found.append(charts.trace(name, chains, unit, row))
         found.append(charts.ranks(name, chains))
     return found
 
 
-def _facts(content: Content, ess: float) -> list[tuple[str, str]]:
+def _facts(content: Content, ess: float, r_hat: float) -> list[tuple[str, str]]:
     """What fits beside the verdict: pairs of a name and a value."""
     facts, record = [], content.record
     if record is not None:
         facts.append(("Draws", f"{record.num_chains} \N{MULTIPLICATION SIGN} {record.num_draws}"))
         if record.method:
             facts.append(("Method", record.method))
-    r_hats = [row["r_hat"] for row in content.summary.values() if not math.isnan(row["r_hat"])]
-    if r_hats:
-        facts.append(("Largest R-hat", f"{max(r_hats):.3f}"))
+    if not math.isnan(r_hat):
+        facts.append(("Largest R-hat", f"{r_hat:.3f}"))
     if not math.isnan(ess):
         facts.append(("Smallest ESS", f"{ess:.0f}"))
     if content.body is not None:
         facts.append(("Nodes", f"{len(content.body.points):,}"))
     if content.sensors is not None:
-        facts.append(("Sensors", f"{len(content.sensors.points):,}"))
+        facts.append(("Sensors", f"{len(content.sensors):,}"))
     return facts
 
 
-def _chain_rows(content: Content) -> list[list[str]]:
-    """A row for each chain and one for all: seconds, step size, acceptance, E-BFMI."""
-    record = content.record
-    sums, means = (record.warmup_seconds, record.sampling_seconds), [
-        record.step_size, record.acceptance_rate, _missing_information(content.energy)
-    ]  # fmt: skip
-    num = max(map(len, (*sums, *means)))
-    padded = [[*map(_brief, each), *["–"] * (num - len(each))] for each in (*sums, *means)]
-    rows = [[f"chain {index}", *row] for index, row in enumerate(zip(*padded, strict=True))]
-    last = (*map(_total, sums), *(_total(each) / max(len(each), 1) for each in means))
-    return [*rows, ["sum of times, mean of the rest", *map(_brief, last)]]
+def _tables(content: Content, ess: float) -> dict[str, Table]:
+    """Tables by section."""
+    found, record, sensors = {}, content.record, content.sensors
+    if sensors is not None:
+        shown = sensors.rename(columns=COLUMNS)[[COLUMNS[n] for n in COLUMNS if n in sensors]]
+        digits = {"residual": 2, "p-value": 3}
+        found["sensors"] = _of_frame("Readings and predictions", shown.round(digits))
+    if content.summary is not None and len(content.summary):
+        found["summary"] = _of_frame("Scalars", content.summary)
+    if record is not None:
+        found["chains"] = _chains(record, content.energy)
+        found["costs"] = Table("In all", ["what", "amount"], _costs(record, ess))
+        rows = {**record.versions, "seed": record.seed, "warm-up iterations": record.num_warmup}
+        rows |= {f"option {name}": value for name, value in record.options.items()}
+        rows["SHA-256 of the mesh"] = record.mesh_sha256
+        rows = [[name, str(value)] for name, value in rows.items() if value is not None]
+        found["versions"] = Table("Versions and settings", ["what", "value"], rows)
+    return found
 
 
-def _missing_information(energy: np.ndarray | None) -> list[float]:
+def _of_frame(caption: str, frame: pd.DataFrame) -> Table:
+    rows = [[name, *map(number, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
+    note = ""
+    if len(frame) > MAX_ROWS:
+        note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
+    return Table(caption, [frame.index.name, *frame.columns], rows, note)
+
+
+def _chains(record: Record, energy: np.ndarray | None) -> Table:
+    """A row for each chain and one for all."""
+    columns = {
+        "warm-up, s": record.warmup_seconds, "sampling, s": record.sampling_seconds,
+        "step size": record.step_size, "acceptance": record.acceptance_rate,
+        "E-BFMI": _missing_information(energy),
+    }  # fmt: skip
+    frame = pd.DataFrame({name: pd.Series(each, dtype=float) for name, each in columns.items()})
+    totals = [*frame.iloc[:, :2].sum(min_count=len(frame)), *frame.iloc[:, 2:].mean()]
+    rows = [[f"chain {index}", *map(_brief, row)] for index, *row in frame.itertuples()]
+    rows.append(["sum of times, mean of the rest", *map(_brief, totals)])
+    return Table("Each chain", ["chain", *columns], rows)
+
+
+def _missing_information(energy: np.ndarray | None) -> np.ndarray:
     """E-BFMI of each chain: changes of the energy against its spread (arXiv:1604.00695)."""
     if energy is None or energy.shape[1] < 2:
-        return []
+        return np.array([])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return ((np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)).tolist()
+        return (np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)
 
 
-def _total(column: Sequence[float | None]) -> float:
-    return sum(math.nan if value is None else value for value in column) if column else math.nan
+def _brief(value: float) -> str:
+    return number(float(f"{value:.3g}"))
 
 
-def _brief(value: float | None) -> str:
-    return "–" if value is None else number(float(f"{value:.3g}"))
-
-
-def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
+def _costs(record: Record, ess: float) -> list[list[str]]:
+    seconds = pd.Series(record.sampling_seconds, dtype=float).sum(skipna=False, min_count=1)
     counts = {
         "Compilation, seconds": record.compile_seconds,
         "Steps while sampling": record.num_steps,
@@ -158,11 +200,11 @@ def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
         "Right-hand sides solved for while sampling": record.num_solves,
         "Projections that failed": record.num_projection_failures,
         "Trajectories that diverged": record.num_divergences,
-        "Seconds of sampling for each effective draw": _total(record.sampling_seconds) / ess,
+        "Seconds of sampling for each effective draw": seconds / ess,
         "Factorisations for each effective draw": (record.num_factorisations or math.nan) / ess,
     }
     return [
-        (name, f"{value:,}" if isinstance(value, int) else _brief(value))
+        [name, f"{value:,}" if isinstance(value, int) else _brief(value)]
         for name, value in counts.items()
         if value is not None and not math.isnan(value)
     ]
