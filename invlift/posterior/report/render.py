@@ -137,9 +137,10 @@ def _facts(content: Content, ess: float, r_hat: float) -> list[tuple[str, str]]:
     return facts
 
 
-def _tables(content: Content, ess: float) -> dict[str, Table]:
+def _tables(content: Content, ess: float) -> dict[str, Table | None]:
     """Tables by section."""
-    found, record, sensors = {}, content.record, content.sensors
+    found = dict.fromkeys(("sensors", "summary"))
+    record, sensors = content.record, content.sensors
     if sensors is not None:
         shown = sensors.rename(columns=COLUMNS)[[COLUMNS[n] for n in COLUMNS if n in sensors]]
         digits = {"residual": 2, "p-value": 3}
