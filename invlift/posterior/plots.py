@@ -292,6 +292,7 @@ def draw_trace(ax: Axes, chains: np.ndarray) -> None:
         colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
         ax.plot(chain, color=colour, linewidth=0.55, alpha=0.75)
     ax.margins(x=0.01)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(4))
 
 
