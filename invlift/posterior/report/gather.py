@@ -149,7 +149,7 @@ def _table(file: Path, index: str, required: Iterable[str]) -> pd.DataFrame:
         # names such as NA are names
         style = {"dtype": {index: str}, "keep_default_na": False, "na_values": [""]}
         table = pd.read_csv(io.StringIO(text), index_col=index, **style).astype(float)
-        table[list(required)]
+        table[list(required)]  # are there
         return table
 
 

@@ -171,28 +171,29 @@ class Maps:
             if name != FIELD
         }
         known["variance_reduction"] = ("Variance reduction", "share of prior variance removed")
-        pictures = []
-        for name, (title, note) in known.items():
-            kind = "share" if name == "variance_reduction" else ""
-            pictures += self._family("", note, {name: title}, "cividis", kind).pictures
-        yield Family("What is known", "each map on its own scale", tuple(pictures))
+        yield self._each("What is known", known)
         captions = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
         note = "share of the draws in which the conductivity is above the threshold"
         yield self._family("Probability of exceeding", note, captions, "cividis", "share")
+        found = {f"{FIELD}_r_hat": ("R-hat", "")}
+        found[f"{FIELD}_ess_bulk"] = ("Effective sample size", "")
+        yield self._each("Convergence of the chains", found)
 
-    def diagnostics(self) -> list[Picture]:
-        """Convergence of the field, place by place."""
-        found = []
-        for key, title in (("r_hat", "R-hat"), ("ess_bulk", "Effective sample size")):
-            found += self._family("", "", {f"{FIELD}_{key}": title}, "cividis").pictures
-        return found
+    def _each(self, title: str, fields: Mapping[str, tuple[str, str]]) -> Family:
+        """Maps with titles and notes of their own, each on its own scale."""
+        pictures = []
+        for name, (caption, note) in fields.items():
+            kind = "share" if name == "variance_reduction" else ""
+            pictures += self._family("", note, {name: caption}, "cividis", kind).pictures
+        return Family(title, "each map on its own scale", tuple(pictures))
 
     def draws(self, draws: FieldDraws) -> list[Picture]:
         """The mean and some draws of the conductivity, in the colours of its maps."""
-        names = [f"conductivity_{key}" for key in STATISTICS]
-        scale = scale_of([self.body.find(name) for name in names], "viridis", "log")
-        is_nodal = names[0] in self.body.on_nodes
-        found = [self._map(names[0], "Posterior mean, to compare", scale)]
+        fields = [self.body.find(f"conductivity_{key}") for key in STATISTICS]
+        scale = scale_of([each for each in fields if each is not None], "viridis", "log")
+        mean = "conductivity_mean"
+        is_nodal = mean in self.body.on_nodes
+        found = [self._map(mean, "Posterior mean, to compare", scale)]
         for values, chain, num in zip(draws.values, draws.chains, draws.numbers, strict=True):
             title = f"Chain {chain}, draw {num}"
             figure = self._field(np.exp(values), is_nodal, scale)
@@ -203,16 +204,15 @@ class Maps:
     def residuals(self, residuals: np.ndarray) -> Picture:
         """The sensors in the colours of their standardised residuals, (d,)."""
         reach = float(np.max(np.abs(residuals[np.isfinite(residuals)]), initial=MIN_REACH))
-        scale = Scale(Normalize(-reach, reach), "RdBu_r")
+        colours = {"cmap": "RdBu_r", "norm": Normalize(-reach, reach)}
         with matplotlib.rc_context(STYLE):
             figure, axes, place = self._sheet()
             for flat, ax in zip(self.flats, axes, strict=True):
                 ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
                 places = self.sensors[:, list(flat.axes)]
-                colours = {"cmap": scale.colour_map, "norm": scale.norm}
                 draw_sensors(ax, places, residuals, self._mark, **colours)
                 ax.set_aspect("equal")
-            draw_bar(norm=scale.norm, colour_map=scale.colour_map, **place)
+            draw_bar(norm=colours["norm"], colour_map=colours["cmap"], **place)
             words = "Map of the sensors in the colours of their residuals; the table has them."
             return picture(figure, "Residuals where the sensors are", words, "", "RdBu_r")
 

@@ -85,7 +85,7 @@ def render(content: Content) -> str:
 
 def _pictures(content: Content) -> dict[str, list]:
     """Pictures of the body and of the fit, by section."""
-    found = {"mesh": [], "families": [], "draws": [], "diagnostics": [], "fit": []}
+    found = {"mesh": [], "families": [], "draws": [], "fit": []}
     sensors, body = content.sensors, content.body
     residuals = None
     if sensors is not None and "standardised_residual" in sensors:
@@ -98,7 +98,6 @@ def _pictures(content: Content) -> dict[str, list]:
         maps = Maps(body, places, {name: each.unit for name, each in content.quantities.items()})
         found["mesh"] = maps.mesh(content.groups)
         found["families"] = [family for family in maps.families() if family.pictures]
-        found["diagnostics"] = maps.diagnostics()
         if content.draws is not None and body.find("conductivity_mean") is not None:
             found["draws"] = maps.draws(content.draws)
         if has_places and residuals is not None:
@@ -113,7 +112,7 @@ def _traces(content: Content) -> list[Picture]:
         quantity = content.quantities.get(vector_of(name))
         unit = "" if quantity is None else quantity.unit
         is_known = content.summary is not None and name in content.summary.index
-        row = content.summary.loc[name] if is_known else None
+        row = content.summary.loc[[name]].iloc[0] if is_known else None
         found.append(charts.trace(name, chains, unit, row))
         found.append(charts.ranks(name, chains))
     return found
@@ -139,7 +138,7 @@ def _facts(content: Content, ess: float, r_hat: float) -> list[tuple[str, str]]:
 
 def _tables(content: Content, ess: float) -> dict[str, Table | None]:
     """Tables by section."""
-    found = dict.fromkeys(("sensors", "summary"))
+    found = dict.fromkeys(("sensors", "summary", "versions"))
     record, sensors = content.record, content.sensors
     if sensors is not None:
         shown = sensors.rename(columns=COLUMNS)[[COLUMNS[n] for n in COLUMNS if n in sensors]]
@@ -154,7 +153,9 @@ def _tables(content: Content, ess: float) -> dict[str, Table | None]:
         rows |= {f"option {name}": value for name, value in record.options.items()}
         rows["SHA-256 of the mesh"] = record.mesh_sha256
         rows = [[name, str(value)] for name, value in rows.items() if value is not None]
-        found["versions"] = Table("Versions and settings", ["what", "value"], rows)
+        found["versions"] = (
+            Table("Versions and settings", ["what", "value"], rows) if rows else None
+        )
     return found
 
 
