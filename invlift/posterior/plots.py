@@ -159,7 +159,7 @@ def _draw_panel(
         }  # fmt: skip
         draw_sensors(ax, sensor_points, **fill)
     ax.set_title(panel.title)
-    draw_bar(ax, norm, panel.colour_map, panel.label, is_share=panel.is_share)
+    draw_bar(ax, panel.colour_map, norm, panel.label, is_share=panel.is_share)
 
 
 def draw_sensors(
@@ -173,8 +173,8 @@ def draw_sensors(
 
 def draw_bar(
     ax: Axes,
-    norm: Normalize,
     colour_map: str,
+    norm: Normalize,
     label: str = "",
     *,
     is_share: bool = False,

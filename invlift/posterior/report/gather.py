@@ -159,11 +159,13 @@ def _chains(file: Path) -> dict:
         stats = read_group(file, "sample_stats") or {}  # refuses what is no netCDF-4 file
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
             found = _posterior(posterior)
-        found["energy"] = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
+        energy = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
         _check_magnitude(file, LARGEST, *found["scalars"].values())
+        if energy is not None:
+            _check_magnitude(file, LARGEST, energy)
         if found["draws"] is not None:
             _check_magnitude(file, LARGEST_LOG, found["draws"].values)
-        return found
+        return {**found, "energy": energy}
 
 
 def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
