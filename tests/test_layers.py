@@ -32,6 +32,8 @@ HOMES = {
     "arviz": {"posterior"},
     "jinja2": {"posterior"},
     "matplotlib": {"posterior"},
+    "mpl_toolkits": {"posterior"},
+    "PIL": {"posterior"},
     "meshio": {"fem", "posterior"},
 }
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -15,7 +15,6 @@ from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.mesh.files import MAX_BYTES
 from invlift.fem.mesh.mesh import Mesh, read_mesh
-from invlift.fem.sensors import read_sensors
 from invlift.input_files import read_input
 from invlift.posterior.names import FIELD
 from invlift.posterior.report import Content, Group, gather, render
@@ -76,7 +75,7 @@ def _with_setting(content: Content, problem: Path) -> Content:
     spec = read_problem(problem)
     groups, reason = _groups(spec, content)
     missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
-    return replace(content, groups=groups, sensor_rows=_sensor_rows(spec, content), missing=missing)
+    return replace(content, groups=groups, missing=missing)
 
 
 def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
@@ -125,20 +124,3 @@ def _inherited(conditions: dict[str, str], mesh: Mesh, name: str) -> str:
     if ALL in conditions and ALL not in mesh.boundaries:
         return f"that of {ALL}"
     return "none: nothing flows through"
-
-
-def _sensor_rows(spec: ProblemSpec, content: Content) -> np.ndarray | None:
-    """Rows of the sensors in their table; None if it is not the one of the run."""
-    if content.sensors is None:
-        return None
-    dim = content.body.dim
-    try:
-        table = read_sensors(spec.observations.file, dim)
-    except InputError:
-        return None
-    keys = zip(map(tuple, table.points.tolist()), table.values.tolist(), strict=True)
-    rows = dict(zip(keys, table.rows.tolist(), strict=True))
-    points = map(tuple, content.sensors.points[:, :dim].tolist())
-    observed = content.sensors.columns["observed"].tolist()
-    found = [rows.get(key) for key in zip(points, observed, strict=True)]
-    return None if None in found else np.array(found)

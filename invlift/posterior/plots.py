@@ -15,9 +15,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from matplotlib.tri import Triangulation
 from scipy.special import ndtr
 from scipy.stats import beta
@@ -154,23 +154,53 @@ def _draw_panel(
     norm = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values)
     draw_field(ax, flat, mesh, values, panel.is_nodal, panel.colour_map, norm)
     if sensor_points is not None and len(sensor_points):
-        size = float(np.clip(900 / len(sensor_points), 7, 30))
-        fill = {"c": "white"} if panel.sensor_values is None else {
+        fill = {} if panel.sensor_values is None else {
             "c": panel.sensor_values, "cmap": panel.colour_map, "norm": norm
         }  # fmt: skip
-        ax.scatter(*sensor_points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
-        ax.scatter(*sensor_points.T, s=size, edgecolors=INK, linewidths=0.7, zorder=4, **fill)
+        draw_sensors(ax, sensor_points, **fill)
     ax.set_title(panel.title)
-    bar_axes = ax.inset_axes((1.03, 0.0, 0.035, 1.0))
+    draw_bar(ax, panel.colour_map, norm, panel.label, is_share=panel.is_share)
+
+
+def draw_sensors(
+    ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", share: float = 1.0, **colours
+) -> None:
+    """Mark sensors, (d, 2), white or in colours of `Axes.scatter`, `share` of the usual size."""
+    size = share * float(np.clip(900 / len(points), 7, 30))
+    ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
+    ax.scatter(*points.T, s=size, c=c, edgecolors=INK, linewidths=0.7, zorder=4, **colours)
+
+
+def draw_bar(
+    ax: Axes,
+    colour_map: str,
+    norm: Normalize,
+    label: str = "",
+    *,
+    is_share: bool = False,
+    box: tuple[float, float, float, float] = (1.03, 0.0, 0.035, 1.0),
+) -> None:
+    """Draw a colour bar, by default at the right of axes; shares are in per cent."""
+    style = PercentFormatter(1.0) if is_share else "%.4g"
     bar = ax.figure.colorbar(
-        ScalarMappable(norm, panel.colour_map),
-        cax=bar_axes,
-        label=panel.label,
-        format=PercentFormatter(1.0) if panel.is_share else None,
+        ScalarMappable(norm, colour_map), cax=ax.inset_axes(box), label=label, format=style
     )
     bar.outline.set_visible(False)
-    bar.locator = MaxNLocator(5)
-    bar.update_ticks()
+    bar.minorticks_off()
+    bar.set_ticks(_round_numbers(norm))
+
+
+def _round_numbers(norm: Normalize) -> np.ndarray:
+    """Some five of them within a scale: of equal ratios if it is logarithmic, where that fits."""
+    locators = [MaxNLocator(5)]
+    if isinstance(norm, LogNorm):
+        locators = [LogLocator(subs=(1,), numticks=7), LogLocator(subs=(1, 2, 5)), *locators]
+    for locator in locators:
+        values = np.asarray(locator.tick_values(norm.vmin, norm.vmax))
+        values = values[(values >= norm.vmin) & (values <= norm.vmax)]
+        if len(values) >= 3:
+            break
+    return values
 
 
 def shown_values(flat: FlatMesh, values: np.ndarray, is_nodal: bool) -> np.ndarray:
@@ -189,18 +219,8 @@ def draw_field(
 ) -> None:
     """Draw a field and the outline of its body, without a colour bar.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    flat : FlatMesh
-    mesh : matplotlib.tri.Triangulation
-        Of `flat`.
-    values : (k,) or (m,) array
-        From :func:`shown_values`.
-    is_nodal : bool
-        Whether they are of the points; otherwise of the triangles.
-    colour_map : str
-    norm : matplotlib.colors.Normalize
+    `mesh` is the triangulation of `flat`; the values, of its points, (k,), if `is_nodal`, otherwise
+    of its triangles, (m,), come from :func:`shown_values`.
     """
     style = {"cmap": colour_map, "norm": norm, "rasterized": True}
     if is_nodal:
@@ -252,8 +272,13 @@ def plot_chains(
         axes = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1), sharex="col")
         for name, (trace, rank) in zip(names, axes, strict=True):
             chains = np.stack([np.asarray(chain, dtype=float) for chain in scalars[name]])
-            _draw_trace(trace, name, chains, diagnostics[name])
-            _draw_ranks(rank, chains)
+            draw_trace(trace, chains)
+            trace.set_title(name)
+            found = diagnostics[name]
+            note = f"R-hat {found.r_hat[0]:.3f}   ESS bulk {found.ess_bulk[0]:.0f}"
+            note += f", tail {found.ess_tail[0]:.0f}"
+            trace.set_title(note, loc="right", fontsize=8, color="#5b616b")
+            draw_ranks(rank, chains)
         axes[0, 1].set_title("Ranks among all chains")
         axes[-1, 0].set_xlabel("draw")
         axes[-1, 1].set_xlabel("rank")
@@ -261,23 +286,18 @@ def plot_chains(
     return figure
 
 
-def _draw_trace(ax: Axes, name: str, chains: np.ndarray, diagnostics: Diagnostics) -> None:
+def draw_trace(ax: Axes, chains: np.ndarray) -> None:
+    """Draw a scalar's draws, (chains, num_draws), in their order."""
     for index, chain in enumerate(chains):
         colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
         ax.plot(chain, color=colour, linewidth=0.55, alpha=0.75)
     ax.margins(x=0.01)
-    ax.set_title(name)
-    ax.set_title(
-        f"R-hat {diagnostics.r_hat[0]:.3f}   ESS bulk {diagnostics.ess_bulk[0]:.0f}, "
-        f"tail {diagnostics.ess_tail[0]:.0f}",
-        loc="right",
-        fontsize=8,
-        color="#5b616b",
-    )
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(4))
 
 
-def _draw_ranks(ax: Axes, chains: np.ndarray) -> None:
+def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
+    """Draw the rank histogram of each chain, (chains, num_draws), the first on top."""
     num_chains, num_draws = chains.shape
     share = ndtr(rank_normalise(chains[None])[0])
     edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
@@ -365,23 +385,21 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
         Bars span two standard deviations of the prediction either way, noise included where it is
         known.
     """
-    observed, predicted = statistics.observed, statistics.predicted_mean
-    residual = statistics.standardised_residual
-    spread = statistics.predicted_sd
-    if statistics.noise_sd is not None:
-        spread = np.hypot(spread, statistics.noise_sd)
-    colour = CHAIN_COLOURS[0]
     with matplotlib.rc_context(STYLE):
-        num_panels = 1 if residual is None else 2
+        num_panels = 1 if statistics.standardised_residual is None else 2
         figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
         axes = figure.subplots(1, num_panels, squeeze=False)[0]
+        observed, predicted = statistics.observed, statistics.predicted_mean
+        spread = statistics.predicted_sd
+        if statistics.noise_sd is not None:
+            spread = np.hypot(spread, statistics.noise_sd)
         ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
         ends = ends[np.isfinite(ends)]
         margin = 0.04 * (np.ptp(ends) or 1.0)
         limits = (ends.min() - margin, ends.max() + margin)
         axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
         axes[0].errorbar(
-            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=colour,
+            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
             markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
         )  # fmt: skip
         axes[0].set(
@@ -389,20 +407,25 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
             xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
         )  # fmt: skip
         axes[0].set_title("Predicted, ± 2 sd, against observed")
-        if residual is not None:
-            ax, index = axes[1], np.arange(len(residual))
-            ax.axhspan(-2, 2, color=colour, alpha=0.09, linewidth=0)
-            ax.axhline(0, color=FAINT, linewidth=0.9)
-            ax.vlines(index, 0, residual, color=colour, linewidth=1.1)
-            is_far = np.abs(residual) > 2
-            ax.scatter(index[~is_far], residual[~is_far], s=18, color=colour, zorder=3)
-            ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
-            finite = residual[np.isfinite(residual)]
-            reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
-            ax.set(ylim=(-reach, reach), xlabel="sensor", ylabel="standardised residual")
-            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-            ax.set_title("Residuals, in predictive sd")
+        if num_panels == 2:
+            draw_residuals(axes[1], statistics.standardised_residual)
+            axes[1].set_title("Residuals, in predictive sd")
     return figure
+
+
+def draw_residuals(ax: Axes, residual: np.ndarray) -> None:
+    """Draw standardised residuals, (d,), one after the other; those beyond 2 stand out."""
+    colour, index = CHAIN_COLOURS[0], np.arange(len(residual))
+    ax.axhspan(-2, 2, color=colour, alpha=0.09, linewidth=0)
+    ax.axhline(0, color=FAINT, linewidth=0.9)
+    ax.vlines(index, 0, residual, color=colour, linewidth=1.1)
+    is_far = np.abs(residual) > 2
+    ax.scatter(index[~is_far], residual[~is_far], s=18, color=colour, zorder=3)
+    ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
+    finite = residual[np.isfinite(residual)]
+    reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
+    ax.set(ylim=(-reach, reach), xlabel="sensor", ylabel="standardised residual")
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.tri import Triangulation
@@ -20,6 +18,7 @@ from invlift.posterior.plots import (
     INK,
     STYLE,
     colour_limits,
+    draw_bar,
     draw_field,
     shown_values,
 )
@@ -118,7 +117,7 @@ def plot_prior(picture: PriorPicture) -> Figure:
         for ax in axes[1:]:
             ax.tick_params(left=False)
         axes[0].set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-        _colour_bar(axes[-1], "viridis", norm, "log-conductivity")
+        draw_bar(axes[-1], "viridis", norm, "log-conductivity")
         if flat.place:
             top.suptitle(f"{flat.place}, sensors projected onto it", color=INK, fontsize=10)
         std, readings, correlation = bottom.subplots(1, 3, width_ratios=(1.0, 1.5, 1.2))
@@ -126,15 +125,6 @@ def plot_prior(picture: PriorPicture) -> Figure:
         _draw_readings(readings, picture)
         _draw_correlation(correlation, picture)
     return figure
-
-
-def _colour_bar(ax: Axes, colour_map: str, norm: Normalize, label: str) -> None:
-    bar = ax.figure.colorbar(
-        ScalarMappable(norm, colour_map), cax=ax.inset_axes((1.04, 0.0, 0.04, 1.0)), label=label
-    )
-    bar.outline.set_visible(False)
-    bar.locator = MaxNLocator(5)
-    bar.update_ticks()
 
 
 def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulation) -> None:
@@ -148,7 +138,7 @@ def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulati
     ax.set_anchor("N")
     ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
     ax.set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-    _colour_bar(ax, "magma", norm, "sd of the log-conductivity")
+    draw_bar(ax, "magma", norm, "sd of the log-conductivity")
 
 
 def _draw_readings(ax: Axes, picture: PriorPicture) -> None:

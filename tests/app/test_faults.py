@@ -134,7 +134,6 @@ def copied(whole, tmp_path):
         "posterior/log_conductivity",
         "posterior/log_conductivity_field_mean",
         "sample_stats/energy",
-        "warmup_sample_stats/step_size",
     ],
 )
 def test_numbers_that_no_run_draws_are_told_in_a_line(copied, capsys, name):

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.record import Record
 
 
@@ -57,23 +59,6 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class SensorRows:
-    """Sensors as in ``sensors.vtu``, or readings without places as in ``sensor_fit.csv``.
-
-    Attributes
-    ----------
-    points : (d, 3) or (d, 0) array
-        Positions, in the length unit of the mesh.
-    columns : dict of str to (d,) array
-        ``observed``, and where the run has them ``predicted_mean``, ``predicted_sd``,
-        ``standardised_residual``, ``predictive_p_value``.
-    """
-
-    points: np.ndarray
-    columns: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
 class FieldDraws:
     """A few draws of the log-conductivity.
 
@@ -91,7 +76,7 @@ class FieldDraws:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Everything a report shows; None, or an empty mapping, for what the folder does not hold.
+    """Everything a report shows; None, or nothing in a mapping, for what the folder does not hold.
 
     Attributes
     ----------
@@ -101,16 +86,16 @@ class Content:
         From ``run.json``.
     body : Body or None
     groups : tuple of Group
-    sensors : SensorRows or None
-    sensor_rows : (d,) array of int or None
-        Rows of the sensors in their table.
+    sensors : pandas.DataFrame or None
+        ``sensor_fit.csv``, of which only the column ``observed`` is there for certain.
     draws : FieldDraws or None
     scalars : dict of str to (chains, num_draws) array
         Draws of the scalars, those of the summary first.
+    quantities : dict of str to Quantity
+        What there are draws of.
     energy : (chains, num_draws) array or None
-    warmup_step_size : (chains, num_warmup) array or None
-    summary : dict of str to dict of str to float
-        Rows of ``summary.csv`` by name; NaN for "no value".
+    summary : pandas.DataFrame or None
+        ``summary.csv`` by name; NaN for "no value".
     problem : str or None
         The problem file.
     has_mesh : bool
@@ -124,13 +109,12 @@ class Content:
     record: Record | None = None
     body: Body | None = None
     groups: tuple[Group, ...] = ()
-    sensors: SensorRows | None = None
-    sensor_rows: np.ndarray | None = None
+    sensors: pd.DataFrame | None = None
     draws: FieldDraws | None = None
     scalars: Mapping[str, np.ndarray] = field(default_factory=dict)
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
     energy: np.ndarray | None = None
-    warmup_step_size: np.ndarray | None = None
-    summary: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    summary: pd.DataFrame | None = None
     problem: str | None = None
     has_mesh: bool = True
     missing: Mapping[str, str] = field(default_factory=dict)

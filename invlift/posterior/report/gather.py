@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import h5py
 import meshio
 import numpy as np
 import pandas as pd
@@ -18,20 +15,20 @@ import xarray as xr
 from invlift.errors import InputError
 from invlift.input_files import read_text
 from invlift.posterior.files import CELL_TYPES
-from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of
+from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of, read_group
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
-from invlift.posterior.report.content import Body, Content, FieldDraws, SensorRows
+from invlift.posterior.report.content import Body, Content, FieldDraws
 from invlift.posterior.report.record import read_record
 
 #: Draws of the field that the report shows.
-NUM_DRAWS = 32
+NUM_DRAWS = 12
 #: Largest text file of a run that is read.
 MAX_BYTES = 2**24
 #: What a run that is under way, or was stopped during warm-up, has in its folder.
 SAVED_CHAINS = Path("chains", "run.json")
 #: Largest numbers of a run that are shown: of any draw, and of a log-conductivity.
-LARGEST, LARGEST_LOG = 1e100, 700.0
+LARGEST, LARGEST_LOG = 1e100, 600.0
 _REMEDY = "give the folder of a run, as invlift run --out names it"
 _DAMAGED = "take the file from a copy of the run, or run again"
 
@@ -46,7 +43,7 @@ def gather(directory: Path) -> Content:
     Returns
     -------
     Content
-        Without `groups` and `sensor_rows`, which are not in the folder.
+        Without `groups`, which are not in the folder.
 
     Raises
     ------
@@ -56,73 +53,63 @@ def gather(directory: Path) -> Content:
     if not directory.is_dir():
         found = "a file" if directory.exists() else "no such folder"
         raise InputError(str(directory), "the folder of a run", found, _REMEDY)
-    results = {name: directory / name for name in ("run.json", "posterior.nc", "posterior.vtu")}
-    if not any(file.exists() for file in (*results.values(), directory / SAVED_CHAINS)):
+    results = ("run.json", "posterior.nc", "posterior.vtu")
+    if not any((directory / name).exists() for name in (*results, SAVED_CHAINS)):
         found = f"none of {', '.join(results)}"
         raise InputError(str(directory), "the folder of a run", found, _REMEDY)
 
-    missing = {}
+    missing: dict[str, str] = {}
 
-    def text(name: str, part: str, what: str) -> str | None:
-        return _text(directory / name, what) if _is_there(directory / name, part, missing) else None
+    def read(name: str, part: str, reader):
+        file = directory / name
+        if file.exists():
+            return reader(file)
+        missing[part] = f"There is no {name} in the folder."
+        return None
 
-    record = text("run.json", "record", "the record of a run")
-    summary = text("summary.csv", "summary", "a table of scalars")
-    name = "problem.py" if (directory / "problem.py").exists() else "problem.toml"
-    problem = text(name, "problem", "a problem file")
+    is_python = (directory / "problem.py").exists()
+    record = read("run.json", "record", lambda file: read_record(_text(file), str(file)))
     if record is None and (directory / SAVED_CHAINS).exists():
         missing["record"] = (
             "There is no run.json in the folder: the run is under way, or was stopped before it "
             "had draws from every chain. invlift run --resume goes on with it."
         )
-    body = sensors = None
-    if _is_there(results["posterior.vtu"], "body", missing):
-        body = _body(results["posterior.vtu"])
-    has_mesh = body is not None or name != "problem.py" or not results["posterior.nc"].exists()
-    if not has_mesh and (directory / "sensor_fit.csv").exists():
-        sensors = _readings(directory / "sensor_fit.csv")
-    elif _is_there(directory / "sensors.vtu", "sensors", missing):
-        sensors = _sensors(directory / "sensors.vtu")
-    chains = {}
-    if _is_there(results["posterior.nc"], "chains", missing):
-        chains = _chains(results["posterior.nc"])
-    if chains.get("draws") is None:
+    summary = read("summary.csv", "summary", lambda file: _table(file, "name", SUMMARY_COLUMNS))
+    problem = read("problem.py" if is_python else "problem.toml", "problem", _text)
+    body = read("posterior.vtu", "body", _body)
+    sensors = read("sensor_fit.csv", "sensors", lambda file: _table(file, "sensor", ["observed"]))
+    chains = read("posterior.nc", "chains", _chains) or {}
+    draws = chains.get("draws")
+    if draws is None:
         missing["draws"] = missing.get("chains", "posterior.nc holds no draws of a field.")
     elif body is None:
         missing["draws"] = missing["body"]
-    elif chains["draws"].values.shape[1] not in (len(body.points), len(body.cells)):
+    elif draws.values.shape[1] not in (len(body.points), len(body.cells)):
         raise InputError(
-            str(results["posterior.nc"]),
+            str(directory / "posterior.nc"),
             f"draws of a field on {len(body.points)} nodes or {len(body.cells)} cells",
-            f"{chains['draws'].values.shape[1]} values in each",
+            f"{draws.values.shape[1]} values in each",
             "put the files of one run together",
         )
     return Content(
         title=directory.resolve().name,
-        record=None if record is None else read_record(record, str(directory / "run.json")),
+        record=record,
         body=body,
         sensors=sensors,
-        summary={} if summary is None else _summary(summary, str(directory / "summary.csv")),
+        summary=summary,
         problem=problem,
-        has_mesh=has_mesh,
+        has_mesh=body is not None or not is_python or not chains,
         missing=missing,
         **chains,
     )
 
 
-def _is_there(file: Path, part: str, missing: dict[str, str]) -> bool:
-    if file.exists():
-        return True
-    missing[part] = f"There is no {file.name} in the folder."
-    return False
-
-
-def _text(file: Path, what: str) -> str:
-    return read_text(file, str(file), what, remedy=_REMEDY, max_bytes=MAX_BYTES)
+def _text(file: Path) -> str:
+    return read_text(file, str(file), "a text of a run", remedy=_REMEDY, max_bytes=MAX_BYTES)
 
 
 @contextlib.contextmanager
-def _blaming(file: Path, what: str):
+def _blaming(file: Path, what: str) -> Iterator[None]:
     """Turn whatever a reader does about a damaged file into one error."""
     printed = io.StringIO()
     try:
@@ -141,87 +128,44 @@ def _body(file: Path) -> Body:
         mesh = meshio.read(file, file_format="vtu")
         (block,) = mesh.cells
         (dim,) = (dim for (dim, _), kind in CELL_TYPES.items() if kind == block.type)
-        body = Body(
-            np.asarray(mesh.points, dtype=float)[:, :dim],
-            np.asarray(block.data),
-            {name: _checked(values, len(mesh.points)) for name, values in mesh.point_data.items()},
-            {name: _checked(each[0], len(block.data)) for name, each in mesh.cell_data.items()},
-        )
-        _check_corners(body.points, body.cells)
-        return body
-
-
-def _sensors(file: Path) -> SensorRows:
-    with _blaming(file, "sensors with their readings"):
-        mesh = meshio.read(file, file_format="vtu")
-        points = np.asarray(mesh.points, dtype=float)
-        columns = {name: _checked(values, len(points)) for name, values in mesh.point_data.items()}
-        _check_corners(points, np.zeros((0, 1)))
-        return SensorRows(points, {"observed": columns.pop("observed"), **columns})
-
-
-def _readings(file: Path) -> SensorRows:
-    with _blaming(file, "readings with their predictions"):
-        table = pd.read_csv(file, index_col="sensor")
-        columns = {name: _checked(values, len(table)) for name, values in table.items()}
-        return SensorRows(
-            np.zeros((len(table), 0)), {"observed": columns.pop("observed"), **columns}
+        points, cells = np.asarray(mesh.points, dtype=float)[:, :dim], np.asarray(block.data)
+        # nothing is drawn from what is not there
+        if not np.isfinite(points).all() or not 0 <= cells.min() <= cells.max() < len(points):
+            raise ValueError
+        return Body(
+            points,
+            cells,
+            {name: np.asarray(values, dtype=float) for name, values in mesh.point_data.items()},
+            {name: np.asarray(each[0], dtype=float) for name, each in mesh.cell_data.items()},
         )
 
 
-def _checked(values, size: int) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
-    if values.shape != (size,):
-        raise ValueError
-    return values
-
-
-def _check_corners(points: np.ndarray, cells: np.ndarray) -> None:
-    """Check that nothing is drawn from what is not there."""
-    if not len(points) or not np.isfinite(points).all():
-        raise ValueError
-    if cells.size and not 0 <= cells.min() <= cells.max() < len(points):
-        raise ValueError
-
-
-def _summary(text: str, name: str) -> dict[str, dict[str, float]]:
-    lines = csv.reader(io.StringIO(text))
-    header = next(lines, [])
-    if header[:1] != ["name"] or not set(SUMMARY_COLUMNS) <= set(header):
-        found = ", ".join(header)[:80] or "nothing"
-        expected = f"columns name, {', '.join(SUMMARY_COLUMNS)}"
-        raise InputError(name, expected, found, _DAMAGED)
-    rows = {}
-    for line in lines:
-        try:
-            cells = dict(zip(header, line, strict=True))
-            rows[cells["name"]] = {
-                column: float(cells[column] or math.nan) for column in SUMMARY_COLUMNS
-            }
-        except ValueError:
-            where = f"{name}, line {lines.line_num}"
-            expected = f"a name and {len(header) - 1} numbers"
-            raise InputError(where, expected, ",".join(line)[:80], _DAMAGED) from None
-    return rows
+def _table(file: Path, index: str, required: Iterable[str]) -> pd.DataFrame:
+    """A table of numbers, with names in its first column."""
+    with _blaming(file, f"a table with columns {index}, {', '.join(required)}"):
+        text = _text(file)
+        if not text.endswith("\n"):
+            raise ValueError("it is cut short")
+        # names such as NA are names
+        style = {"dtype": {index: str}, "keep_default_na": False, "na_values": [""]}
+        table = pd.read_csv(io.StringIO(text), index_col=index, **style).astype(float)
+        table[list(required)]  # are there
+        return table
 
 
 def _chains(file: Path) -> dict:
     """The parts of a `Content` that are made of draws, by name."""
     with _blaming(file, "draws in netCDF-4"):
-        h5py.File(file).close()  # of a file that is none, the other library leaves half a reader
+        stats = read_group(file, "sample_stats") or {}  # refuses what is no netCDF-4 file
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
-            scalars, draws = _posterior(posterior)
-        found = {
-            "scalars": scalars,
-            "draws": draws,
-            "energy": _statistic(file, "sample_stats", "energy"),
-            "warmup_step_size": _statistic(file, "warmup_sample_stats", "step_size"),
-        }
-    statistics = (found["energy"], found["warmup_step_size"])
-    _check_magnitude(file, LARGEST, *scalars.values(), *(x for x in statistics if x is not None))
-    if draws is not None:
-        _check_magnitude(file, LARGEST_LOG, draws.values)
-    return found
+            found = _posterior(posterior)
+        energy = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
+        _check_magnitude(file, LARGEST, *found["scalars"].values())
+        if energy is not None:
+            _check_magnitude(file, LARGEST, energy)
+        if found["draws"] is not None:
+            _check_magnitude(file, LARGEST_LOG, found["draws"].values)
+        return {**found, "energy": energy}
 
 
 def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
@@ -232,10 +176,8 @@ def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
             raise InputError(str(file), f"draws up to {largest:g}", f"{size:.3g}", _DAMAGED)
 
 
-def _posterior(
-    posterior: xr.Dataset,
-) -> tuple[dict[str, np.ndarray], FieldDraws | None]:
-    """Draws of all scalars, and a few of the field; one chain of the field is in memory at a time.
+def _posterior(posterior: xr.Dataset) -> dict:
+    """Quantities, draws of all scalars, a few of the field; a chain of it is in memory at a time.
 
     The second axis of each variable runs over its own draws: a field may have fewer than a scalar.
     """
@@ -259,7 +201,8 @@ def _posterior(
         if chosen is not None:
             is_here = chosen.chains == chain
             chosen.values[is_here] = draws[FIELD][0][places[is_here]]
-    return {name: np.stack(chains) for name, chains in found.items()}, chosen
+    scalars = {name: np.stack(chains) for name, chains in found.items()}
+    return {"quantities": quantities, "scalars": scalars, "draws": chosen}
 
 
 def _spread(num_chains: int, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -269,14 +212,3 @@ def _spread(num_chains: int, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
     each = -(-num // num_chains)
     numbers = (np.arange(num) // num_chains * num_draws + num_draws // 2) // each
     return chains, numbers
-
-
-def _statistic(file: Path, group: str, name: str) -> np.ndarray | None:
-    try:
-        with xr.open_dataset(file, group=group, engine="h5netcdf") as stats:
-            found: Mapping = stats
-            return np.asarray(found[name], dtype=float) if name in found else None
-    except OSError as reason:
-        if "group" in str(reason):
-            return None
-        raise

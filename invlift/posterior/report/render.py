@@ -5,24 +5,40 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Sequence
 from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from invlift.posterior.labelled import SUMMARY_COLUMNS
+from invlift.posterior.names import vector_of
 from invlift.posterior.report import charts
 from invlift.posterior.report.content import Content
-from invlift.posterior.report.pictures import WIDTH, pictures_of
+from invlift.posterior.report.maps import Maps, colours_of
+from invlift.posterior.report.picture import Picture, number
 from invlift.posterior.report.record import Record
-from invlift.posterior.report.scales import Scale, digits, number
+from invlift.posterior.slices import AXIS_NAMES
 
 #: Rows of a table, and scalars whose traces are drawn.
-MAX_ROWS, MAX_SCALARS = 200, 8
-#: Residuals up to this size do not reach the ends of their colour scale.
-MIN_REACH = 3.0
+MAX_ROWS, MAX_SCALARS = 500, 8
+#: What is shown of the readings, and how it is called.
+COLUMNS = {
+    "x": "x", "y": "y", "z": "z", "observed": "reading", "predicted_mean": "prediction",
+    "predicted_sd": "its sd", "standardised_residual": "residual",
+    "predictive_p_value": "p-value",
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    """A table in words; the first entry of each row is its name."""
+
+    caption: str
+    head: list[str]
+    rows: list[list[str]]
+    note: str = ""
 
 
 def render(content: Content) -> str:
@@ -44,146 +60,141 @@ def render(content: Content) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "digits": digits}
     page = resources.files("invlift.posterior.report") / "page"
     script = page.joinpath("report.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    pictures = None
-    if content.body is not None:
-        pictures = pictures_of(content.body, content.groups, content.sensors, content.draws)
-    ess = _smallest_ess(content)
+    found = pd.DataFrame(columns=SUMMARY_COLUMNS) if content.summary is None else content.summary
+    ess = float(found["ess_bulk"][found["ess_bulk"] > 0].min())
     return environment.get_template("report.html").render(
         content=content,
         style=Markup(page.joinpath("report.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=digest,
-        pictures=pictures,
-        width=WIDTH,
-        sensors=_sensors(content),
-        residual_scale=_residual_scale(content),
+        colours=colours_of(content.groups),
         traces=_traces(content),
-        others=_other_charts(content),
-        num_scalars=len(content.scalars),
-        columns=SUMMARY_COLUMNS,
-        summary=list(content.summary.items())[:MAX_ROWS],
-        facts=_facts(content, ess),
-        chains=[] if content.record is None else _chain_rows(content.record),
-        costs=[] if content.record is None else _costs(content.record, ess),
+        series=[
+            each
+            for quantity in content.quantities.values()
+            if (each := charts.series(quantity, content.scalars)) is not None
+        ],
+        facts=_facts(content, ess, float(found["r_hat"].max())),
+        tables=_tables(content, ess),
+        **_pictures(content),
     )
 
 
-def _smallest_ess(content: Content) -> float:
-    sizes = [row["ess_bulk"] for row in content.summary.values() if row["ess_bulk"] > 0]
-    return min(sizes, default=math.nan)
+def _pictures(content: Content) -> dict[str, list]:
+    """Pictures of the body and of the fit, by section."""
+    found = {"mesh": [], "families": [], "draws": [], "fit": []}
+    sensors, body = content.sensors, content.body
+    residuals = None
+    if sensors is not None and "standardised_residual" in sensors:
+        residuals = sensors["standardised_residual"].to_numpy()
+        found["fit"] = [charts.residuals(residuals)]
+    if body is not None:
+        axes = list(AXIS_NAMES[: body.dim])
+        has_places = sensors is not None and set(axes) <= set(sensors)
+        places = sensors[axes].to_numpy() if has_places else np.zeros((0, body.dim))
+        maps = Maps(body, places, {name: each.unit for name, each in content.quantities.items()})
+        found["mesh"] = maps.mesh(content.groups)
+        found["families"] = [family for family in maps.families() if family.pictures]
+        if content.draws is not None and body.find("conductivity_mean") is not None:
+            found["draws"] = maps.draws(content.draws)
+        if has_places and residuals is not None:
+            found["fit"].insert(0, maps.residuals(residuals))
+    return found
 
 
-def _facts(content: Content, ess: float) -> list[tuple[str, str]]:
+def _traces(content: Content) -> list[Picture]:
+    """Traces and ranks of the first scalars, one after the other."""
+    found = []
+    for name, chains in list(content.scalars.items())[:MAX_SCALARS]:
+        quantity = content.quantities.get(vector_of(name))
+        unit = "" if quantity is None else quantity.unit
+        is_known = content.summary is not None and name in content.summary.index
+        row = content.summary.loc[[name]].iloc[0] if is_known else None
+        found.append(charts.trace(name, chains, unit, row))
+        found.append(charts.ranks(name, chains))
+    return found
+
+
+def _facts(content: Content, ess: float, r_hat: float) -> list[tuple[str, str]]:
     """What fits beside the verdict: pairs of a name and a value."""
     facts, record = [], content.record
     if record is not None:
         facts.append(("Draws", f"{record.num_chains} \N{MULTIPLICATION SIGN} {record.num_draws}"))
         if record.method:
             facts.append(("Method", record.method))
-    r_hats = [row["r_hat"] for row in content.summary.values() if not math.isnan(row["r_hat"])]
-    if r_hats:
-        facts.append(("Largest R-hat", f"{max(r_hats):.3f}"))
+    if not math.isnan(r_hat):
+        facts.append(("Largest R-hat", f"{r_hat:.3f}"))
     if not math.isnan(ess):
         facts.append(("Smallest ESS", f"{ess:.0f}"))
     if content.body is not None:
         facts.append(("Nodes", f"{len(content.body.points):,}"))
     if content.sensors is not None:
-        facts.append(("Sensors", f"{len(content.sensors.points):,}"))
+        facts.append(("Sensors", f"{len(content.sensors):,}"))
     return facts
 
 
-def _sensors(content: Content) -> list[dict]:
-    """Rows of the table of sensors; also what a mark on the map says."""
-    if content.sensors is None:
-        return []
-    columns, rows = content.sensors.columns, []
-    residuals = columns.get("standardised_residual")
-    scale = _residual_scale(content)
-    for index, point in enumerate(content.sensors.points):
-        dim = 3 if content.body is None else content.body.dim
-        row = {
-            "label": f"{'sensor' if content.has_mesh else 'reading'} {index}"
-            if content.sensor_rows is None
-            else f"row {content.sensor_rows[index]}",
-            "place": ", ".join(number(float(f"{x:.3g}")) for x in point[:dim]),
-            "observed": columns["observed"][index],
-            "colour": "var(--ink-2)",
-        }
-        words = f"{row['label']} at ({row['place']}): reading {number(row['observed'])}"
-        for name in ("predicted_mean", "predicted_sd", "predictive_p_value"):
-            row[name] = columns[name][index] if name in columns else math.nan
-        row["residual"] = math.nan if residuals is None else residuals[index]
-        if "predicted_mean" in columns:
-            words += f", prediction {number(row['predicted_mean'])} ± {number(row['predicted_sd'])}"
-        if scale is not None:
-            row["colour"] = scale.colour_of(row["residual"])
-            words += f", standardised residual {digits(row['residual'], 2)}"
-        rows.append(row | {"words": words})
-    return rows
-
-
-def _residual_scale(content: Content) -> Scale | None:
-    if content.sensors is None or "standardised_residual" not in content.sensors.columns:
-        return None
-    sizes = np.abs(content.sensors.columns["standardised_residual"])
-    reach = float(np.max(sizes[np.isfinite(sizes)], initial=MIN_REACH))
-    label = "standardised residual; above 0 where the reading is above the prediction"
-    return Scale(label, -reach, reach, "RdBu_r")
-
-
-def _traces(content: Content) -> list[tuple[charts.Chart, charts.Chart]]:
-    return [
-        (charts.trace(name, chains, content.summary.get(name)), charts.ranks(name, chains))
-        for name, chains in list(content.scalars.items())[:MAX_SCALARS]
-    ]
-
-
-def _other_charts(content: Content) -> list[charts.Chart]:
-    found = []
-    if content.energy is not None and content.energy.shape[1] > 1:
-        finite = content.energy[:, np.isfinite(content.energy).all(axis=0)]
-        if finite.shape[1] > 1:
-            found.append(charts.energy(finite))
-    steps = content.warmup_step_size
-    if steps is not None and (steps > 0).any():
-        found.append(charts.step_sizes(steps))
+def _tables(content: Content, ess: float) -> dict[str, Table | None]:
+    """Tables by section."""
+    found = dict.fromkeys(("sensors", "summary", "versions"))
+    record, sensors = content.record, content.sensors
+    if sensors is not None:
+        shown = sensors.rename(columns=COLUMNS)[[COLUMNS[n] for n in COLUMNS if n in sensors]]
+        digits = {"residual": 2, "p-value": 3}
+        found["sensors"] = _of_frame("Readings and predictions", shown.round(digits))
+    if content.summary is not None and len(content.summary):
+        found["summary"] = _of_frame("Scalars", content.summary)
+    if record is not None:
+        found["chains"] = _chains(record, content.energy)
+        found["costs"] = Table("In all", ["what", "amount"], _costs(record, ess))
+        rows = {**record.versions, "seed": record.seed, "warm-up iterations": record.num_warmup}
+        rows |= {f"option {name}": value for name, value in record.options.items()}
+        rows["SHA-256 of the mesh"] = record.mesh_sha256
+        rows = [[name, str(value)] for name, value in rows.items() if value is not None]
+        found["versions"] = (
+            Table("Versions and settings", ["what", "value"], rows) if rows else None
+        )
     return found
 
 
-def _chain_rows(record: Record) -> list[list[str]]:
-    """A row for each chain and one for all: warm-up, sampling, step size, acceptance."""
-    columns = (
-        record.warmup_seconds, record.sampling_seconds, record.step_size, record.acceptance_rate
-    )  # fmt: skip
-    num = max(map(len, columns))
-    rows = [
-        [f"chain {index}", *(_entry(column, index) for column in columns)] for index in range(num)
-    ]
-    sums = [_total(column) for column in columns[:2]]
-    means = [_total(column) / max(len(column), 1) for column in columns[2:]]
-    return [*rows, ["sum; mean of the last two", *map(_brief, (*sums, *means))]]
+def _of_frame(caption: str, frame: pd.DataFrame) -> Table:
+    rows = [[name, *map(number, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
+    note = ""
+    if len(frame) > MAX_ROWS:
+        note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
+    return Table(caption, [frame.index.name, *frame.columns], rows, note)
 
 
-def _entry(column: Sequence[float | None], index: int) -> str:
-    value = column[index] if index < len(column) else None
-    return "–" if value is None else _brief(value)
+def _chains(record: Record, energy: np.ndarray | None) -> Table:
+    """A row for each chain and one for all."""
+    columns = {
+        "warm-up, s": record.warmup_seconds, "sampling, s": record.sampling_seconds,
+        "step size": record.step_size, "acceptance": record.acceptance_rate,
+        "E-BFMI": _missing_information(energy),
+    }  # fmt: skip
+    frame = pd.DataFrame({name: pd.Series(each, dtype=float) for name, each in columns.items()})
+    totals = [*frame.iloc[:, :2].sum(min_count=len(frame)), *frame.iloc[:, 2:].mean()]
+    rows = [[f"chain {index}", *map(_brief, row)] for index, *row in frame.itertuples()]
+    rows.append(["sum of times, mean of the rest", *map(_brief, totals)])
+    return Table("Each chain", ["chain", *columns], rows)
 
 
-def _total(column: Sequence[float | None]) -> float:
-    return sum((math.nan if value is None else value for value in column), 0.0) if column else (
-        math.nan
-    )  # fmt: skip
+def _missing_information(energy: np.ndarray | None) -> np.ndarray:
+    """E-BFMI of each chain: changes of the energy against its spread (arXiv:1604.00695)."""
+    if energy is None or energy.shape[1] < 2:
+        return np.array([])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)
 
 
 def _brief(value: float) -> str:
     return number(float(f"{value:.3g}"))
 
 
-def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
+def _costs(record: Record, ess: float) -> list[list[str]]:
+    seconds = pd.Series(record.sampling_seconds, dtype=float).sum(skipna=False, min_count=1)
     counts = {
         "Compilation, seconds": record.compile_seconds,
         "Steps while sampling": record.num_steps,
@@ -191,16 +202,11 @@ def _costs(record: Record, ess: float) -> list[tuple[str, str]]:
         "Right-hand sides solved for while sampling": record.num_solves,
         "Projections that failed": record.num_projection_failures,
         "Trajectories that diverged": record.num_divergences,
+        "Seconds of sampling for each effective draw": seconds / ess,
+        "Factorisations for each effective draw": (record.num_factorisations or math.nan) / ess,
     }
-    costs = [
-        (name, f"{value:,}" if isinstance(value, int) else _brief(value))
+    return [
+        [name, f"{value:,}" if isinstance(value, int) else _brief(value)]
         for name, value in counts.items()
-        if value is not None
+        if value is not None and not math.isnan(value)
     ]
-    seconds = _total(record.sampling_seconds)
-    if not math.isnan(ess * seconds):
-        costs.append(("Seconds of sampling for each effective draw", _brief(seconds / ess)))
-    if record.num_factorisations and not math.isnan(ess):
-        each = _brief(record.num_factorisations / ess)
-        costs.append(("Factorisations for each effective draw", each))
-    return costs

@@ -1,0 +1,312 @@
+"""Maps of a body: the mesh, fields in the plane or on slices and on the surface, sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LightSource, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.tri import Triangulation
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+from invlift.errors import InputError
+from invlift.posterior.names import FIELD, SOLUTION
+from invlift.posterior.plots import (
+    CHAIN_COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    colour_limits,
+    draw_bar,
+    draw_field,
+    draw_sensors,
+    shown_values,
+)
+from invlift.posterior.report.content import Body, FieldDraws, Group
+from invlift.posterior.report.picture import Picture, number, picture
+from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten, slice_tetrahedra
+
+#: Width of a map, in inches.
+WIDTH = 3.1
+#: From where a surface is seen: words, and degrees round the vertical axis.
+SIDES = {"from the front": -60, "from behind": 120}
+STATISTICS = {
+    "mean": "Posterior mean", "q05": "5 % quantile", "q50": "Median", "q95": "95 % quantile",
+}  # fmt: skip
+#: Residuals up to this size do not reach the ends of their colour scale.
+MIN_REACH = 3.0
+ABOVE = "conductivity_above_"
+#: Colour of what belongs to no boundary group.
+NO_GROUP = "#c9ccd2"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which number has which colour."""
+
+    norm: Normalize
+    colour_map: str
+    is_share: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """Maps that belong together; `note` says what their colours mean."""
+
+    title: str
+    note: str
+    pictures: tuple[Picture, ...]
+
+
+def scale_of(fields: Iterable[np.ndarray], colour_map: str, kind: str = "") -> Scale:
+    """A scale from the smallest to the largest finite value of some fields.
+
+    Parameters
+    ----------
+    fields : iterable of arrays
+        What is to share the scale.
+    colour_map : str
+    kind : str
+        "log" for equal ratios, for which only positive values count; "share" for 0 to 100 %.
+    """
+    values = np.concatenate([np.ravel(field) for field in fields])
+    if kind == "share":
+        return Scale(Normalize(0.0, 1.0), colour_map, is_share=True)
+    if kind == "log":
+        logs = colour_limits(np.log(values[values > 0]))
+        return Scale(LogNorm(np.exp(logs.vmin), np.exp(logs.vmax)), colour_map)
+    return Scale(colour_limits(values), colour_map)
+
+
+def colours_of(groups: tuple[Group, ...]) -> list[str]:
+    """A colour for each boundary group; they repeat after six."""
+    return [CHAIN_COLOURS[index % len(CHAIN_COLOURS)] for index in range(len(groups))]
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Draws a body.
+
+    Attributes
+    ----------
+    body : Body
+    sensors : (d, dim) array
+    units : mapping of str to str
+        Units of the fields, by name, where they are known.
+    """
+
+    body: Body
+    sensors: np.ndarray
+    units: Mapping[str, str]
+
+    @cached_property
+    def flats(self) -> tuple[FlatMesh, ...]:
+        """The body in the plane, or its slices through the middle of its bounding box."""
+        points, cells = self.body.points, self.body.cells
+        if self.body.dim == 2:
+            return (flatten(points, cells),)
+        middle, found = (points.min(axis=0) + points.max(axis=0)) / 2, []
+        for axis in (2, 1, 0):
+            try:
+                found.append(slice_tetrahedra(points, cells, axis, float(middle[axis])))
+            except InputError:  # a hollow body
+                continue
+        return tuple(found)
+
+    @property
+    def _mark(self) -> float:
+        """How large a sensor is: small on slices, where many may lie on each other."""
+        return 1.0 if self.body.dim == 2 else 0.35
+
+    # -- whole sections of a page ------------------------------------------------------------------
+
+    def mesh(self, groups: tuple[Group, ...]) -> list[Picture]:
+        """The mesh with boundary groups and sensors; in space the surface from two sides."""
+        body, colours = self.body, colours_of(groups)
+        num = f"{len(body.points)} nodes and {len(body.cells)} cells, {len(self.sensors)} sensors"
+        words = f"Mesh of {num}, and the boundary groups"
+        if body.dim == 3:
+            return [
+                picture(self._surface(groups, azimuth), f"Surface, {side}", f"{words}, {side}.")
+                for side, azimuth in SIDES.items()
+            ]
+        with matplotlib.rc_context(STYLE):
+            figure, (ax,), _ = self._sheet()
+            ax.set_axis_on()
+            ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
+            for colour, group in zip(colours, groups, strict=True):
+                edges = body.points[group.facets]
+                ax.add_collection(LineCollection(edges, colors=colour, linewidths=2.5))
+            if len(self.sensors):
+                draw_sensors(ax, self.sensors)
+            ax.set(aspect="equal", xlabel="x")
+            ax.set_ylabel("y", rotation=0)
+        return [picture(figure, "Mesh", f"{words}.")]
+
+    def families(self) -> Iterator[Family]:
+        """All fields of the posterior there are."""
+        names = [*self.body.on_nodes, *self.body.on_cells]
+        bases = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
+        bases = [name for name in bases if not name.endswith("_mcse")]
+        for name in sorted(set(bases) - {FIELD}, key=lambda name: (name == SOLUTION, name)):
+            unit = f" [{self.units[name]}]" if self.units.get(name) else ""
+            kind, note = "", f"{name}{unit}"
+            if name == "conductivity":
+                kind, note = "log", "conductivity k, logarithmic scale"
+            elif name == SOLUTION:
+                note = "solution u, in the unit of the readings"
+            captions = {f"{name}_{key}": caption for key, caption in STATISTICS.items()}
+            yield self._family(name.capitalize(), note, captions, "viridis", kind)
+        known = {f"{FIELD}_sd": ("Log-conductivity, standard deviation", "0.1 is about 10 % of k")}
+        known |= {
+            f"{name}_sd": (f"{name.capitalize()}, standard deviation", self.units.get(name, ""))
+            for name in bases
+            if name != FIELD
+        }
+        known["variance_reduction"] = ("Variance reduction", "share of prior variance removed")
+        yield self._each("What is known", known)
+        captions = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
+        note = "share of the draws in which the conductivity is above the threshold"
+        yield self._family("Probability of exceeding", note, captions, "cividis", "share")
+        found = {f"{FIELD}_r_hat": ("R-hat", "")}
+        found[f"{FIELD}_ess_bulk"] = ("Effective sample size", "")
+        yield self._each("Convergence of the chains", found)
+
+    def _each(self, title: str, fields: Mapping[str, tuple[str, str]]) -> Family:
+        """Maps with titles and notes of their own, each on its own scale."""
+        pictures = []
+        for name, (caption, note) in fields.items():
+            kind = "share" if name == "variance_reduction" else ""
+            pictures += self._family("", note, {name: caption}, "cividis", kind).pictures
+        return Family(title, "each map on its own scale", tuple(pictures))
+
+    def draws(self, draws: FieldDraws) -> list[Picture]:
+        """The mean and some draws of the conductivity, in the colours of its maps."""
+        fields = [self.body.find(f"conductivity_{key}") for key in STATISTICS]
+        scale = scale_of([each for each in fields if each is not None], "viridis", "log")
+        mean = "conductivity_mean"
+        is_nodal = mean in self.body.on_nodes
+        found = [self._map(mean, "Posterior mean, to compare", scale)]
+        for values, chain, num in zip(draws.values, draws.chains, draws.numbers, strict=True):
+            title = f"Chain {chain}, draw {num}"
+            figure = self._field(np.exp(values), is_nodal, scale)
+            words = f"Map of a draw of the conductivity: {title}."
+            found.append(picture(figure, title, words, "", scale.colour_map))
+        return found
+
+    def residuals(self, residuals: np.ndarray) -> Picture:
+        """The sensors in the colours of their standardised residuals, (d,)."""
+        reach = float(np.max(np.abs(residuals[np.isfinite(residuals)]), initial=MIN_REACH))
+        colours = {"cmap": "RdBu_r", "norm": Normalize(-reach, reach)}
+        with matplotlib.rc_context(STYLE):
+            figure, axes, place = self._sheet()
+            for flat, ax in zip(self.flats, axes, strict=True):
+                ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+                places = self.sensors[:, list(flat.axes)]
+                draw_sensors(ax, places, residuals, self._mark, **colours)
+                ax.set_aspect("equal")
+            draw_bar(norm=colours["norm"], colour_map=colours["cmap"], **place)
+            words = "Map of the sensors in the colours of their residuals; the table has them."
+            return picture(figure, "Residuals where the sensors are", words, "", "RdBu_r")
+
+    # -- one map -----------------------------------------------------------------------------------
+
+    def _family(
+        self,
+        title: str,
+        note: str,
+        captions: Mapping[str, str],
+        colour_map: str,
+        kind: str = "",
+    ) -> Family:
+        """Maps of the fields there are, on one scale."""
+        there = {name: text for name, text in captions.items() if self.body.find(name) is not None}
+        if not there:
+            return Family(title, note, ())
+        scale = scale_of(map(self.body.find, there), colour_map, kind)
+        beside = "" if title else note
+        pictures = [self._map(name, text, scale, beside) for name, text in there.items()]
+        return Family(title, note, tuple(pictures))
+
+    def _map(self, name: str, title: str, scale: Scale, note: str = "") -> Picture:
+        values = self.body.find(name)
+        finite = values[np.isfinite(values)]
+        words = f"Map: {name.replace('_', ' ')}, {title}"
+        if finite.size:
+            words += f", from {number(finite.min())} to {number(finite.max())}"
+        figure = self._field(values, name in self.body.on_nodes, scale)
+        return picture(figure, title, f"{words}.", note, scale.colour_map)
+
+    def _field(self, values: np.ndarray, is_nodal: bool, scale: Scale) -> Figure:
+        """A field in the plane or on the slices, with outline, sensors and colour bar."""
+        with matplotlib.rc_context(STYLE):
+            figure, axes, place = self._sheet()
+            for flat, ax in zip(self.flats, axes, strict=True):
+                mesh = Triangulation(*flat.points.T, flat.triangles)
+                shown = shown_values(flat, values, is_nodal)
+                draw_field(ax, flat, mesh, shown, is_nodal, scale.colour_map, scale.norm)
+                if len(self.sensors):
+                    draw_sensors(ax, self.sensors[:, list(flat.axes)], share=self._mark)
+            draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
+        return figure
+
+    def _sheet(self) -> tuple[Figure, list[Axes], dict]:
+        """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
+
+        Slices lie as in a technical drawing: from above, below it from the front, and beside this
+        from the side; all in one scale of length.
+        """
+        extent = np.ptp(self.body.points, axis=0)
+        if self.body.dim == 2:
+            height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
+            figure = Figure(figsize=(WIDTH + 0.6, height + 0.2), layout="constrained")
+            ax = figure.subplots()
+            ax.set_axis_off()
+            return figure, [ax], {"ax": ax}
+        across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
+        inches = WIDTH / across.sum()
+        figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7), layout="constrained")
+        grid = figure.subplots(2, 2, width_ratios=across, height_ratios=up)
+        places = {(0, 1): grid[0, 0], (0, 2): grid[1, 0], (1, 2): grid[1, 1]}
+        for ax in grid.flat:
+            ax.set_axis_off()
+        axes = [places[flat.axes] for flat in self.flats]
+        for flat, ax in zip(self.flats, axes, strict=True):
+            ax.set_title(flat.place.removeprefix("slice "), fontsize=8)
+        return figure, axes, {"ax": grid[0, 1], "box": (0.25, 0.05, 0.08, 0.9)}
+
+    def _surface(self, groups: tuple[Group, ...], azimuth: float) -> Figure:
+        """The surface of a body in space in the colours of its groups; sensors show through."""
+        facets = self.body.cells[:, [(1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)]].reshape(-1, 3)
+        keys, first, count = np.unique(
+            np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
+        )
+        facets, keys = facets[first[count == 1]], keys[count == 1]
+        number_of = {key: index for index, key in enumerate(map(tuple, keys.tolist()))}
+        colours = [NO_GROUP] * len(facets)
+        for colour, group in zip(colours_of(groups), groups, strict=True):
+            for facet in map(tuple, np.sort(group.facets, axis=1).tolist()):
+                if facet in number_of:
+                    colours[number_of[facet]] = colour
+        with matplotlib.rc_context(STYLE):
+            figure = Figure(figsize=(WIDTH + 0.6, WIDTH))
+            ax = figure.add_axes((0, 0.03, 0.9, 0.97), projection="3d", computed_zorder=False)
+            ax.view_init(25, azimuth)
+            light = LightSource(90 - (azimuth - 25), 45)
+            style = {"facecolors": colours, "shade": True, "lightsource": light}
+            ax.add_collection3d(Poly3DCollection(self.body.points[facets], **style))
+            if len(self.sensors):
+                ax.scatter(*self.sensors.T, c="white", edgecolors=INK, depthshade=False, s=14)
+            ax.auto_scale_xyz(*self.body.points.T)
+            ax.set_aspect("equal")
+            ax.set(**{f"{axis}label": axis for axis in AXIS_NAMES})
+            for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+                axis.set_major_locator(MaxNLocator(4))
+        return figure
