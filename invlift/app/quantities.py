@@ -46,6 +46,8 @@ def quantities_of(
             Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
             for (name, shape), unit, axes in parts
         ]
+        kept_axes = getattr(problem.model, "kept_axes", ())
+        found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
     if getattr(scale, "groups", None) is not None:

@@ -22,6 +22,7 @@ from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws
 from invlift.posterior.saved import read_posterior
@@ -108,9 +109,11 @@ def build_posterior(
     problem = problem.problem if isinstance(problem, OwnProblem) else problem
     if not isinstance(problem, InverseProblem):
         return Posterior(**_of_run(run), **options)
+    readings = getattr(problem.model, "readings", ())
+    labels = [label for each in readings for label in each.labels] or None
     return Posterior(
-        quantities=quantities_of(problem),
-        **_readings_and_noise(problem),
+        quantities=quantities_of(problem, labels),
+        **_readings_and_noise(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
     )
@@ -177,13 +180,14 @@ def _of_run(run: Run) -> dict:
 def _readings_and_noise(
     problem: InverseProblem,
     points: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
+    labels: Sequence[str] | None = None,
+    coordinates: Mapping[str, Sequence] | None = None,
 ) -> dict:
     """What a posterior takes from a problem, whose readings may have places and names."""
     scale, observed = problem.noise.scale, np.asarray(problem.observed)
     sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return {
-        "sensors": Readings(observed, sigma, points, labels),
+        "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
         "noise": NoiseOfReadings(problem.noise, observed),
     }
 

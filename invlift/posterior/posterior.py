@@ -426,6 +426,8 @@ class Posterior:
         if sigma is not None:
             shape = np.shape(self.sensors.values)
             constants["sensor_sigma"] = (("sensor",), np.broadcast_to(sigma, shape))
+        for name, values in getattr(self.sensors, "coordinates", {}).items():
+            constants[f"sensor_{name}"] = (("sensor",), np.asarray(values))
         for quantity in quantities.values():
             if quantity.prior_sd is not None:
                 shape = np.shape(self.draws(quantity.name)[0])[1:]
@@ -612,10 +614,12 @@ class Posterior:
 
     def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
         """Draw leave-one-out probabilities and Pareto k: see `plots.plot_leave_one_out`."""
-        return plots.saved(plots.plot_leave_one_out(self.leave_one_out()), path)
+        labels = self._sensor_data("labels")
+        return plots.saved(plots.plot_leave_one_out(self.leave_one_out(), labels), path)
 
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:
         """Draw predictions against readings: see `plots.plot_sensors`."""
-        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity), path)
+        labels = self._sensor_data("labels")
+        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity, labels), path)
