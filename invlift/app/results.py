@@ -14,7 +14,7 @@ import numpy as np
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
-from invlift.app.quantities import quantities_of
+from invlift.app.quantities import mesh_of, quantities_of
 from invlift.app.sampling import read_chains
 from invlift.compilation import Program
 from invlift.errors import InputError
@@ -112,7 +112,8 @@ def build_posterior(
     readings = getattr(problem.model, "readings", ())
     labels = [label for each in readings for label in each.labels] or None
     return Posterior(
-        quantities=quantities_of(problem, labels),
+        mesh=mesh_of(problem.prior),
+        quantities=quantities_of(problem, labels, with_prior_sd=True),
         **_readings_and_noise(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
@@ -158,7 +159,7 @@ def field_posterior(
     _check_readings(sensors, problem)
     return Posterior(
         mesh=mesh,
-        quantities=quantities_of(problem, sensors.labels, problem.prior.pointwise_std()),
+        quantities=quantities_of(problem, sensors.labels, with_prior_sd=True),
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,

@@ -85,9 +85,13 @@ class NamedPrior(Prior):
         return np.concatenate([self.parts[name].sample(rng) for name, _ in self.shapes])
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """What is unknown about the priors among the parts."""
-        priors = [(part, own) for _, part, own in self._split(white) if isinstance(part, Prior)]
-        return {key: value for part, own in priors for key, value in part.parameters(own).items()}
+        """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""
+        return {
+            f"{name}_{key}": value
+            for name, part, own in self._split(white)
+            if isinstance(part, Prior)
+            for key, value in part.parameters(own).items()
+        }
 
     def _split(self, white):
         """Name, distribution and variables of each unknown."""

@@ -23,7 +23,7 @@ from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, prior_sd_name, vector_of
-from invlift.posterior.overview import overview_panels
+from invlift.posterior.overview import field_panels, overview_panels
 from invlift.posterior.quantities import (
     derived_statistics,
     field_statistics_of,
@@ -554,25 +554,31 @@ class Posterior:
         matplotlib.figure.Figure
             Mean and standard deviation of the log-conductivity; mean of the solution with the
             sensors filled by their readings (or of the conductivity, if no solution was kept);
-            variance reduction, if the prior standard deviation is known.
+            variance reduction, if the prior standard deviation is known. For a model of one's own
+            mean, standard deviation and variance reduction of each field.
 
         Raises
         ------
         InputError
             If there is no mesh.
         """
-        if self.mesh is None or self._field is None or self._field.name != FIELD:
+        if self.mesh is None or self._field is None:
             raise InputError(
                 "plot of fields", "a posterior on a mesh", "a model without one", "plot the chains"
             )
-        panels = overview_panels(
-            self.fields(),
-            self._field.place == "node",
-            self._sensor_data("values"),
-            conductivity_unit=conductivity_unit,
-            solution_name=solution_name,
-            solution_unit=solution_unit,
-        )
+        if self._field.name == FIELD:
+            panels = overview_panels(
+                self.fields(),
+                self._field.place == "node",
+                self._sensor_data("values"),
+                conductivity_unit=conductivity_unit,
+                solution_name=solution_name,
+                solution_unit=solution_unit,
+            )
+        else:
+            named = self._described.values()
+            named = [each for each in named if each.place and not each.is_derived]
+            panels = field_panels(self.fields(), named)
         flat = flatten(self.mesh.points, self.mesh.cells)
         figure = plots.plot_panels(flat, panels, self._sensor_data("points"), length_unit)
         return plots.saved(figure, path)

@@ -41,7 +41,7 @@ from invlift.fem.priors.matern import (
 from invlift.inverse.distributions import Lognormal, as_distribution, is_distribution
 from invlift.inverse.priors.base import Prior
 from invlift.precision import require_float64
-from invlift.pytrees import Module, static
+from invlift.pytrees import Module, aside, static
 
 #: Points of the Gauss-Hermite rule that averages the prior variance over the range.
 NUM_QUADRATURE = 16
@@ -76,6 +76,8 @@ class HierarchicalMaternPrior(Prior):
         ``"range"`` and ``"std"``, or one of them.
     location : str
         ``"nodes"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
     """
 
     mean: jax.Array
@@ -88,6 +90,7 @@ class HierarchicalMaternPrior(Prior):
     alpha: int = static()
     unknown: tuple[str, ...] = static()
     location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
 
     @property
     def num_hyper(self) -> int:
@@ -553,7 +556,7 @@ def hierarchical_matern_prior(
         alpha=alpha,
         unknown=unknown,
     )
-    prior = jax.device_put(prior)
+    prior = replace(jax.device_put(prior), mesh=mesh)
     if "range" in unknown:
         return prior
     return replace(prior, factor=_given(prior, np.zeros(1)).factor)
