@@ -10,12 +10,10 @@ from invlift.fem.priors.hierarchical_matern import (
     HierarchicalMaternPrior,
     hierarchical_matern_prior,
 )
+from invlift.fem.priors.hyperpriors import log_median, mean_square
 from invlift.fem.priors.matern import MaternPrior, matern_prior
-from invlift.inverse.distributions.tables import DistributionTable, LognormalTable
+from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.tables import Table, by_form, choice, number, one_of
-
-#: Priors of an unknown range or standard deviation, by the key ``distribution``.
-HYPERPRIORS: dict[str, type[DistributionTable]] = {"lognormal": LognormalTable}
 
 _RANGE_REMEDY = "give the correlation length, in the length unit of the mesh"
 
@@ -23,7 +21,7 @@ _RANGE_REMEDY = "give the correlation length, in the length unit of the mesh"
 def _known_or_not(low: float, high: float, remedy: str):
     return by_form(
         number=number(low, high, remedy=remedy),
-        table=one_of(HYPERPRIORS, "distribution"),
+        table=one_of(DISTRIBUTIONS, "distribution"),
         remedy=remedy,
     )
 
@@ -40,13 +38,17 @@ class MaternTable(PriorTable):
     ) = "neumann"
 
     def typical(self) -> tuple[float, float]:
-        """Return the range, or its median, and the root of the mean square of the std."""
+        """Return the range, or its median, and the root of the mean square of the std.
+
+        Of a std without a mean square the median.
+        """
         length, spread = self.range, self.std
         if isinstance(length, Table):
-            length = math.exp(length.build().location)
+            length = math.exp(log_median(length.build()))
         if isinstance(spread, Table):
             known = spread.build()
-            spread = math.exp(known.location + known.scale**2)
+            square = mean_square(known)
+            spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(known))
         return length, spread
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
