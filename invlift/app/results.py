@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -73,8 +74,18 @@ def _with_groups(posterior: Posterior, problem: Path) -> Posterior:
     with suppress(InputError):
         mesh = read_mesh(read_problem(problem).mesh.file)
         if np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells):
-            return replace(posterior, mesh=mesh)
+            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     return replace(posterior, mesh=mesh_from_arrays(points, cells))
+
+
+def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
+    """The flux of a problem file's equation, which is assembled when it is first asked for."""
+
+    @cache
+    def equation():
+        return build(open_problem(str(problem))).problem.model
+
+    return lambda *arguments: equation().boundary_flux(*arguments)
 
 
 def _standards_of(method: str) -> Standards | None:
@@ -114,7 +125,7 @@ def build_posterior(
     return Posterior(
         mesh=mesh_of(problem.prior),
         quantities=quantities_of(problem, labels, with_prior_sd=True),
-        **_readings_and_noise(problem, labels=labels, coordinates=coordinates_of(readings)),
+        **_of_problem(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
     )
@@ -163,7 +174,7 @@ def field_posterior(
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
-        **_readings_and_noise(problem, sensors.points, sensors.labels),
+        **_of_problem(problem, sensors.points, sensors.labels),
         **_of_run(run),
     )
 
@@ -178,7 +189,7 @@ def _of_run(run: Run) -> dict:
     }
 
 
-def _readings_and_noise(
+def _of_problem(
     problem: InverseProblem,
     points: np.ndarray | None = None,
     labels: Sequence[str] | None = None,
@@ -188,6 +199,7 @@ def _readings_and_noise(
     scale, observed = problem.noise.scale, np.asarray(problem.observed)
     sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return {
+        "boundary_flux": getattr(problem.model, "boundary_flux", None),
         "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
         "noise": NoiseOfReadings(problem.noise, observed),
     }
