@@ -13,7 +13,7 @@ from invlift.app.prior_pictures import line_outward, matern_correlation, picture
 from invlift.posterior.prior_plots import plot_prior
 
 UNKNOWN = {"distribution": "lognormal", "location": 0.0, "scale": 0.3}
-GAMMA = {"distribution": "gamma", "concentration": 4.0, "rate": 4.0}
+GAMMA = {"distribution": "gamma", "concentration": 4.0, "rate": 3.67206}  # of median 1
 
 
 def call(*arguments):

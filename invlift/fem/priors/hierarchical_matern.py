@@ -26,7 +26,13 @@ from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.hierarchical_tangent import Along, HierarchicalTangent, pad
-from invlift.fem.priors.hyperpriors import checked, log_median, log_value, mean_square
+from invlift.fem.priors.hyperpriors import (
+    checked,
+    log_at_zero,
+    log_median,
+    log_value,
+    mean_square,
+)
 from invlift.fem.priors.matern import (
     MaternPrior,
     Matrices,
@@ -222,7 +228,7 @@ class HierarchicalMaternPrior(Prior):
         in z, 16 points, and is proportional to the mean of std^2.  A vague
         prior on the range lets its largest values decide: there the field hardly varies over the
         body, and its deviation grows like range / extent.  Of a distribution without a mean square,
-        such as a half-Cauchy one, the median stands for all values.
+        such as a half-Cauchy one, the value at z = 0, about the median, stands for all.
         """
         points, weights, factor = np.zeros(1), np.ones(1), 1.0
         given = self._distributions
@@ -230,7 +236,7 @@ class HierarchicalMaternPrior(Prior):
             points, weights = np.polynomial.hermite_e.hermegauss(NUM_QUADRATURE)
             weights = weights * np.exp([float(_reference(given["range"], z)) for z in points])
         if "std" in given and math.isfinite(square := mean_square(given["std"])):
-            factor = square / math.exp(2.0 * log_median(given["std"]))  # as z = 0 is the median
+            factor = square / math.exp(2.0 * log_at_zero(given["std"]))
         variance = np.zeros(self.mean.shape[0])
         for point, weight in zip(points, weights / np.sum(weights), strict=True):
             hyper = np.array([point if name == "range" else 0.0 for name in self.unknown])

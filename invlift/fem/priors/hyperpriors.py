@@ -28,9 +28,14 @@ def log_value(part: Distribution, z: jax.Array) -> jax.Array:
     return jnp.log(part.transform(jnp.reshape(z, (1,))))
 
 
-def log_median(part: Distribution) -> float:
-    """Logarithm of T(0), which is the median, or close to it where z is not quite normal."""
+def log_at_zero(part: Distribution) -> float:
+    """Logarithm of T(0): of the median, or of what is close to it where z is not quite normal."""
     return float(_log_value(part, np.zeros(())))
+
+
+def log_median(part: Distribution) -> float:
+    """Logarithm of the median."""
+    return _moments(part)[1]
 
 
 def mean_square(part: Distribution) -> float:
@@ -38,7 +43,7 @@ def mean_square(part: Distribution) -> float:
 
     Also where it is finite but converges so slowly that draws would never show it.
     """
-    return _moments(part)[1]
+    return _moments(part)[2]
 
 
 def checked(name: str, value: Any) -> Any:
@@ -81,21 +86,23 @@ def checked(name: str, value: Any) -> Any:
     return part
 
 
-def _moments(part: Distribution) -> tuple[float, float]:
-    """Standard deviation of the logarithm, and mean of the square."""
+def _moments(part: Distribution) -> tuple[float, float, float]:
+    """Standard deviation and median of the logarithm, and mean of the square."""
     if isinstance(part, Lognormal):
         location, scale = float(part.location), float(part.scale)
-        return scale, math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
+        return scale, location, math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
     logs, log_weights = map(np.asarray, _on_grid(part))
     is_number = np.isfinite(logs) & np.isfinite(log_weights)
     logs, log_weights = logs[is_number], log_weights[is_number]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     log_sd = math.sqrt(weights @ (logs - weights @ logs) ** 2)
+    median = float(np.interp(0.5, np.cumsum(weights) - 0.5 * weights, logs))
     log_squares = np.log(np.maximum(weights, 1e-300)) + 2.0 * logs
     exponents = log_weights + 2.0 * logs
     is_infinite = exponents[-1] > exponents.max() + math.log(_NOT_NEGLIGIBLE)
-    return log_sd, math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
+    square = math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
+    return log_sd, median, square
 
 
 def _grid_of(part: Distribution):
