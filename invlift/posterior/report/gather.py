@@ -78,6 +78,8 @@ def gather(directory: Path) -> Content:
     body = sensors = None
     if _is_there(results["posterior.vtu"], "body", missing):
         body = _body(results["posterior.vtu"])
+        if name == "problem.py" and f"{FIELD}_mean" not in body.on_nodes | body.on_cells:
+            body = None  # of fields of a user's own, which the page does not draw
     has_mesh = body is not None or name != "problem.py" or not results["posterior.nc"].exists()
     if not has_mesh and (directory / "sensor_fit.csv").exists():
         sensors = _readings(directory / "sensor_fit.csv")
