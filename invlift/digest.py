@@ -150,7 +150,8 @@ class _Walk:
         if inner := getattr(thing, "__wrapped__", None):  # jax.jit and other decorators
             self.add(inner)
         elif dataclasses.is_dataclass(thing):
-            self.add({each.name: getattr(thing, each.name) for each in dataclasses.fields(thing)})
+            known = [x for x in dataclasses.fields(thing) if not x.metadata.get("aside")]
+            self.add({each.name: getattr(thing, each.name) for each in known})
         elif hasattr(thing, "__dict__"):
             self.add(_own(vars(thing)))
         leaves, structure = jax.tree.flatten(thing)

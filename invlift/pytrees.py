@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import dataclass_transform
+from typing import Any, dataclass_transform
 
 import jax
 
@@ -19,11 +19,21 @@ def static(**options):
     return field(metadata={"static": True}, **options)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field, static))
+def aside() -> Any:
+    """Return a field of a :class:`Module` that nothing is computed from, None if it is not given.
+
+    It is neither a leaf nor part of the structure: compiled programs and digests do not know it,
+    and what JAX makes of an instance has it no longer.
+    """
+    return field(default=None, compare=False, repr=False, metadata={"aside": True})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, static, aside))
 class Module:
     """Base of classes that JAX takes as arguments: every subclass is a frozen dataclass and pytree.
 
-    Fields made by :func:`static` are settings; all others hold arrays, or other modules.  With
+    Fields made by :func:`static` are settings, those by :func:`aside` no part of the pytree; all
+    others hold arrays, or other modules.  With
     ``class Name(Base, settings=True)`` all fields of the class are settings.
     """
 
@@ -59,8 +69,13 @@ def pytree(cls: type) -> type:
     the structure as well, since a user's own may be registered in that way.
     """
     are_settings = getattr(cls, "_are_settings", False)
-    static = [field.name for field in fields(cls) if are_settings or field.metadata.get("static")]
-    names = [field.name for field in fields(cls) if field.name not in static]
+    aside = [field.name for field in fields(cls) if field.metadata.get("aside")]
+    static = [
+        field.name
+        for field in fields(cls)
+        if field.name not in aside and (are_settings or field.metadata.get("static"))
+    ]
+    names = [field.name for field in fields(cls) if field.name not in [*static, *aside]]
 
     def flatten(instance):
         children = tuple(getattr(instance, name) for name in names)
@@ -77,6 +92,8 @@ def pytree(cls: type) -> type:
         instance = object.__new__(cls)
         for name, value in zip([*static, *names], [*structure[0], *children], strict=True):
             object.__setattr__(instance, name, value)
+        for name in aside:
+            object.__setattr__(instance, name, None)
         return instance
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)

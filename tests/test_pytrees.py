@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from invlift.digest import digest
 from invlift.inverse.distributions import half_normal
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
-from invlift.pytrees import pytree
+from invlift.pytrees import Module, aside, pytree
 
 
 def numbered(number, register=pytree):
@@ -101,3 +102,16 @@ def test_problems_with_forward_maps_of_different_classes_are_told_apart(register
     first, second = (numbered(0, register) for _ in range(2))
     assert structure(first) != structure(second)
     assert structure(first) == structure(first)
+
+
+class Remarked(Module):
+    part: jax.Array
+    remark: object = aside()
+
+
+def test_what_is_aside_is_no_part_of_the_pytree():
+    remarked, plain = Remarked(jnp.ones(2), np.arange(5)), Remarked(jnp.ones(2))
+    assert jax.tree.structure(remarked) == jax.tree.structure(plain)
+    assert digest(remarked) == digest(plain) != digest(Remarked(jnp.zeros(2)))
+    assert jax.tree.map(lambda leaf: leaf, remarked).remark is None
+    np.testing.assert_array_equal(remarked.remark, np.arange(5))

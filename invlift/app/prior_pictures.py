@@ -142,7 +142,8 @@ def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> 
     units[places, np.arange(len(places))] = 1.0
     if isinstance(prior, HierarchicalMaternPrior):
         num = NUM_RANGES if "range" in prior.unknown else 1
-        hyper = np.random.default_rng(spec.sampler.seed).standard_normal((num, prior.num_hyper))
+        rng = np.random.default_rng(spec.sampler.seed)
+        hyper = [prior.sample_hyper(rng) for _ in range(num)]
         return np.stack([np.asarray(_correlation_given(prior, z, units)) for z in hyper])
     if isinstance(prior, AffinePrior):
         return np.asarray(_correlation(prior, units))[None]

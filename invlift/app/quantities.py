@@ -6,17 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from invlift.fem.mesh.mesh import Mesh
+from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
 from invlift.posterior.quantities import MAX_ENTRIES
 from invlift.posterior.quantity import Quantity, numbered_axes
 
+#: Axes of what lives where a prior says.
+_PLACES = {"nodes": "node", "cells": "cell"}
+
 
 def quantities_of(
     problem: InverseProblem,
     labels: Sequence[str] | None = None,
-    prior_sd: np.ndarray | None = None,
+    *,
+    with_prior_sd: bool = False,
 ) -> tuple[Quantity, ...]:
     """Describe the draws of a problem.
 
@@ -25,8 +31,8 @@ def quantities_of(
     problem : InverseProblem
     labels : sequence of d str, optional
         Names of the readings.
-    prior_sd : (N,) array, optional
-        Prior standard deviation of the field.
+    with_prior_sd : bool
+        Whether to compute the prior standard deviation of fields.
 
     Returns
     -------
@@ -34,18 +40,26 @@ def quantities_of(
         Of what has axes or a unit.
     """
     prior, scale = problem.prior, problem.noise.scale
-    place = {"nodes": "node", "cells": "cell"}.get(getattr(prior, "location", None))
-    if place is not None:
+
+    def field(name: str, part, unit: str = "") -> Quantity:
+        prior_sd = part.pointwise_std() if with_prior_sd else None
+        return Quantity(name, {_PLACES[part.location]: None}, unit, prior_sd=prior_sd)
+
+    if getattr(prior, "location", None) in _PLACES:
         found = [
-            Quantity(FIELD, {place: None}, prior_sd=prior_sd),
+            field(FIELD, prior),
             Quantity(SOLUTION, {"node": None}, is_derived=True),
         ]
     elif isinstance(prior, NamedPrior):
-        parts = zip(prior.shapes, prior.units, prior.axes, strict=True)
+        parts, on_mesh = zip(prior.shapes, prior.units, prior.axes, strict=True), fields_on(prior)
         found = [
-            Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
+            field(name, prior.parts[name], unit)
+            if name in on_mesh and not axes
+            else Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
             for (name, shape), unit, axes in parts
         ]
+        kept_axes = getattr(problem.model, "kept_axes", ())
+        found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
     if getattr(scale, "groups", None) is not None:
@@ -54,9 +68,33 @@ def quantities_of(
     return *found, *(Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE))
 
 
+def fields_on(prior: Prior) -> tuple[str, ...]:
+    """Names of the unknowns that are fields on the mesh of `mesh_of`."""
+    mesh = mesh_of(prior)
+    if mesh is None or not isinstance(prior, NamedPrior):
+        return ()
+    return tuple(name for name, part in prior.parts.items() if _is_on(part, mesh))
+
+
+def mesh_of(prior: Prior) -> Mesh | None:
+    """The mesh of a field prior, or of the first of the fields among unknowns by name."""
+    parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
+    meshes = (getattr(part, "mesh", None) for part in parts)
+    return next((mesh for mesh in meshes if mesh is not None), None)
+
+
+def _is_on(part, mesh: Mesh) -> bool:
+    own = getattr(part, "mesh", None)
+    return own is mesh or (
+        own is not None
+        and np.array_equal(own.points, mesh.points)
+        and np.array_equal(own.cells, mesh.cells)
+    )
+
+
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """Names of the draws that may be too large to be kept: fields, and long vectors."""
     long = []
     if isinstance(problem.prior, NamedPrior):
         long = [name for name, shape in problem.prior.shapes if np.prod(shape) > MAX_ENTRIES]
-    return *(each.name for each in quantities if each.place), *long
+    return tuple(dict.fromkeys([*(each.name for each in quantities if each.place), *long]))

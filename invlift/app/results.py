@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
-from invlift.app.quantities import quantities_of
+from invlift.app.quantities import mesh_of, quantities_of
 from invlift.app.sampling import read_chains
 from invlift.compilation import Program
 from invlift.errors import InputError
@@ -22,6 +23,7 @@ from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws
 from invlift.posterior.saved import read_posterior
@@ -72,8 +74,18 @@ def _with_groups(posterior: Posterior, problem: Path) -> Posterior:
     with suppress(InputError):
         mesh = read_mesh(read_problem(problem).mesh.file)
         if np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells):
-            return replace(posterior, mesh=mesh)
+            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     return replace(posterior, mesh=mesh_from_arrays(points, cells))
+
+
+def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
+    """The flux of a problem file's equation, which is assembled when it is first asked for."""
+
+    @cache
+    def equation():
+        return build(open_problem(str(problem))).problem.model
+
+    return lambda *arguments: equation().boundary_flux(*arguments)
 
 
 def _standards_of(method: str) -> Standards | None:
@@ -108,9 +120,12 @@ def build_posterior(
     problem = problem.problem if isinstance(problem, OwnProblem) else problem
     if not isinstance(problem, InverseProblem):
         return Posterior(**_of_run(run), **options)
+    readings = getattr(problem.model, "readings", ())
+    labels = [label for each in readings for label in each.labels] or None
     return Posterior(
-        quantities=quantities_of(problem),
-        **_readings_and_noise(problem),
+        mesh=mesh_of(problem.prior),
+        quantities=quantities_of(problem, labels, with_prior_sd=True),
+        **_of_problem(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
     )
@@ -155,11 +170,11 @@ def field_posterior(
     _check_readings(sensors, problem)
     return Posterior(
         mesh=mesh,
-        quantities=quantities_of(problem, sensors.labels, problem.prior.pointwise_std()),
+        quantities=quantities_of(problem, sensors.labels, with_prior_sd=True),
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
-        **_readings_and_noise(problem, sensors.points, sensors.labels),
+        **_of_problem(problem, sensors.points, sensors.labels),
         **_of_run(run),
     )
 
@@ -174,16 +189,18 @@ def _of_run(run: Run) -> dict:
     }
 
 
-def _readings_and_noise(
+def _of_problem(
     problem: InverseProblem,
     points: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
+    labels: Sequence[str] | None = None,
+    coordinates: Mapping[str, Sequence] | None = None,
 ) -> dict:
     """What a posterior takes from a problem, whose readings may have places and names."""
     scale, observed = problem.noise.scale, np.asarray(problem.observed)
     sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
     return {
-        "sensors": Readings(observed, sigma, points, labels),
+        "boundary_flux": getattr(problem.model, "boundary_flux", None),
+        "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
         "noise": NoiseOfReadings(problem.noise, observed),
     }
 

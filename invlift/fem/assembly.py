@@ -19,6 +19,7 @@ from invlift.fem.discretisation import (
     load_form,
     mass_form,
 )
+from invlift.fem.flux import BoundaryFlux
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import Observation
@@ -103,6 +104,7 @@ def assemble_poisson(
         robin_matrix = term if robin_matrix is None else robin_matrix + term
 
     held, values = _dirichlet_values(mesh, dirichlet)
+    whole_load = load.copy()
     if robin_matrix is not None:
         load -= robin_matrix @ values
     free = np.setdiff1d(np.arange(mesh.num_nodes), held)
@@ -164,6 +166,9 @@ def assemble_poisson(
         observation_unknowns=sparse.as_index(observation_unknowns),
         observation_weights=jax.device_put(observation.weights),
         observation_load=jax.device_put(observation_load[:-1]),
+        boundary_flux=BoundaryFlux(
+            mesh, conductivity, cells, gradients, whole_load, robin_matrix, tuple(dirichlet)
+        ),
     )
 
 

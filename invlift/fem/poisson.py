@@ -23,7 +23,9 @@ import jax.numpy as jnp
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
+from invlift.fem.flux import BoundaryFlux
 from invlift.inverse.models.base import ForwardModel, Solves
+from invlift.pytrees import aside
 
 
 class Expansion(NamedTuple):
@@ -117,6 +119,8 @@ class PoissonMap(ForwardModel):
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
     observation_load : (n, d)
         The transpose of the observation matrix on the unknowns, B^T.
+    boundary_flux : BoundaryFlux or None
+        What flows through parts of the boundary.
     """
 
     conductivity: Conductivity
@@ -140,6 +144,7 @@ class PoissonMap(ForwardModel):
     observation_unknowns: jax.Array
     observation_weights: jax.Array
     observation_load: jax.Array
+    boundary_flux: BoundaryFlux | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

@@ -8,7 +8,8 @@ obey y = F(x) + noise, the noise being a transformation of standard normal varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 import jax
@@ -24,7 +25,8 @@ from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.unknowns import NamedModel, Unknown, named_prior
+from invlift.inverse.readings import named_readings
+from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.precision import require_float64
 from invlift.pytrees import Module
 
@@ -116,6 +118,8 @@ def inverse_problem(
     prior: Prior | Mapping[str, Unknown | Distribution | Prior],
     noise: Noise,
     observed,
+    *,
+    axes: Mapping[str, Mapping[str, Sequence]] | None = None,
 ) -> InverseProblem:
     """Put an inverse problem together and check that its parts fit.
 
@@ -123,16 +127,21 @@ def inverse_problem(
     ----------
     model : ForwardModel or callable
         Coefficients (N,) to observations (d,).  Or a function of unknowns by name, in their own
-        units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, or
-        these and a dict of further quantities to keep with the draws.
+        units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, (d,)
+        or a dict of arrays, or these and a dict of further quantities to keep with the draws.
     prior : Prior or mapping of str to Unknown, Distribution or Prior
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
         factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
         axes as ``Unknown(normal(80, 10), "degree C")``.
     noise : Noise
         See :mod:`invlift.inverse.noise`.
-    observed : (d,) float64 array
-        Measured values.
+    observed : (d,) float64 array, or mapping of str to array
+        Measured values. By name for a function that gives observations by name: arrays, or
+        xarray's, whose coordinates name each observation. One follows the other in what is of all
+        d, such as a scale of the noise for each.
+    axes : mapping of str to mapping of str to sequence, optional
+        Of a function of unknowns: for each axis of a quantity that it gives, its name and the
+        coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
 
     Returns
     -------
@@ -141,9 +150,22 @@ def inverse_problem(
     Raises
     ------
     InputError
-        If shapes do not match, a value is not finite, an array is not float64, or the forward map
-        is not finite at the prior mean or cannot be differentiated.
+        If shapes or names do not match, a value is not finite, an array is not float64, or the
+        forward map is not finite at the prior mean or cannot be differentiated.
     """
+    axes, readings = dict(axes or {}), ()
+    is_of_names = isinstance(prior, Mapping) and not isinstance(model, ForwardModel)
+    if not is_of_names and (axes or isinstance(observed, Mapping)):
+        raise InputError(
+            "argument axes" if axes else "argument observed",
+            "none for a model without named unknowns" if axes else "an array (d,)",
+            ", ".join(map(str, axes or observed)),
+            "give a function of unknowns by name, and their distributions",
+        )
+    if isinstance(observed, Mapping):
+        require_float64()
+        observed, readings = named_readings(observed, axes)
+        axes = {name: own for name, own in axes.items() if name not in {r.name for r in readings}}
     require_float64(observed=observed)
     observed = np.asarray(observed)
     if observed.ndim != 1 or observed.size == 0 or not np.all(np.isfinite(observed)):
@@ -159,7 +181,7 @@ def inverse_problem(
     if isinstance(prior, Mapping):
         prior = named_prior(prior)
         if callable(model) and not isinstance(model, ForwardModel):
-            model = NamedModel(model, prior.shapes)
+            model = NamedModel(model, prior.shapes, readings)
     for name, part, kind in (("prior", prior, Prior), ("noise", noise, Noise)):
         if not isinstance(part, kind):
             raise InputError(
@@ -188,7 +210,7 @@ def inverse_problem(
             f"{np.asarray(value)[~np.isfinite(value)][0]}",
             "check the function or the prior mean",
         )
-    return problem
+    return replace(problem, model=with_axes(model, prior, axes)) if axes else problem
 
 
 def _readings_at_prior_mean(problem: InverseProblem):
@@ -204,7 +226,8 @@ def _readings_at_prior_mean(problem: InverseProblem):
             "forward map",
             f"{shape[0]} float64 observations",
             f"{value.dtype} of shape {value.shape}" if is_array else type(value).__name__,
-            "return one float64 value per observation",
+            "return one float64 value per observation"
+            + (", or name the observed values as well" if isinstance(value, dict) else ""),
         )
     try:
         jax.eval_shape(_differentiate, problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.inverse.axes import Axes, check_agreement, checked_axes
 from invlift.inverse.distributions import Distribution, as_distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior
+from invlift.inverse.readings import NamedReading, joined
 from invlift.pytrees import static
 
 #: What draws hold beside the unknowns.
 RESERVED = ("predicted", "noise_score", "sigma")
-#: Axes that draws have already.
-RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class NamedPrior(Prior):
     parts: dict[str, Distribution | Prior]
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()
     units: tuple[str, ...] = static()
-    axes: tuple[tuple[tuple[str, tuple], ...], ...] = static()
+    axes: tuple[Axes, ...] = static()
 
     @property
     def num_white(self) -> int:
@@ -85,9 +85,13 @@ class NamedPrior(Prior):
         return np.concatenate([self.parts[name].sample(rng) for name, _ in self.shapes])
 
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
-        """What is unknown about the priors among the parts."""
-        priors = [(part, own) for _, part, own in self._split(white) if isinstance(part, Prior)]
-        return {key: value for part, own in priors for key, value in part.parameters(own).items()}
+        """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""
+        return {
+            f"{name}_{key}": value
+            for name, part, own in self._split(white)
+            if isinstance(part, Prior)
+            for key, value in part.parameters(own).items()
+        }
 
     def _split(self, white):
         """Name, distribution and variables of each unknown."""
@@ -103,16 +107,22 @@ class NamedModel(ForwardModel):
     Attributes
     ----------
     fn : callable
-        ``fn(**unknowns)``, made of JAX operations: noise-free readings, (d,), or these and a dict
-        of further quantities to keep.
+        ``fn(**unknowns)``, made of JAX operations: noise-free readings, (d,) or arrays by name, or
+        these and a dict of further quantities to keep.
     shapes : tuple of (str, tuple of int)
         Names of the unknowns and shapes of their values, as they follow in the coefficients.
+    readings : tuple of NamedReading
+        The arrays of readings that it gives by name; empty if it gives one array.
+    kept_axes : tuple of (str, Axes)
+        Axes of the further quantities that have any.
     """
 
     coefficients_name: ClassVar[None] = None
 
     fn: Callable = static()
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()
+    readings: tuple[NamedReading, ...] = static(default=())
+    kept_axes: tuple[tuple[str, Axes], ...] = static(default=())
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,), for coefficients (N,)."""
@@ -124,7 +134,8 @@ class NamedModel(ForwardModel):
 
     def _evaluate(self, coefficients):
         found = self.fn(**self._unpack(coefficients))
-        return found if isinstance(found, tuple) else (found, {})
+        readings, kept = found if isinstance(found, tuple) else (found, {})
+        return (joined(readings, self.readings) if self.readings else readings), kept
 
     def _unpack(self, coefficients):
         ends = np.cumsum([math.prod(shape) for _, shape in self.shapes])
@@ -167,44 +178,45 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         except InputError as error:
             raise error.at(f"unknown {name}") from None
         units.append(str(given.unit))
-        axes.append(_checked_axes(name, given.axes, _shape_of(parts[name])))
-    _check_agreement(parts, axes)
+        axes.append(checked_axes(f"unknown {name}", given.axes, _shape_of(parts[name])))
+    check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
     return NamedPrior(parts, shapes, tuple(units), tuple(axes))
 
 
-def _checked_axes(name: str, axes: Mapping[str, Sequence], shape: tuple[int, ...]) -> tuple:
-    """Axes as plain values, which fit the shape."""
-    where = f"unknown {name}, axes"
-    for axis in set(axes) & set(RESERVED_AXES):
-        raise InputError(where, "another name", f"{axis!r}, which draws have already", "rename it")
-    found = tuple((str(axis), tuple(np.asarray(labels).tolist())) for axis, labels in axes.items())
-    lengths = tuple(len(labels) for _, labels in found)
-    if found and lengths != shape:
-        raise InputError(
-            where,
-            f"coordinates for a value of shape {shape}",
-            ", ".join(
-                f"{size} along {axis}" for (axis, _), size in zip(found, lengths, strict=True)
-            ),
-            "give each axis of the value a name, and a coordinate to each of its entries",
-        )
-    return found
+def with_axes(
+    model: NamedModel, prior: NamedPrior, axes: Mapping[str, Mapping[str, Sequence]]
+) -> NamedModel:
+    """The model with the axes of the further quantities that it keeps.
 
+    Parameters
+    ----------
+    model : NamedModel
+    prior : NamedPrior
+        Of its arguments.
+    axes : mapping of str to mapping of str to sequence
+        For each axis of a quantity its name and the coordinates along it.
 
-def _check_agreement(names, axes) -> None:
-    """Check that an axis is the same wherever it occurs."""
-    seen = {}
-    for name, own in zip(names, axes, strict=True):
-        for axis, labels in own:
-            first, known = seen.setdefault(axis, (name, labels))
-            if labels != known:
-                raise InputError(
-                    f"unknown {name}, axes",
-                    f"the coordinates along {axis} that {first} has",
-                    "others",
-                    "give two axes two names",
-                )
+    Raises
+    ------
+    InputError
+        If there is no such quantity, or axes do not fit it, each other or those of the unknowns.
+    """
+    size = sum(math.prod(shape) for _, shape in model.shapes)
+    kept = jax.eval_shape(lambda x: model._evaluate(x)[1], jax.ShapeDtypeStruct((size,), float))
+    found = []
+    for name, own in axes.items():
+        if name not in kept:
+            raise InputError(
+                f"argument axes, {name}",
+                f"a quantity that the model gives, {', '.join(kept) or 'by name'}",
+                "none of that name",
+                "return it by this name, behind the readings in a dict",
+            )
+        found.append((name, checked_axes(f"quantity {name}", own, kept[name].shape)))
+    unknowns = zip((f"unknown {name}" for name, _ in prior.shapes), prior.axes, strict=True)
+    check_agreement([*unknowns, *((f"quantity {name}", own) for name, own in found)])
+    return replace(model, kept_axes=tuple(found))
 
 
 def _shape_of(part: Distribution | Prior) -> tuple[int, ...]:

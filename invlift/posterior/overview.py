@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from invlift.posterior.names import FIELD
 from invlift.posterior.plots import Panel
+from invlift.posterior.quantity import Quantity
+
+
+def field_panels(fields: Mapping[str, np.ndarray], quantities: Iterable[Quantity]) -> list[Panel]:
+    """Panels of fields of a model of one's own: of each mean, sd and variance reduction.
+
+    Parameters
+    ----------
+    fields : mapping of str to (num_nodes,) or (num_cells,) array
+        From `Posterior.fields`.
+    quantities : iterable of Quantity
+        The fields.
+    """
+    panels = []
+    for each in quantities:
+        name, is_nodal = each.name, each.place == "node"
+        panels += [
+            Panel(
+                f"{name}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", each.unit
+            ),
+            Panel(f"{name}, posterior sd", fields[f"{name}_sd"], is_nodal, "magma", each.unit),
+        ]
+        if f"{name}_variance_reduction" in fields:
+            reduction = fields[f"{name}_variance_reduction"]
+            panels.append(
+                Panel(f"{name}, variance reduction", reduction, is_nodal,
+                      "cividis", "of prior variance", is_share=True)
+            )  # fmt: skip
+    return panels
 
 
 def overview_panels(

@@ -6,6 +6,7 @@ matplotlib's settings as they were.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -319,12 +320,14 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     ax.spines["left"].set_visible(False)
 
 
-def plot_leave_one_out(loo: LeaveOneOut) -> Figure:
+def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
     """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
     Parameters
     ----------
     loo : LeaveOneOut
+    labels : sequence of d str or None
+        Names of the readings.
 
     Returns
     -------
@@ -363,13 +366,15 @@ def plot_leave_one_out(loo: LeaveOneOut) -> Figure:
             (~loo.is_reliable, "white", bad_colour),
         ):
             ax.scatter(index[which], loo.pareto_k[which], s=18, facecolor=face, edgecolor=edge)
-        ax.set(xlabel="sensor", ylabel="Pareto k")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set(ylabel="Pareto k")
+        _name_readings(ax, size, labels)
         ax.set_title(f"Reliable up to {MAX_PARETO_K:g}")
     return figure
 
 
-def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Figure:
+def plot_sensors(
+    statistics: SensorStatistics, quantity: str = "reading", labels: Sequence[str] | None = None
+) -> Figure:
     """Draw predictions against readings, and the standardised residual of each sensor.
 
     Parameters
@@ -378,6 +383,8 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
         The fit.
     quantity : str
         What is measured, with its unit, e.g. "temperature [K]".
+    labels : sequence of d str or None
+        Names of the readings.
 
     Returns
     -------
@@ -386,7 +393,8 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
         known.
     """
     with matplotlib.rc_context(STYLE):
-        num_panels = 1 if statistics.standardised_residual is None else 2
+        residual = statistics.standardised_residual
+        num_panels = 1 if residual is None else 2
         figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
         axes = figure.subplots(1, num_panels, squeeze=False)[0]
         observed, predicted = statistics.observed, statistics.predicted_mean
@@ -407,13 +415,13 @@ def plot_sensors(statistics: SensorStatistics, quantity: str = "reading") -> Fig
             xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
         )  # fmt: skip
         axes[0].set_title("Predicted, ± 2 sd, against observed")
-        if num_panels == 2:
-            draw_residuals(axes[1], statistics.standardised_residual)
+        if residual is not None:
+            draw_residuals(axes[1], residual, labels)
             axes[1].set_title("Residuals, in predictive sd")
     return figure
 
 
-def draw_residuals(ax: Axes, residual: np.ndarray) -> None:
+def draw_residuals(ax: Axes, residual: np.ndarray, labels: Sequence[str] | None = None) -> None:
     """Draw standardised residuals, (d,), one after the other; those beyond 2 stand out."""
     colour, index = CHAIN_COLOURS[0], np.arange(len(residual))
     ax.axhspan(-2, 2, color=colour, alpha=0.09, linewidth=0)
@@ -424,8 +432,19 @@ def draw_residuals(ax: Axes, residual: np.ndarray) -> None:
     ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
     finite = residual[np.isfinite(residual)]
     reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
-    ax.set(ylim=(-reach, reach), xlabel="sensor", ylabel="standardised residual")
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.set(ylim=(-reach, reach), ylabel="standardised residual")
+    _name_readings(ax, len(residual), labels)
+
+
+def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:
+    """Number the readings along an axis, or name some thirty of them at most."""
+    if labels is None:
+        ax.set_xlabel("sensor")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        return
+    shown = range(0, size, math.ceil(size / 30))
+    names = [str(labels[index]) for index in shown]
+    ax.set_xticks(shown, names, rotation=90, fontsize=6 if len(names) > 12 else 8)
 
 
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +22,15 @@ from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds, exceedance_fields
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, prior_sd_name, vector_of
-from invlift.posterior.overview import overview_panels
+from invlift.posterior.names import (
+    FIELD,
+    NOISE_SCORE,
+    PREDICTED,
+    SOLUTION,
+    prior_sd_name,
+    vector_of,
+)
+from invlift.posterior.overview import field_panels, overview_panels
 from invlift.posterior.quantities import (
     derived_statistics,
     field_statistics_of,
@@ -74,6 +81,9 @@ class Posterior:
         among the fields.
     objections : sequence of str
         What was found about the problem before it was sampled that makes it a doubtful one.
+    boundary_flux : callable or None
+        ``boundary_flux(group, log_conductivity, solution)``, of (k, N) and (k, num_nodes) arrays:
+        what flows through a boundary group, (k,).
 
     Raises
     ------
@@ -92,6 +102,7 @@ class Posterior:
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
     objections: Sequence[str] = ()
+    boundary_flux: Callable[[str, np.ndarray, np.ndarray], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -317,6 +328,49 @@ class Posterior:
         matrix = self.mesh.mean_over(group, quantity.place)
         return self._applied(quantity, matrix, ("part",)).squeeze("part")
 
+    def flux(self, group: str) -> xr.DataArray:
+        """Draws of the flux into the body through a boundary group.
+
+        The integral of exp(phi) du/dn over the group, n outwards. Where u is held, it is the
+        consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei
+        & Larson 2000, section 2), which balances the source exactly and is of second order; else
+        the integral of the gradients in the cells behind the boundary, of first order.
+
+        Parameters
+        ----------
+        group : str
+            A boundary group of the mesh, or "boundary".
+
+        Returns
+        -------
+        xarray.DataArray
+            Axes chain and draw (or stored_draw, of the draws for which both field and solution are
+            stored), with attribute `units`: C U in the plane, for each unit of thickness, and C U L
+            in space, with the units of docs/notation.md.
+
+        Raises
+        ------
+        InputError
+            If there is no such group, a facet of it is inside the body, or the posterior is not
+            that of a field problem with draws of its solution.
+        """
+        if self.boundary_flux is None or not (self._has(FIELD) and self._has(SOLUTION)):
+            raise InputError(
+                "posterior, flux",
+                "a field problem with stored draws of its solution",
+                "none" if self.boundary_flux is None else "no draws of it",
+                "take the posterior that build_posterior makes of such a problem",
+            )
+        every = {name: every_of(self.chains, name) for name in (FIELD, SOLUTION)}
+        step = max(every.values())  # a power of two, as the other is
+        parts = [
+            [chain[:: step // every[name]] for chain in self.draws(name)]
+            for name in (FIELD, SOLUTION)
+        ]
+        draws = [self.boundary_flux(group, *both) for both in zip(*parts, strict=True)]
+        unit = "C U L" if np.shape(self.mesh.points)[1] == 3 else "C U"
+        return self._labelled(Quantity("flux", {}, unit), draws, step)
+
     def _field_of(self, name: str | None) -> Quantity:
         """The field of a name."""
         known = {each.name: each for each in self._described.values() if each.place}
@@ -336,8 +390,12 @@ class Posterior:
         name = quantity.name
         draws = [np.asarray(matrix @ np.transpose(values)).T for values in self.draws(name)]
         found = Quantity(name, dict.fromkeys(axes), quantity.unit)
-        every = {name: every_of(self.chains, name)}
-        return next(labelled.build_groups({name: draws}, {name: found}, every=every))[1][name]
+        return self._labelled(found, draws, every_of(self.chains, name))
+
+    def _labelled(self, found: Quantity, draws: list[np.ndarray], every: int) -> xr.DataArray:
+        """Draws, every so-many-th of them, with their axes."""
+        name, steps = found.name, {found.name: every}
+        return next(labelled.build_groups({name: draws}, {name: found}, every=steps))[1][name]
 
     def sensor_fit(self) -> SensorStatistics:
         """Readings against predictions at the sensors.
@@ -426,6 +484,8 @@ class Posterior:
         if sigma is not None:
             shape = np.shape(self.sensors.values)
             constants["sensor_sigma"] = (("sensor",), np.broadcast_to(sigma, shape))
+        for name, values in getattr(self.sensors, "coordinates", {}).items():
+            constants[f"sensor_{name}"] = (("sensor",), np.asarray(values))
         for quantity in quantities.values():
             if quantity.prior_sd is not None:
                 shape = np.shape(self.draws(quantity.name)[0])[1:]
@@ -552,25 +612,31 @@ class Posterior:
         matplotlib.figure.Figure
             Mean and standard deviation of the log-conductivity; mean of the solution with the
             sensors filled by their readings (or of the conductivity, if no solution was kept);
-            variance reduction, if the prior standard deviation is known.
+            variance reduction, if the prior standard deviation is known. For a model of one's own
+            mean, standard deviation and variance reduction of each field.
 
         Raises
         ------
         InputError
             If there is no mesh.
         """
-        if self.mesh is None or self._field is None or self._field.name != FIELD:
+        if self.mesh is None or self._field is None:
             raise InputError(
                 "plot of fields", "a posterior on a mesh", "a model without one", "plot the chains"
             )
-        panels = overview_panels(
-            self.fields(),
-            self._field.place == "node",
-            self._sensor_data("values"),
-            conductivity_unit=conductivity_unit,
-            solution_name=solution_name,
-            solution_unit=solution_unit,
-        )
+        if self._field.name == FIELD:
+            panels = overview_panels(
+                self.fields(),
+                self._field.place == "node",
+                self._sensor_data("values"),
+                conductivity_unit=conductivity_unit,
+                solution_name=solution_name,
+                solution_unit=solution_unit,
+            )
+        else:
+            named = self._described.values()
+            named = [each for each in named if each.place and not each.is_derived]
+            panels = field_panels(self.fields(), named)
         flat = flatten(self.mesh.points, self.mesh.cells)
         figure = plots.plot_panels(flat, panels, self._sensor_data("points"), length_unit)
         return plots.saved(figure, path)
@@ -612,10 +678,12 @@ class Posterior:
 
     def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
         """Draw leave-one-out probabilities and Pareto k: see `plots.plot_leave_one_out`."""
-        return plots.saved(plots.plot_leave_one_out(self.leave_one_out()), path)
+        labels = self._sensor_data("labels")
+        return plots.saved(plots.plot_leave_one_out(self.leave_one_out(), labels), path)
 
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:
         """Draw predictions against readings: see `plots.plot_sensors`."""
-        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity), path)
+        labels = self._sensor_data("labels")
+        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity, labels), path)

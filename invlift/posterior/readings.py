@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -51,12 +51,15 @@ class Readings:
         Positions, for models that have any.
     labels : sequence of d str or None
         Names of the readings.
+    coordinates : mapping of str to sequence of d numbers or str
+        What else is known of each reading, such as its time, by name.
     """
 
     values: np.ndarray
     sigma: np.ndarray | float | None = None
     points: np.ndarray | None = None
     labels: Sequence[str] | None = None
+    coordinates: Mapping[str, Sequence] = field(default_factory=dict)
 
 
 #: Draws of each chain by name, (num_draws, ...) each.

@@ -121,7 +121,12 @@ def _posterior(
         labels = observed["sensor"].to_numpy().tolist() if "sensor" in observed.coords else None
         known = [constants.get(f"sensor_{name}") for name in ("sigma", "points")]
         known = [None if values is None else values.to_numpy() for values in known]
-        sensors = Readings(observed.to_numpy(), *known, labels)
+        others = {
+            str(name).removeprefix("sensor_"): values.to_numpy().tolist()
+            for name, values in constants.data_vars.items()
+            if values.dims == ("sensor",) and name != "sensor_sigma"
+        }
+        sensors = Readings(observed.to_numpy(), *known, labels, others)
     if "observed" in found["log_likelihood"] and "observed" in found["posterior_predictive"]:
         both = (found[name]["observed"] for name in ("posterior_predictive", "log_likelihood"))
         noise = SavedNoise(*(list(values.to_numpy()) for values in both))

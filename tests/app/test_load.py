@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,27 @@ def test_a_field_at_points_and_over_groups(results):
             again.mean_over("left")
     finally:
         mesh.write_bytes(content)
+
+
+def test_the_flux_of_each_draw_balances_the_source(results):
+    posterior = invlift.load(results)
+    flux = posterior.flux("left")  # where u is held; 5 is the source of a body of size 1
+    assert (flux.name, flux.dims, flux.attrs["units"]) == ("flux", ("chain", "draw"), "C U")
+    np.testing.assert_allclose(flux, -5.0, rtol=1e-9)
+    assert np.ptp(posterior.flux("top").values) > 1e-3  # insulated; by the gradient beside it
+    with pytest.raises(InputError, match=r"boundary group .* found 'lft'"):
+        posterior.flux("lft")
+    field = invlift.build_problem(invlift.read_problem(results.parent / "problem.toml"))
+    options = {"chains": 2, "warmup": 30, "draws": 60, "seed": 5}
+    run = invlift.sample(field.problem, **options, max_field_megabytes=0.01)
+    thinned = invlift.build_posterior(field, run).flux("top")
+    step = run.chains[0].every["solution"]
+    assert step > 1
+    assert thinned["stored_draw"].values.tolist() == list(range(0, 60, step))
+    np.testing.assert_allclose(thinned, posterior.flux("top")[:, ::step], rtol=1e-6)
+    bare = replace(posterior, boundary_flux=None)
+    with pytest.raises(InputError, match=r"^posterior, flux: expected a field problem"):
+        bare.flux("left")
 
 
 def test_chains_that_are_saved_are_a_posterior_before_the_run_is_done(results, tmp_path):

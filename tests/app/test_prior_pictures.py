@@ -13,6 +13,7 @@ from invlift.app.prior_pictures import line_outward, matern_correlation, picture
 from invlift.posterior.prior_plots import plot_prior
 
 UNKNOWN = {"distribution": "lognormal", "location": 0.0, "scale": 0.3}
+GAMMA = {"distribution": "gamma", "concentration": 4.0, "rate": 3.67206}  # of median 1
 
 
 def call(*arguments):
@@ -59,7 +60,11 @@ def test_correlation_is_that_of_draws(tmp_path):
 
 @pytest.mark.parametrize(
     ("changes", "num_curves"),
-    [({"prior": {"kind": "independent", "std": 0.5}}, 1), ({"prior.range": UNKNOWN}, 12)],
+    [
+        ({"prior": {"kind": "independent", "std": 0.5}}, 1),
+        ({"prior.range": UNKNOWN}, 12),
+        ({"prior.range": GAMMA}, 12),
+    ],
 )
 def test_other_priors(tmp_path, changes, num_curves):
     path = write_problem(tmp_path, changes)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from choices import every
+from choices import brief, choices_of, covering
 from contract_checks import check_normal_space, check_prior, check_target
 from structured import box_mesh
 
@@ -22,7 +22,15 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.unknowns import named_prior
 from invlift.pytrees import static
 
-CONTENTS = every("prior")
+#: All that a problem file can say in pairs, and every distribution of range and std.
+CONTENTS = {brief(each["prior"]): each["prior"] for each in covering("prior")} | {
+    f"range and std {name}": {"kind": "matern", "range": table, "std": table, "smoothness": 1.0}
+    for name, table in {
+        each["distribution"]: each
+        for each in choices_of(PRIORS["matern"])["range"]
+        if isinstance(each, dict)
+    }.items()
+}
 
 
 class Bent(Prior):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from scipy import stats
 from structured import box_mesh
@@ -16,8 +17,17 @@ from taylor import assert_taylor_second_order
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
+from invlift.fem.priors.hyperpriors import log_median
 from invlift.fem.priors.matern import matern_prior
-from invlift.inverse.distributions import half_normal, lognormal
+from invlift.inverse.distributions import (
+    as_distribution,
+    exponential,
+    half_cauchy,
+    half_normal,
+    lognormal,
+    normal,
+    uniform,
+)
 
 RANGE, STD = lognormal(math.log(0.7), 0.5), lognormal(math.log(1.3), 0.3)
 all_of = Program(lambda prior, whites: jax.lax.map(prior.transform, whites), "some")
@@ -92,12 +102,19 @@ def by_differentiation(prior, white, directions, values):
     return Values(field, pushed, pulled, curvature, gradient)
 
 
+#: Of range and std: by a quantile function, bounded, and in a coordinate that is not normal.
+OTHERS = {"half-normal": half_normal(0.9), "uniform": uniform(0.2, 1.1)}
+OTHERS |= {"gamma": dist.Gamma(3.0, 3.0)}
+
 CASES = [  # dim, smoothness, boundary, unknown; orders 2, 3, 4, 2 and 2
     (2, 1.0, "robin", "both"),
     (2, 2.0, "robin", "both"),
     (2, 3.0, "neumann", "range"),
     (3, 0.5, "neumann", "both"),
     (2, 1.0, "neumann", "std"),
+    (2, 1.0, "robin", "half-normal"),
+    (2, 2.0, "neumann", "gamma"),
+    (2, 1.0, "neumann", "uniform"),
 ]
 
 
@@ -117,8 +134,8 @@ def case(request):
         dim,
         smoothness,
         boundary,
-        correlation_range=0.7 if unknown == "std" else RANGE,
-        std=1.3 if unknown == "range" else STD,
+        correlation_range=0.7 if unknown == "std" else OTHERS.get(unknown, RANGE),
+        std=1.3 if unknown == "range" else OTHERS.get(unknown, STD),
     )
     rng = np.random.default_rng(1)
     num_nodes = prior.mean.shape[0]
@@ -181,10 +198,19 @@ def test_order_one():
 # --- distribution -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unknown", ["both", "range"])
-def test_pointwise_std_is_that_of_draws(unknown, rng_key):
-    prior = make(2, 1.0, num=2, std=STD if unknown == "both" else 1.3)
-    whites = jax.random.normal(rng_key, (8000, prior.num_white))
+@pytest.mark.parametrize(
+    ("length", "std"),
+    [
+        (RANGE, STD),
+        (RANGE, 1.3),
+        (half_normal(0.5), exponential(1.0)),
+        (dist.Gamma(3.0, 5.0), uniform(0.2, 3.0)),
+    ],
+)
+def test_pointwise_std_is_that_of_draws(length, std):
+    prior = make(2, 1.0, num=2, correlation_range=length, std=std)
+    rng = np.random.default_rng(5)
+    whites = np.stack([prior.sample(rng) for _ in range(8000)])
     fields = all_of(prior, whites)
     squares = np.asarray(fields - prior.mean) ** 2
     error = squares.std(axis=0) / math.sqrt(len(squares))
@@ -216,6 +242,63 @@ def test_parameters_are_lognormal(rng_key):
     assert list(only.parameters(white[1:])) == ["prior_std"]
 
 
+FAMILIES = {
+    "half-normal": (half_normal(0.6), stats.halfnorm(scale=0.6)),
+    "half-cauchy": (half_cauchy(0.6), stats.halfcauchy(scale=0.6)),
+    "exponential": (exponential(0.6), stats.expon(scale=0.6)),
+    "uniform": (uniform(0.1, 0.9), stats.uniform(0.1, 0.8)),
+    "gamma": (dist.Gamma(2.0, 3.0), stats.gamma(2.0, scale=1 / 3)),
+    "inverse-gamma": (dist.InverseGamma(3.0, 1.5), stats.invgamma(3.0, scale=1.5)),
+    "weibull": (dist.Weibull(0.6, 2.0), stats.weibull_min(2.0, scale=0.6)),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_draws_and_density_of_range_and_std_are_those_of_their_distribution(name):
+    given, expected = FAMILIES[name]
+    prior = make(2, 1.0, num=2, correlation_range=given, std=given)
+    rng = np.random.default_rng(6)
+    whites = np.stack([prior.sample(rng) for _ in range(2000)])
+    draws = jax.vmap(prior.parameters)(whites)
+    for values in draws.values():
+        assert stats.kstest(np.asarray(values), expected.cdf).pvalue > 1e-3
+        assert stats.kstest(1.2 * np.asarray(values), expected.cdf).pvalue < 1e-3
+    assert math.exp(log_median(as_distribution(given))) == pytest.approx(
+        expected.median(), rel=1e-4
+    )
+    # The density of z is that of the value times the slope of the transformation.
+    white, place = jnp.asarray(whites[0]), 1
+
+    def std_of(z):
+        return prior.parameters(white.at[place].set(z))["prior_std"]
+
+    def log_density(z):
+        log_reference = prior.log_reference(white.at[place].set(z))
+        return log_reference - prior.log_reference(white.at[place].set(0.3)) - 0.5 * z**2
+
+    def of_value(z):
+        slope = abs(float(jax.grad(std_of)(z)))
+        return expected.logpdf(float(std_of(z))) + math.log(slope)
+
+    for z in (-1.5, 1.2):
+        found = float(log_density(z) - log_density(0.3))
+        assert found == pytest.approx(of_value(z) - of_value(0.3), abs=1e-8)
+
+
+def test_without_a_mean_square_the_median_stands_for_all():
+    both = make(2, 1.0, num=2, correlation_range=half_cauchy(0.7), std=half_cauchy(1.3))
+    medians = both.given(jnp.zeros(2)).pointwise_std()
+    np.testing.assert_allclose(both.pointwise_std(), medians, rtol=1e-9)
+    # negative control: inverse gamma distributions with and without a mean square
+    finite, infinite = (
+        make(2, 1.0, num=2, correlation_range=0.7, std=dist.InverseGamma(a, 1.0)) for a in (3, 1.5)
+    )
+    square = float(finite.given(jnp.zeros(1)).tau * finite.pointwise_std()[0]) ** 2
+    square /= float(infinite.given(jnp.zeros(1)).tau * infinite.pointwise_std()[0]) ** 2
+    centre = float(finite.parameters(jnp.zeros(finite.num_white))["prior_std"])
+    assert square == pytest.approx(1.0 / (2.0 * 1.0) / centre**2, rel=1e-6)
+
+
 # --- trouble ------------------------------------------------------------------------------------
 
 
@@ -226,10 +309,15 @@ def test_parameters_are_lognormal(rng_key):
         (r"^prior range: .*found a median of ", {"correlation_range": lognormal(1e3, 1)}),
         (r"^prior std: .*found a median of 1[0-9.]+", {"std": lognormal(5.0, 1.0)}),
         (r"^prior std: .*found -1\.0", {"std": -1.0}),
-        (r"^prior std: .*at most 2, found a scale of 2\.5; ", {"std": lognormal(0.0, 2.5)}),
-        (r"^prior range: .*lognormal.*", {"correlation_range": half_normal(1.0)}),
+        (r"^prior std: .*at most 2, found 2\.5; ", {"std": lognormal(0.0, 2.5)}),
+        (r"^prior std: .*at most 2, found 10\.1; ", {"std": dist.Gamma(0.1, 1.0)}),
+        (r"^prior range: .*positive number, found Normal", {"correlation_range": normal(1, 1)}),
+        (r"^prior range: .*positive number, found Uniform", {"correlation_range": uniform(-1, 1)}),
+        (r"^prior std: .*of a positive number", {"std": half_normal(np.ones(2))}),
+        (r"^prior std: .*continuous distribution.*Poisson", {"std": dist.Poisson(1.0)}),
+        (r"^prior range: .*found a median of 6[0-9.]+", {"correlation_range": half_normal(99.0)}),
         (r"^prior range: .*found nan", {"correlation_range": math.nan}),
-        (r"^prior range and std: .*lognormal", {"correlation_range": 0.7, "std": 1.0}),
+        (r"^prior range and std: .*distribution", {"correlation_range": 0.7, "std": 1.0}),
         (r"^prior smoothness: ", {"smoothness": 0.5}),
         (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),
         (r"^prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),

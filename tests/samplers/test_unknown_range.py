@@ -84,7 +84,8 @@ def calibrate(*factors):
         truth = jax.random.normal(key_truth, (prior.num_white,))
         noise = SIGMA * jax.random.normal(key_noise, (3,))
         observed = at_nodes(prior.transform(truth)) + noise
-        assumed = replace(prior, log_median=prior.log_median.at[1].add(jnp.log(factor)))
+        wider = replace(prior.std, location=prior.std.location + jnp.log(factor))
+        assumed = replace(prior, std=wider)
         problem = InverseProblem(model, assumed, known_noise(SIGMA), observed)
         return ranks_of(LiftedPosterior(problem), ConstrainedHMC(), key_run, truth, quantities)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from invlift.app.build import FieldProblem
 from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
@@ -148,7 +147,7 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
-    if isinstance(field, FieldProblem):
+    if posterior.mesh is not None:
         written.append(directory / "posterior.png")
         posterior.plot_fields(written[-1])
     written += _write_report(directory, errors)

@@ -15,7 +15,7 @@ from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
-from invlift.pytrees import static
+from invlift.pytrees import aside, static
 
 
 class IndependentPrior(AffinePrior):
@@ -30,12 +30,15 @@ class IndependentPrior(AffinePrior):
         Group of each cell; the cell itself for a prior per cell.
     location : str
         ``"cells"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
     """
 
     mean: jax.Array
     std: jax.Array
     group: jax.Array
     location: str = static(default="cells")
+    mesh: Mesh | None = aside()
 
     @property
     def num_white(self) -> int:
@@ -99,7 +102,8 @@ def independent_prior(
     else:
         group = of_cell
         group_std = stds[[np.flatnonzero(of_cell == k)[0] for k in range(len(names))]]
-    return IndependentPrior(jax.device_put(means), jax.device_put(group_std), as_index(group))
+    parts = jax.device_put(means), jax.device_put(group_std), as_index(group)
+    return IndependentPrior(*parts, mesh=mesh)
 
 
 def _or_per_subdomain(kind):

@@ -27,7 +27,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import MAX_STD, MIN_STD
 from invlift.inverse.priors.base import AffinePrior
 from invlift.precision import require_float64
-from invlift.pytrees import Module, static
+from invlift.pytrees import Module, aside, static
 
 #: Robin coefficient over kappa that evens out the variance near the boundary best
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).
@@ -67,6 +67,8 @@ class MaternPrior(AffinePrior):
         Order of the operator.
     location : str
         ``"nodes"``.
+    mesh : Mesh or None
+        Where the field lives, for those who read its posterior.
     """
 
     mean: jax.Array
@@ -79,6 +81,7 @@ class MaternPrior(AffinePrior):
     tau: jax.Array
     alpha: int = static()
     location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
 
     @property
     def num_white(self) -> int:
@@ -316,6 +319,7 @@ def matern_prior(
         noise_scale=matrices.noise_scale,
         tau=tau,
         alpha=alpha,
+        mesh=mesh,
     )
 
 

@@ -11,20 +11,18 @@ from invlift.fem.priors.hierarchical_matern import (
     HierarchicalMaternPrior,
     hierarchical_matern_prior,
 )
+from invlift.fem.priors.hyperpriors import log_median, mean_square
 from invlift.fem.priors.matern import MaternPrior, matern_prior
-from invlift.inverse.distributions.tables import DistributionTable, LognormalTable
+from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.tables import Table, number, one_of
-
-#: Priors of an unknown range or standard deviation, by the key ``distribution``.
-HYPERPRIORS: dict[str, type[DistributionTable]] = {"lognormal": LognormalTable}
 
 
 class MaternTable(PriorTable):
     """[prior] kind = "matern": a Gaussian field with Matern covariance."""
 
-    range: number(1e-50, 1e50) | one_of(HYPERPRIORS, "distribution")
+    range: number(1e-50, 1e50) | one_of(DISTRIBUTIONS, "distribution")
     """The correlation length, in the length unit of the mesh."""
-    std: Std | one_of(HYPERPRIORS, "distribution")
+    std: Std | one_of(DISTRIBUTIONS, "distribution")
     """The standard deviation of the log-conductivity: 1 for factors of about e."""
     smoothness: number(above=0.0, high=10.0)
     """The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D."""
@@ -34,13 +32,17 @@ class MaternTable(PriorTable):
     """The boundary condition: "robin" corrects the variance near the boundary."""
 
     def typical(self) -> tuple[float, float]:
-        """Return the range, or its median, and the root of the mean square of the std."""
+        """Return the range, or its median, and the root of the mean square of the std.
+
+        Of a std without a mean square the median.
+        """
         length, spread = self.range, self.std
         if isinstance(length, Table):
-            length = math.exp(length.build().location)
+            length = math.exp(log_median(length.build()))
         if isinstance(spread, Table):
             known = spread.build()
-            spread = math.exp(known.location + known.scale**2)
+            square = mean_square(known)
+            spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(known))
         return length, spread
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:

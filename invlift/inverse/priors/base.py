@@ -48,7 +48,7 @@ class Prior(Module):
     A subclass writes ``num_white`` and ``transform``, and ``log_reference`` and ``sample`` if w is
     not quite standard normal; derivatives follow from these by automatic
     differentiation, unless it brings a :class:`Tangent` of its own in ``linearise``.  A prior of a
-    field on a mesh also has ``location`` ("nodes" or "cells") and ``pointwise_std()``.
+    field on a mesh also has ``location`` ("nodes" or "cells"), ``mesh`` and ``pointwise_std()``.
     """
 
     is_affine: ClassVar[bool] = False

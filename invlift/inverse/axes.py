@@ -1,0 +1,75 @@
+"""Axes of values: their names, and coordinates along them, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from invlift.errors import InputError
+
+#: Names of axes with the coordinates along each: part of the structure of what has them.
+Axes = tuple[tuple[str, tuple], ...]
+
+#: Axes that draws have already.
+RESERVED_AXES = ("chain", "draw", "sensor", "node", "cell")
+
+
+def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...]) -> Axes:
+    """Axes as plain values, which fit the shape of a value.
+
+    Dates become text, as ISO 8601 writes them.
+
+    Raises
+    ------
+    InputError
+        If a name is one that draws have already, or the coordinates do not fit the shape.
+    """
+    where = f"{where}, axes"
+    for axis in set(axes) & set(RESERVED_AXES):
+        raise InputError(where, "another name", f"{axis!r}, which draws have already", "rename it")
+    found = tuple((str(axis), _plain(labels)) for axis, labels in axes.items())
+    lengths = tuple(len(labels) for _, labels in found)
+    if found and lengths != shape:
+        raise InputError(
+            where,
+            f"coordinates for a value of shape {shape}",
+            ", ".join(
+                f"{size} along {axis}" for (axis, _), size in zip(found, lengths, strict=True)
+            ),
+            "give each axis of the value a name, and a coordinate to each of its entries",
+        )
+    return found
+
+
+def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
+    """Check that an axis is the same wherever it occurs.
+
+    Parameters
+    ----------
+    named : iterable of pairs of str and Axes
+        What messages call each value, and its axes.
+
+    Raises
+    ------
+    InputError
+        If two have one axis with different coordinates.
+    """
+    seen = {}
+    for name, own in named:
+        for axis, labels in own:
+            first, known = seen.setdefault(axis, (name, labels))
+            if labels != known:
+                raise InputError(
+                    f"{name}, axes",
+                    f"the coordinates along {axis} that {first.rpartition(' ')[2]} has",
+                    "others",
+                    "give two axes two names",
+                )
+
+
+def _plain(labels: Sequence) -> tuple:
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "M":
+        labels = np.datetime_as_string(labels, unit="auto")
+    return tuple(labels.tolist())

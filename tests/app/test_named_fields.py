@@ -1,0 +1,130 @@
+"""Fields on a mesh among named unknowns: their files, maps, values at points and means."""
+
+import jax
+import jax.numpy as jnp
+import meshio
+import numpy as np
+import pytest
+from structured import box_mesh
+
+import invlift
+from invlift.app.cli import main
+from invlift.app.quantities import mesh_of
+from invlift.inverse.distributions import lognormal
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import inverse_problem
+
+FILE = """
+import sys
+import jax.numpy as jnp
+import numpy as np
+import invlift
+sys.path.insert(0, {tests!r})
+from structured import box_mesh
+
+mesh = box_mesh(2, 3)
+phi = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+source = invlift.independent_prior(mesh, std=0.3)
+rows = np.random.default_rng(1).standard_normal((3, mesh.num_nodes)) / mesh.num_nodes
+
+def model(phi, source, offset):
+    return offset + rows @ jnp.exp(phi) + jnp.sum(source) * jnp.arange(3.0)
+
+unknowns = {{"phi": invlift.Unknown(phi, "ln m"), "source": source, "offset": invlift.normal(0, 1)}}
+problem = invlift.inverse_problem(
+    model, unknowns, invlift.known_noise(0.05), np.array([0.3, 0.1, 0.2])
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Results of a Python file with two fields."""
+    folder = tmp_path_factory.mktemp("named")
+    file = folder / "model.py"
+    tests = str(__import__("structured").__file__).rpartition("/")[0]
+    file.write_text(FILE.format(tests=tests))
+    options = ["--chains", "2", "--warmup", "50", "--draws", "60", "--out", str(folder / "out")]
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(file), *options])
+    assert stop.value.code in (0, 3)
+    return folder / "out"
+
+
+def test_fields_are_written_on_their_mesh(folder):
+    written = meshio.read(folder / "posterior.vtu")
+    posterior = invlift.load(folder)
+    assert posterior.draws("phi")[0].shape == (60, len(written.points))
+    assert {"phi_mean", "phi_sd", "phi_variance_reduction"} <= set(written.point_data)
+    assert {"source_mean", "source_q95", "source_prior_sd"} <= set(written.cell_data)
+    means = np.concatenate(posterior.draws("phi")).mean(axis=0)
+    np.testing.assert_allclose(written.point_data["phi_mean"], means, rtol=1e-9)
+    np.testing.assert_allclose(written.cell_data["source_prior_sd"][0], 0.3)
+    assert (folder / "posterior.png").exists()
+    assert "Fit of the readings" in (folder / "report.html").read_text()
+    panels = posterior.plot_fields().axes
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert [title for title in titles if "mean" in title] == [
+        "phi, posterior mean",
+        "source, posterior mean",
+    ]
+
+
+def test_values_at_points_and_means_are_of_each_field(folder):
+    posterior = invlift.load(folder)
+    mesh = posterior.mesh
+    at = posterior.at(mesh.points[[4, 7]], "phi")
+    np.testing.assert_allclose(at.values[1], posterior.draws("phi")[1][:, [4, 7]], rtol=1e-9)
+    assert at.attrs["units"] == "ln m"
+    centres = mesh.points[mesh.cells[[2, 5]]].mean(axis=1)
+    inside = posterior.at(centres, "source")
+    np.testing.assert_allclose(inside.values[0], posterior.draws("source")[0][:, [2, 5]])
+    mean = posterior.mean_over(name="source")
+    expected = posterior.draws("source")[0] @ mesh.volumes / mesh.volumes.sum()
+    np.testing.assert_allclose(mean.values[0], expected, rtol=1e-9)
+
+
+def two_fields(first, second):
+    def model(first, second):
+        return jnp.stack([jnp.sum(first), jnp.sum(second)])
+
+    unknowns = {"first": first, "second": second}
+    return inverse_problem(model, unknowns, known_noise(0.1), np.ones(2))
+
+
+def test_hierarchical_priors_keep_apart_what_is_unknown_of_them():
+    mesh = box_mesh(2, 2)
+    options = {"std": 0.5, "smoothness": 1.0}
+    unknown = lognormal(median=0.7, factor=1.5)
+    prior = invlift.hierarchical_matern_prior(mesh, correlation_range=unknown, **options)
+    problem = two_fields(prior, prior)
+    run = invlift.sample(problem, chains=2, warmup=10, draws=10, seed=1)
+    posterior = invlift.build_posterior(problem, run)
+    assert {"first_prior_range", "second_prior_range"} <= set(posterior.summary().index)
+    ranges = (posterior.draws(f"{name}_prior_range")[0] for name in ("first", "second"))
+    assert not np.allclose(*ranges)
+    assert posterior.mesh is mesh
+    assert posterior.mean_over("boundary", "second").dims == ("chain", "draw")
+
+
+def test_a_field_on_another_mesh_stays_a_vector():
+    options = {"correlation_range": 0.8, "std": 0.5, "smoothness": 1.0}
+    first, second = (invlift.matern_prior(box_mesh(2, n), **options) for n in (2, 3))
+    problem = two_fields(first, second)
+    run = invlift.sample(problem, chains=2, warmup=10, draws=10, seed=1)
+    posterior = invlift.build_posterior(problem, run)
+    assert mesh_of(problem.prior) is first.mesh
+    assert posterior.at([[0.5, 0.5]], "first").shape == (2, 10, 1)
+    with pytest.raises(invlift.InputError, match="a field, one of first, found 'second'"):
+        posterior.at([[0.5, 0.5]], "second")
+
+
+def test_the_mesh_is_no_part_of_programs():
+    options = {"correlation_range": 0.8, "std": 0.5, "smoothness": 1.0}
+    prior = invlift.matern_prior(box_mesh(2, 2), **options)
+    other = invlift.matern_prior(box_mesh(2, 2), **options)
+    assert prior.mesh is not other.mesh
+    assert jax.tree.structure(prior) == jax.tree.structure(other)
+    leaves = [leaf.shape for leaf in jax.tree.leaves(prior)]
+    assert prior.mesh.points.shape not in leaves
+    assert prior.mesh.cells.shape not in leaves

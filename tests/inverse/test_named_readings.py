@@ -1,0 +1,143 @@
+"""Readings by name: a dict of arrays from the model, arrays or xarray's as observed."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import invlift
+from invlift.app.results import build_posterior
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import inverse_problem
+
+YEARS = [1900, 1901, 1902]
+UNKNOWNS = {"start": normal(2.0, 0.5), "rate": lognormal(median=0.5, factor=2.0)}
+HARE, LYNX, TOTAL = np.array([2.1, 1.3, 0.8]), np.ones((3, 2)), np.array(0.7)
+
+
+def model(start, rate):
+    hare = start * jnp.exp(-rate * jnp.arange(3.0))
+    lynx = hare[:, None] * jnp.array([0.5, 0.25])
+    # In another order than observed.
+    readings = {"total": jnp.sum(hare), "lynx": lynx, "hare": hare}
+    return readings, {"path": jnp.cumsum(hare)}
+
+
+def observed():
+    hare = xr.DataArray(HARE, dims="year", coords={"year": YEARS})
+    coords = {"year": YEARS, "site": ["north", "south"]}
+    lynx = xr.DataArray(LYNX, dims=("year", "site"), coords=coords)
+    return {"hare": hare, "lynx": lynx, "total": TOTAL}
+
+
+LABELS = [f"hare[{year}]" for year in YEARS]
+LABELS += [f"lynx[{year}, {site}]" for year in YEARS for site in ("north", "south")] + ["total"]
+
+
+def problem(values=None, **options):
+    values = observed() if values is None else values
+    return inverse_problem(model, UNKNOWNS, known_noise(0.1), values, **options)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    given = problem(axes={"path": {"year": YEARS}})
+    return build_posterior(given, sample(given, chains=2, warmup=30, draws=40, seed=1))
+
+
+def test_readings_are_those_of_a_vector_of_all(posterior):
+    np.testing.assert_array_equal(posterior.sensors.values, [*HARE, *LYNX.ravel(), TOTAL])
+
+    def as_vector(start, rate):
+        readings, _ = model(start, rate)
+        return jnp.concatenate(
+            [readings["hare"], readings["lynx"].ravel(), readings["total"][None]]
+        )
+
+    given = inverse_problem(as_vector, UNKNOWNS, known_noise(0.1), posterior.sensors.values)
+    run = sample(given, chains=2, warmup=30, draws=40, seed=1)
+    np.testing.assert_allclose(
+        run.chains[0].draws["predicted"], posterior.chains[0].draws["predicted"], rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        observed(),
+        xr.Dataset(observed()),
+        # The same axes, given beside plain arrays.
+        {"hare": HARE.tolist(), "lynx": LYNX, "total": 0.7},
+    ],
+)
+def test_names_of_readings(values):
+    is_plain = isinstance(values["hare"], list)
+    axes = {"hare": {"year": YEARS}, "lynx": {"year": YEARS, "site": ["north", "south"]}}
+    given = problem(values, axes=axes if is_plain else None)
+    names = [each.name for each in given.model.readings]
+    assert names == ["hare", "lynx", "total"]
+    assert [label for each in given.model.readings for label in each.labels] == LABELS
+
+
+def test_results_have_the_names(posterior, tmp_path):
+    posterior.write(tmp_path)
+    fit = (tmp_path / "sensor_fit.csv").read_text().splitlines()
+    assert [next(iter(line.split("],"))) for line in fit[1:3]] == ["hare[1900", "hare[1901"]
+    with xr.open_dataset(tmp_path / "posterior.nc", group="posterior", engine="h5netcdf") as draws:
+        assert draws["predicted"].sel(sensor="hare[1901]").shape == (2, 40)
+        assert draws["path"].sel(year=1902).shape == (2, 40)
+    path = tmp_path / "posterior.nc"
+    with xr.open_dataset(path, group="constant_data", engine="h5netcdf") as constants:
+        assert constants["sensor_name"].values.tolist() == ["hare"] * 3 + ["lynx"] * 6 + ["total"]
+        years = [*YEARS, *np.repeat(YEARS, 2), np.nan]
+        np.testing.assert_array_equal(constants["sensor_year"].values, years)
+        sites = [""] * 3 + ["north", "south"] * 3 + [""]
+        assert constants["sensor_site"].values.tolist() == sites
+    again = invlift.load(tmp_path)
+    assert list(again.sensors.labels) == LABELS
+    np.testing.assert_array_equal(again.sensors.coordinates["year"], years)
+    ticks = [tick.get_text() for tick in again.plot_sensors().axes[1].get_xticklabels()]
+    assert ticks == LABELS
+    ticks = [tick.get_text() for tick in again.plot_leave_one_out().axes[1].get_xticklabels()]
+    assert ticks == LABELS
+
+
+def test_dates_become_text():
+    times = np.array(["2020-01-01", "2020-02-01", "2020-03-01"], dtype="datetime64[ns]")
+    hare = xr.DataArray(HARE, dims="time", coords={"time": times})
+    given = problem(observed() | {"hare": hare})
+    assert given.model.readings[0].labels[1] == "hare[2020-02-01]"
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        ({}, {}, "argument observed: expected at least one array"),
+        (
+            {"hare": [2.0, np.nan, 1.0]},
+            {},
+            "argument observed, hare: .*missing, found nan at .* 1; ",
+        ),
+        ({"hare": "many"}, {}, "argument observed, hare: expected an array of numbers"),
+        ({"hare": HARE}, {}, "forward map: .*readings hare, found one of total, lynx, hare; "),
+        (observed() | {"hare": HARE[:2]}, {}, r"forward map, hare: expected shape \(2,\).*\(3,\)"),
+        (HARE, {}, "forward map: .* found dict; .*name the observed"),
+        (observed(), {"axes": {"trail": {"year": YEARS}}}, "argument axes, trail: .*path"),
+        (
+            observed(),
+            {"axes": {"path": {"year": [1]}}},
+            "quantity path, axes: .*found 1 along year",
+        ),
+    ],
+)
+def test_mistakes_are_named(values, options, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        problem(values, **options)
+
+
+def test_names_are_for_functions_of_named_unknowns():
+    with pytest.raises(InputError, match=r"^argument observed: expected an array"):
+        invlift.jax_problem(lambda theta: theta, 2, known_noise(0.1), {"a": np.ones(2)})
