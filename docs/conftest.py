@@ -5,7 +5,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The tutorial samples the disc, for half a minute: it is among the slow tests."""
+    """The tutorials sample for half a minute each: they are among the slow tests."""
     for item in items:
-        if item.nodeid == "docs/tutorial.md::tutorial.md":
+        if item.nodeid.startswith("docs/tutorial"):
             item.add_marker(pytest.mark.slow)

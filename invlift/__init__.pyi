@@ -34,6 +34,7 @@ from invlift.inverse.distributions import normal as normal
 from invlift.inverse.distributions import uniform as uniform
 from invlift.inverse.laplace_approximation import laplace_approximation as laplace_approximation
 from invlift.inverse.models.base import ForwardModel as ForwardModel
+from invlift.inverse.models.solve_ode import solve_ode as solve_ode
 from invlift.inverse.noise import Noise as Noise
 from invlift.inverse.noise import gaussian_noise as gaussian_noise
 from invlift.inverse.noise import known_noise as known_noise
@@ -41,6 +42,7 @@ from invlift.inverse.noise import laplace_noise as laplace_noise
 from invlift.inverse.noise import potential_noise as potential_noise
 from invlift.inverse.noise import student_t_noise as student_t_noise
 from invlift.inverse.noise import unknown_scale as unknown_scale
+from invlift.inverse.ode_problem import ode_problem as ode_problem
 from invlift.inverse.priors.base import AffinePrior as AffinePrior
 from invlift.inverse.priors.base import Prior as Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior as StandardNormalPrior

@@ -1,0 +1,141 @@
+"""Problems of ordinary differential equations, against closed forms and quadrature."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+
+import invlift
+from invlift.app.results import build_posterior
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.inverse.distributions import half_normal, lognormal
+from invlift.inverse.noise import gaussian_noise, known_noise
+from invlift.inverse.ode_problem import ode_problem
+
+TIMES = np.array([0.0, 1.0, 2.5, 4.0, 6.0])
+BODY = np.array([80.2, 58.0, np.nan, 33.5, 25.9])
+GLASS = np.array([np.nan, 21.3, 22.0, np.nan, 21.0])
+UNKNOWNS = {"rate": lognormal(median=0.3, factor=1.6), "warm": lognormal(median=60.0, factor=1.2)}
+
+
+def cooling(time, state, rate, warm):
+    return {"body": -rate * (state["body"] - 20.0), "glass": jnp.zeros(())}
+
+
+def at_first(rate, warm):
+    return {"body": 20.0 + warm, "glass": jnp.asarray(21.5)}
+
+
+def problem(noise=0.5, **changes):
+    arguments = {
+        "slope": cooling,
+        "unknowns": UNKNOWNS,
+        "initial": at_first,
+        "times": TIMES,
+        "readings": {"body": BODY, "glass": GLASS},
+        "noise": noise,
+        "forecast": [10.0],
+    }
+    return ode_problem(**(arguments | changes))
+
+
+def body(rate, warm, times):
+    return 20.0 + warm * np.exp(-rate * times)
+
+
+def test_predictions_and_paths_are_the_solution():
+    made = problem()
+    assert made.observed.tolist() == [80.2, 58.0, 33.5, 25.9, 21.3, 22.0, 21.0]
+    kept = made.model.describe(jnp.array([0.4, 55.0]))
+    every = np.append(TIMES, 10.0)
+    np.testing.assert_allclose(kept["body_path"], body(0.4, 55.0, every), rtol=1e-8)
+    expected = np.append(body(0.4, 55.0, TIMES[[0, 1, 3, 4]]), [21.5] * 3)
+    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
+
+
+def test_posterior_is_that_of_quadrature():
+    run = sample(problem(), chains=4, warmup=200, draws=1500, seed=4)
+    grid = np.meshgrid(np.linspace(0.25, 0.6, 701), np.linspace(52, 66, 701), indexing="ij")
+    here = ~np.isnan(BODY)
+    misfit = body(*(each[..., None] for each in grid), TIMES[here]) - BODY[here]
+    log_density = -0.5 * np.sum((misfit / 0.5) ** 2, axis=-1)
+    for name, values in zip(UNKNOWNS, grid, strict=True):
+        log_density += UNKNOWNS[name].log_density_of_log(jnp.log(values))
+    mass = np.exp(log_density - log_density.max())
+    exact = [(mass * each).sum() / mass.sum() for each in grid]
+    found = np.stack([stacked(run, "rate"), stacked(run, "warm")], axis=-1)
+    assert_mean_within(found, exact, min_ess=1500)
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(found, [exact[0] * 1.01, exact[1]], min_ess=1500)
+
+
+def test_draws_have_times(tmp_path):
+    made = problem(half_normal(1.0))
+    posterior = build_posterior(made, sample(made, chains=2, warmup=60, draws=60, seed=1))
+    data = posterior.to_arviz().posterior
+    assert data["body_path"].dims[-1] == "time"
+    assert data["time"].values.tolist() == [*TIMES, 10.0]
+    assert data["sigma"].shape == (2, 60, 2)  # for each of the two names
+    files = {file.name for file in posterior.write(tmp_path)}
+    assert "sensor_fit.csv" in files
+    assert "body[4.0]" in (tmp_path / "sensor_fit.csv").read_text()
+
+
+def test_what_is_read_may_be_a_function_of_the_state():
+    def doubled(state, rate, warm):
+        return {"twice": 2.0 * state["body"]}
+
+    made = problem(observe=doubled, readings={"twice": 2 * BODY})
+    expected = 2 * body(0.4, 55.0, TIMES[[0, 1, 3, 4]])
+    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
+
+
+def test_a_solution_that_blows_up_is_a_rejected_step():
+    """x' = x^2 from x(0) = a is infinite at 1 / a, in the middle of the prior."""
+    made = ode_problem(
+        lambda time, state, start: {"x": state["x"] ** 2},
+        {"start": lognormal(median=0.5, factor=3.0)},
+        lambda start: {"x": start},
+        [0.0, 0.5, 1.0],
+        {"x": [0.72, 1.09, 2.5]},
+        half_normal(0.5),
+    )
+    run = sample(made, chains=2, warmup=100, draws=300, seed=1)
+    for chain in run.chains:
+        assert all(np.all(np.isfinite(draws)) for draws in chain.draws.values())
+        assert 0.6 < chain.draws["start"].mean() < 0.8
+
+
+def test_any_noise_may_be_given():
+    assert problem(known_noise(0.2)).noise.num_parameters == 0
+    made = problem(gaussian_noise(lognormal(0.0, 0.5)))
+    assert made.noise.num_parameters == 1
+    assert jax.tree.structure(made) != jax.tree.structure(problem())
+    assert invlift.ode_problem is ode_problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"times": TIMES[::-1]}, "times: .* found 4 at index 1, after 6"),
+        ({"times": TIMES[:3]}, "readings body: expected 3 values, one for each time"),
+        ({"readings": {}}, "readings: expected at least one by name"),
+        ({"readings": {"body": np.full(5, np.nan)}}, "readings body: .* found none"),
+        ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
+        ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
+        ({"observe": lambda state, **_: state["body"]}, "observe: .* found no names"),
+        ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
+        ({"noise": -1.0}, "sigma"),
+        ({"forecast": [5.0]}, "times: .* found 5 at index 5, after 6"),
+        ({"method": "euler"}, "method: expected one of rk4"),
+        (
+            {"slope": lambda time, state, **_: jax.tree.map(lambda x: x**3, state)},
+            "forward map at the prior mean: expected finite",
+        ),
+    ],
+)
+def test_bad_input(changes, message):
+    with pytest.raises(InputError, match=message):
+        problem(**changes)
