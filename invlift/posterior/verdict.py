@@ -67,11 +67,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        lines = [self.headline]
-        lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - note: {warning}" for warning in self.warnings]
-        lines += [f"  -> {advice}" for advice in self.advice]
-        return "\n".join(lines)
+        return in_lines(self.headline, self.reasons, self.warnings, self.advice)
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks."""
@@ -79,6 +75,16 @@ class Verdict:
         for kind, lines in (("", self.reasons), ("note: ", self.warnings), ("→ ", self.advice)):
             parts += [f"<li>{kind}{escape(line)}</li>" for line in lines]
         return f"<div>{parts[0]}<ul>{''.join(parts[1:])}</ul></div>"
+
+
+def in_lines(
+    headline: str, reasons: Sequence[str], notes: Sequence[str], advice: Sequence[str]
+) -> str:
+    """A verdict as a few lines of text."""
+    lines = [headline]
+    for mark, each in (("-", reasons), ("- note:", notes), ("->", advice)):
+        lines += [f"  {mark} {line}" for line in each]
+    return "\n".join(lines)
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.

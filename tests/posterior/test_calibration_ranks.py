@@ -8,16 +8,15 @@ import pytest
 import scipy.stats
 from matplotlib.image import imread
 
+from invlift.app.calibration_files import read_simulations, write_simulations
 from invlift.errors import InputError
 from invlift.posterior.calibration import (
     Calibration,
     Simulation,
     effective_draws,
     rank_of,
-    read_simulations,
     shape_of,
     thinned,
-    write_simulations,
 )
 from invlift.posterior.calibration_plot import plot_calibration
 from invlift.posterior.rank_uniformity import UniformRanks
@@ -233,8 +232,8 @@ def test_the_table_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda text: "", "an empty file"),
-        (lambda text: text.replace("sigma", "gamma"), "other columns"),
+        (lambda text: "", "row 1"),
+        (lambda text: text.replace("sigma", "gamma"), "row 1"),
         (lambda text: text[:-4], "row 2"),
         (lambda text: text.replace(",3,", ",64,"), "row 2"),
         (lambda text: text.replace(",3,", ",,"), "row 2"),
