@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from invlift.app.calibration_files import (
     write_record,
     write_simulations,
 )
+from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
@@ -43,11 +46,9 @@ from invlift.posterior.calibration import (
     Simulation,
     effective_draws,
     rank_of,
-    thinned,
 )
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
-from invlift.pytrees import Module
 from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
@@ -68,7 +69,7 @@ _PLACES = "at_places"
 _NOT_FINITE = "draws that are not finite"
 
 
-class Quantities(Module):
+class Quantities(Scalars):
     """A target that records what truths are ranked by, and little of it.
 
     Of a field its mean and standard deviation over the coefficients and its values at some places,
@@ -84,13 +85,7 @@ class Quantities(Module):
         Coefficients.
     """
 
-    target: Any
     places: jax.Array
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "target":  # not set yet
-            raise AttributeError(name)
-        return getattr(self.target, name)
 
     def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """Scalars and short vectors by name, and no moments."""
@@ -198,25 +193,25 @@ def calibrate(
         chosen = [] if name is None else random_places(problem, seed)
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
-        task = _Task(problem, kernel, int(draws), int(warmup), int(seed), starts, dict(places))
+        task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
         names = task.find_names()
         identity = task.identity(names)
         done = simulations_done(directory, identity) if directory else []
-        found = {each.simulation: each for each in done}
-        missing = [number for number in range(simulations) if number not in found]
+        missing = set(range(simulations)) - {each.simulation for each in done}
+
+        def asked() -> list[Simulation]:
+            return [each for each in done if each.simulation < simulations]
 
         def keep(simulation: Simulation) -> None:
-            found[simulation.simulation] = simulation
+            insort(done, simulation, key=attrgetter("simulation"))
             if directory is not None:
-                write_simulations(directory / TABLE, _in_order(found), names)
-            on_simulation(simulation, sum(number < simulations for number in found))
+                write_simulations(directory / TABLE, done, names)
+            on_simulation(simulation, len(asked()))
 
-        _run(missing, lambda number, stop: task.simulate(number, names, stop), keep)
-        asked = [each for each in _in_order(found) if each.simulation < simulations]
-        calibration = Calibration(asked, names, int(draws), int(simulations))
+        _run(sorted(missing), lambda number, stop: task.simulate(number, names, stop), keep)
+        calibration = Calibration(asked(), names, draws, simulations)
         if directory is not None:
-            is_interrupted = len(asked) < simulations
-            write_record(directory, identity, calibration, is_interrupted=is_interrupted)
+            write_record(directory, identity, calibration)
         return calibration
 
 
@@ -292,19 +287,19 @@ class _Task:
         InputError
             If none of the first simulations has finite readings.
         """
-        truths, errors = [], []
+        truths, reason = [], None
         for simulation in range(NUM_TRIED):
             try:
                 truths.append(self._simulated(simulation)[1])
             except InputError as error:
-                errors.append(error)
+                reason = error
         if not truths:
-            raise errors[-1]
-        columns: dict[str, np.ndarray] = {}
+            raise reason
+        columns: dict[str, list[float]] = {}
         for name in truths[0]:
-            column = np.array([truth[name] for truth in truths])
+            column = [truth[name] for truth in truths]
             varies = len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
-            if varies and not any(np.array_equal(column, other) for other in columns.values()):
+            if varies and column not in columns.values():
                 columns[name] = column
         rng, names = _generator(self.seed), []
         for vector in dict.fromkeys(map(vector_of, columns)):
@@ -322,28 +317,18 @@ class _Task:
         """One simulation; None if it was stopped."""
         if is_stopped():
             return None
-        began = time.perf_counter()
-        _, chain_seed, tie_seed = self._seeds(simulation)
+        began, failure = time.perf_counter(), "no readings"
         try:
             problem, truth = self._simulated(simulation)
+            failure = "no chain"
+            found = self._sample(problem, self._seeds(simulation)[1], names, is_stopped)
         except InputError as error:
-            return Simulation(simulation, _failure("no readings", error), {})
-        try:
-            target = target_of(problem, self.kernel)
-            approximation = STARTS[self.starts](self.kernel, target, chain_seed, 1).approximation
-            position, *_ = find_start(
-                self.kernel, target, chain_seed, 0, approximation=approximation
-            )
-            found = self._sample(target, position, chain_seed, names, is_stopped)
-        except InputError as error:
-            seconds = time.perf_counter() - began
-            return Simulation(simulation, _failure("no chain", error), {}, seconds=seconds)
+            words = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
+            return Simulation(simulation, words, {}, seconds=time.perf_counter() - began)
         if found is None:
             return None
         result, scalars, outcome, ess = found
-        kept = thinned(result.num_draws, self.num_kept)
-        rng = np.random.default_rng(tie_seed)
-        ranks = {name: rank_of(truth[name], scalars[name][kept], rng) for name in names}
+        ranks = {name: rank_of(truth[name], scalars[name], self.num_kept) for name in names}
         return Simulation(
             simulation,
             outcome,
@@ -355,22 +340,23 @@ class _Task:
             seconds=time.perf_counter() - began,
         )
 
-    def _sample(self, target, position, chain_seed, names, is_stopped):
+    def _sample(self, problem: InverseProblem, seed: int, names, is_stopped):
         """A chain that is long enough, or as long as one may be, with what is known of it.
 
         Its draws by name, whether they count and how many are effective; None if it was stopped.
         """
+        target = target_of(problem, self.kernel)
+        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
+        position, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
         plan = Plan(self.kernel, self.num_warmup, num_draws)
         target, state = Quantities(target, self._places), start_chain(plan, position)
+
+        def on_block(state, progress) -> bool:
+            return not is_stopped()
+
         while True:
-            result = run_chain(
-                target,
-                plan,
-                chain_key(chain_seed, 0),
-                state,
-                on_block=lambda state, progress: not is_stopped(),
-            )
+            result = run_chain(target, plan, chain_key(seed, 0), state, on_block=on_block)
             if result.num_draws < plan.num_draws:
                 return None
             every = self._scalars(result.draws)
@@ -383,7 +369,7 @@ class _Task:
 
     def _outcome(self, scalars: dict[str, np.ndarray]) -> tuple[str, float]:
         """Whether ranks among draws of a chain count, and its effective draws."""
-        values = np.stack(list(scalars.values()))
+        values = list(scalars.values())
         if not np.isfinite(values).all():
             return _NOT_FINITE, float("nan")
         if not np.ptp(values, axis=1).any():
@@ -391,9 +377,9 @@ class _Task:
         ess = effective_draws(scalars)
         return (FINE if ess >= self.num_kept else "too few effective draws"), ess
 
-    def _seeds(self, simulation: int) -> tuple[int, int, int]:
-        """Seeds of a simulation's data, its chain and its ties."""
-        words = np.random.SeedSequence((self.seed, simulation)).generate_state(3, np.uint64)
+    def _seeds(self, simulation: int) -> tuple[int, int]:
+        """Seeds of a simulation's data and its chain."""
+        words = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
         return tuple(int(word) >> 1 for word in words)
 
     @property
@@ -417,14 +403,6 @@ class _Task:
         return scalars
 
 
-def _failure(what: str, error: InputError) -> str:
-    return printable(" ".join(f"{what} ({error.where}: {error.found})".split()))
-
-
-def _in_order(found: Mapping[int, Simulation]) -> list[Simulation]:
-    return [found[number] for number in sorted(found)]
-
-
 def _run(
     numbers: Iterable[int],
     simulate: Callable[[int, Callable[[], bool]], Simulation | None],
@@ -433,23 +411,18 @@ def _run(
     """Run simulations on all cores and keep each; after Ctrl-C those that are done by then."""
     stop = threading.Event()
     executor = ThreadPoolExecutor(num_cores(), thread_name_prefix="simulation")
-    left: set[Future] = set()
-
-    def collect(future: Future) -> None:
-        left.discard(future)
-        simulation = None if future.cancelled() else future.result()
-        if simulation is not None:
-            keep(simulation)
-
+    futures: list[Future] = []
     try:
-        left.update(executor.submit(simulate, number, stop.is_set) for number in numbers)
-        for future in as_completed(set(left)):
-            collect(future)
+        futures += (executor.submit(simulate, number, stop.is_set) for number in numbers)
+        for future in as_completed(list(futures)):
+            futures.remove(future)
+            keep(future.result())
     except KeyboardInterrupt:
         stop.set()
         executor.shutdown(cancel_futures=True)
-        for future in tuple(left):
-            collect(future)
+        for future in futures:
+            if not future.cancelled() and (simulation := future.result()) is not None:
+                keep(simulation)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)

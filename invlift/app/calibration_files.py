@@ -146,14 +146,12 @@ def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[S
     return simulations
 
 
-def write_record(
-    directory: Path, identity: Mapping[str, Any], calibration: Calibration, *, is_interrupted: bool
-) -> None:
+def write_record(directory: Path, identity: Mapping[str, Any], calibration: Calibration) -> None:
     """Write all there is to tell."""
     versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
     record = {
         "identity": identity,
         "versions": versions | {"python": platform.python_version()},
-        "is_interrupted": is_interrupted,
+        "is_interrupted": len(calibration.simulations) < calibration.num_requested,
     }
     write_json(directory / RECORD, record | calibration.record())

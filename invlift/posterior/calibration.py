@@ -126,9 +126,10 @@ class Calibration:
 
     @property
     def ranks(self) -> dict[str, np.ndarray]:
-        """Ranks that count, (M,), by quantity."""
+        """Ranks that count, (M,), by quantity; empty if none do."""
         counted = [each.ranks for each in self.simulations if each.outcome == FINE]
-        return {name: np.array([ranks[name] for ranks in counted], int) for name in self.names}
+        names = self.names if counted else ()
+        return {name: np.array([ranks[name] for ranks in counted], int) for name in names}
 
     @property
     def num_counted(self) -> int:
@@ -165,15 +166,11 @@ class Calibration:
 
     def p_values(self) -> dict[str, float]:
         """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
-        if not self.num_counted:
-            return {}
-        uniform = self.uniform()
-        return {name: uniform.p_value(ranks) for name, ranks in self.ranks.items()}
+        return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
 
     def shapes(self) -> dict[str, tuple[float, float]]:
         """See :func:`shape_of`, by quantity; none if no simulation counts."""
-        ranks = self.ranks if self.num_counted else {}
-        return {name: shape_of(each, self.num_draws) for name, each in ranks.items()}
+        return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
         """Whether the draws are those of the posterior, as far as the ranks tell."""
@@ -259,15 +256,19 @@ def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
     return float(np.min(np.nan_to_num(diagnose_block(values, with_tail=False)["ess_bulk"])))
 
 
-def thinned(num: int, num_kept: int) -> np.ndarray:
-    """Places of some draws, (num_kept,), at even distances (Talts et al. 2018, section 5.1)."""
-    return np.arange(1, num_kept + 1) * num // num_kept - 1
+def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
+    """Number of draws below the truth, of some at even distances (Talts et al. 2018, section 5.1).
 
-
-def rank_of(truth: float, draws: np.ndarray, rng: np.random.Generator) -> int:
-    """Number of draws (L,) below the truth, where equal ones are below or not at random."""
-    draws = np.asarray(draws)
-    return int(np.sum(draws < truth)) + int(rng.integers(0, np.sum(draws == truth), endpoint=True))
+    Parameters
+    ----------
+    truth : float
+    draws : (num_draws,) array
+        Of a quantity that is continuous, so that none is equal to the truth.
+    num_kept : int
+        How many of them are taken.
+    """
+    places = np.arange(1, num_kept + 1) * len(draws) // num_kept - 1
+    return int(np.sum(draws[places] < truth))
 
 
 def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
