@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
-from invlift.app.starts import STARTS, find_start
+from invlift.app.starts import STARTS
 from invlift.atomic import only_writer
 from invlift.compilation import Program, num_cores
 from invlift.digest import digest
@@ -49,7 +49,9 @@ from invlift.posterior.calibration import (
 )
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
-from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
+from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
@@ -252,6 +254,10 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed))
 
 
+class _StoppedError(Exception):
+    """Ends a chain of which no more is wanted."""
+
+
 @dataclass(frozen=True)
 class _Task:
     """What is done for each simulation."""
@@ -315,20 +321,18 @@ class _Task:
         self, simulation: int, names: tuple[str, ...], is_stopped: Callable[[], bool]
     ) -> Simulation | None:
         """One simulation; None if it was stopped."""
-        if is_stopped():
-            return None
         began, failure = time.perf_counter(), "no readings"
         try:
             problem, truth = self._simulated(simulation)
             failure = "no chain"
-            found = self._sample(problem, self._seeds(simulation)[1], names, is_stopped)
+            result = self._chain(problem, self._seeds(simulation)[1], names, is_stopped)
         except InputError as error:
             words = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
             return Simulation(simulation, words, {}, seconds=time.perf_counter() - began)
-        if found is None:
+        except _StoppedError:
             return None
-        result, scalars, outcome, ess = found
-        ranks = {name: rank_of(truth[name], scalars[name], self.num_kept) for name in names}
+        outcome, ess, draws = self._judged(result, names)
+        ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in names}
         return Simulation(
             simulation,
             outcome,
@@ -340,42 +344,46 @@ class _Task:
             seconds=time.perf_counter() - began,
         )
 
-    def _sample(self, problem: InverseProblem, seed: int, names, is_stopped):
-        """A chain that is long enough, or as long as one may be, with what is known of it.
-
-        Its draws by name, whether they count and how many are effective; None if it was stopped.
-        """
+    def _chain(
+        self, problem: InverseProblem, seed: int, names: tuple[str, ...], is_stopped
+    ) -> ChainResult:
+        """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
-        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
-        position, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
+
+        def next_goal(results: Sequence[ChainResult]) -> int | None:
+            num_draws = results[0].num_draws
+            is_longest = num_draws >= MOST_DRAWS * self.num_kept
+            outcome = self._judged(results[0], names)[0]
+            return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
+
+        def on_progress(news: Progress) -> None:
+            if is_stopped():
+                raise _StoppedError
+
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        plan = Plan(self.kernel, self.num_warmup, num_draws)
-        target, state = Quantities(target, self._places), start_chain(plan, position)
+        run = run_chains(
+            Quantities(target, self._places),
+            Plan(self.kernel, self.num_warmup, num_draws),
+            STARTS[self.starts](self.kernel, target, seed, 1),
+            seed,
+            next_goal=next_goal,
+            on_progress=on_progress,
+        )
+        return run.chains[0]
 
-        def on_block(state, progress) -> bool:
-            return not is_stopped()
-
-        while True:
-            result = run_chain(target, plan, chain_key(seed, 0), state, on_block=on_block)
-            if result.num_draws < plan.num_draws:
-                return None
-            every = self._scalars(result.draws)
-            scalars = {name: every[name] for name in names}
-            outcome, ess = self._outcome(scalars)
-            is_longest = plan.num_draws >= MOST_DRAWS * self.num_kept
-            if is_longest or outcome in (FINE, _NOT_FINITE):
-                return result, scalars, outcome, ess
-            plan = replace(plan, num_draws=2 * plan.num_draws)
-
-    def _outcome(self, scalars: dict[str, np.ndarray]) -> tuple[str, float]:
-        """Whether ranks among draws of a chain count, and its effective draws."""
-        values = list(scalars.values())
+    def _judged(
+        self, result: ChainResult, names: tuple[str, ...]
+    ) -> tuple[str, float, dict[str, np.ndarray]]:
+        """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
+        every = self._scalars(result.draws)
+        draws = {name: every[name] for name in names}
+        values = list(draws.values())
         if not np.isfinite(values).all():
-            return _NOT_FINITE, float("nan")
+            return _NOT_FINITE, float("nan"), draws
         if not np.ptp(values, axis=1).any():
-            return "the chain never moved", 0.0
-        ess = effective_draws(scalars)
-        return (FINE if ess >= self.num_kept else "too few effective draws"), ess
+            return "the chain never moved", 0.0, draws
+        ess = effective_draws(draws)
+        return (FINE if ess >= self.num_kept else "too few effective draws"), ess, draws
 
     def _seeds(self, simulation: int) -> tuple[int, int]:
         """Seeds of a simulation's data and its chain."""
