@@ -33,7 +33,7 @@ from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
-from invlift.app.starts import STARTS
+from invlift.app.starts import STARTS, find_start
 from invlift.atomic import only_writer
 from invlift.compilation import Program, num_cores
 from invlift.digest import digest
@@ -349,6 +349,8 @@ class _Task:
     ) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
+        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
+        start, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
 
         def next_goal(results: Sequence[ChainResult]) -> int | None:
             num_draws = results[0].num_draws
@@ -364,7 +366,7 @@ class _Task:
         run = run_chains(
             Quantities(target, self._places),
             Plan(self.kernel, self.num_warmup, num_draws),
-            STARTS[self.starts](self.kernel, target, seed, 1),
+            start[None],
             seed,
             next_goal=next_goal,
             on_progress=on_progress,
