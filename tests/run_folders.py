@@ -86,7 +86,8 @@ def write_run(folder, dim=2, *, hostile=False, **options):
             chain.draws[HOSTILE.replace("/", "")] = chain.draws["sigma"]
     folder.parent.mkdir(parents=True, exist_ok=True)
     write_gmsh(folder.parent / "box.msh", mesh)
-    replace(posterior, mesh=read_mesh(folder.parent / "box.msh")).write(folder, info)
+    posterior = replace(posterior, mesh=read_mesh(folder.parent / "box.msh"))
+    posterior.write(folder, info)
     sensors = posterior.sensors
     write_sensors(
         folder.parent / "sensors.csv", sensors_from_arrays(sensors.points, sensors.values)
