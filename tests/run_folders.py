@@ -7,6 +7,7 @@ import numpy as np
 import tomli_w
 from structured import box_mesh, interior_points, write_gmsh
 
+from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import sensors_from_arrays, write_sensors
 from invlift.moments import Moments
 from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
@@ -83,8 +84,10 @@ def write_run(folder, dim=2, *, hostile=False, **options):
         }  # fmt: skip
         for chain in posterior.chains:
             chain.draws[HOSTILE.replace("/", "")] = chain.draws["sigma"]
-    replace(posterior).write(folder, info)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     write_gmsh(folder.parent / "box.msh", mesh)
+    posterior = replace(posterior, mesh=read_mesh(folder.parent / "box.msh"))
+    posterior.write(folder, info)
     sensors = posterior.sensors
     write_sensors(
         folder.parent / "sensors.csv", sensors_from_arrays(sensors.points, sensors.values)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext, suppress
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.build import FieldProblem, build_noise, build_problem
-from invlift.app.calibration_files import CalibrationFiles, check_is_ready
+from invlift.app.calibration_files import (
+    TABLE,
+    check_is_ready,
+    simulations_done,
+    write_record,
+    write_simulations,
+)
+from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
@@ -37,19 +46,12 @@ from invlift.posterior.calibration import (
     Simulation,
     effective_draws,
     rank_of,
-    thinned,
 )
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
-from invlift.pytrees import Module
-from invlift.samplers.chains.chain import (
-    ChainState,
-    Plan,
-    chain_key,
-    compile_chain,
-    run_chain,
-    start_chain,
-)
+from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
@@ -66,9 +68,10 @@ NUM_TRIED = 8
 LOG_LIKELIHOOD = "log_likelihood"
 MEAN, SD = f"{FIELD}_field_mean", f"{FIELD}_field_std"
 _PLACES = "at_places"
+_NOT_FINITE = "draws that are not finite"
 
 
-class Quantities(Module):
+class Quantities(Scalars):
     """A target that records what truths are ranked by, and little of it.
 
     Of a field its mean and standard deviation over the coefficients and its values at some places,
@@ -84,32 +87,26 @@ class Quantities(Module):
         Coefficients.
     """
 
-    target: Any
     places: jax.Array
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "target":  # not set yet
-            raise AttributeError(name)
-        return getattr(self.target, name)
 
     def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """Scalars and short vectors by name, and no moments."""
         problem = self.target.problem
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
-        coefficients = recorded.get(problem.model.coefficients_name)
         kept = {
-            name: value
+            name: jnp.ravel(value) if value.ndim else value
             for name, value in recorded.items()
             if name not in (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
         }
-        if problem.model.coefficients_name == FIELD:
-            kept |= {MEAN: jnp.mean(coefficients), SD: jnp.std(coefficients)}
-        likelihood = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)
-        kept = {name: jnp.ravel(value) if value.ndim else value for name, value in kept.items()}
-        if coefficients is not None:
-            kept |= {_PLACES: coefficients[self.places]}
-        return kept | {LOG_LIKELIHOOD: likelihood}, {}
+        name = problem.model.coefficients_name
+        if name is not None:
+            kept[_PLACES] = recorded[name][self.places]
+        if name == FIELD:
+            kept |= {MEAN: jnp.mean(recorded[name]), SD: jnp.std(recorded[name])}
+        predicted = recorded[PREDICTED]
+        kept[LOG_LIKELIHOOD] = problem.noise.loglikelihood(predicted, zeta, problem.observed)
+        return kept, {}
 
 
 def _at_theta(problem: InverseProblem, places, theta):
@@ -191,24 +188,32 @@ def calibrate(
     if resume and directory is None:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:
-        check_is_ready(Path(directory), is_resuming=resume)
+        directory = Path(directory)
+        check_is_ready(directory, is_resuming=resume)
     if places is None:
         name = problem.model.coefficients_name
         chosen = [] if name is None else random_places(problem, seed)
         places = {f"{name}[{each}]": each for each in chosen}
-    with single_threaded_blas(), only_writer(Path(directory)) if directory else nullcontext():
-        task = _Task(problem, kernel, int(draws), int(warmup), int(seed), starts, dict(places))
+    with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
+        task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
         names = task.find_names()
-        files, done = None, []
+        identity = task.identity(names)
+        done = simulations_done(directory, identity) if directory else []
+        missing = set(range(simulations)) - {each.simulation for each in done}
+
+        def asked() -> list[Simulation]:
+            return [each for each in done if each.simulation < simulations]
+
+        def keep(simulation: Simulation) -> None:
+            insort(done, simulation, key=attrgetter("simulation"))
+            if directory is not None:
+                write_simulations(directory / TABLE, done, names)
+            on_simulation(simulation, len(asked()))
+
+        _run(sorted(missing), lambda number, stop: task.simulate(number, names, stop), keep)
+        calibration = Calibration(asked(), names, draws, simulations)
         if directory is not None:
-            files = CalibrationFiles(directory, task.identity(names))
-            done = files.resume() if resume else files.begin()
-        found = {each.simulation: each for each in done}
-        is_interrupted = _run(task, names, simulations, found, files, on_simulation)
-        asked = [each for each in _in_order(found) if each.simulation < simulations]
-        calibration = Calibration(asked, names, int(draws), int(simulations))
-        if files is not None:
-            files.write_record(calibration, is_interrupted=is_interrupted)
+            write_record(directory, identity, calibration)
         return calibration
 
 
@@ -249,6 +254,10 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed))
 
 
+class _StoppedError(Exception):
+    """Ends a chain of which no more is wanted."""
+
+
 @dataclass(frozen=True)
 class _Task:
     """What is done for each simulation."""
@@ -260,11 +269,6 @@ class _Task:
     seed: int
     starts: str
     places: dict[str, int]
-
-    @property
-    def _first_plan(self) -> Plan:
-        num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        return Plan(self.kernel, self.num_warmup, num_draws)
 
     def identity(self, names: tuple[str, ...]) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
@@ -289,197 +293,146 @@ class _Task:
         InputError
             If none of the first simulations has finite readings.
         """
-        truths, error = [], None
+        truths, reason = [], None
         for simulation in range(NUM_TRIED):
             try:
-                truths.append(
-                    self._truth(*simulate_problem(self.problem, self._seeds(simulation)[0]))
-                )
-            except InputError as reason:
-                error = reason
+                truths.append(self._simulated(simulation)[1])
+            except InputError as error:
+                reason = error
         if not truths:
-            raise error
-        names, columns = [], []
+            raise reason
+        columns: dict[str, list[float]] = {}
         for name in truths[0]:
-            column = np.array([truth[name] for truth in truths])
+            column = [truth[name] for truth in truths]
             varies = len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
-            if varies and not any(np.array_equal(column, other) for other in columns):
-                names.append(name)
-                columns.append(column)
-        rng = _generator(self.seed)
-        for vector in dict.fromkeys(map(vector_of, names)):
-            entries = [name for name in names if vector_of(name) == vector]
+            if varies and column not in columns.values():
+                columns[name] = column
+        rng, names = _generator(self.seed), []
+        for vector in dict.fromkeys(map(vector_of, columns)):
+            entries = [name for name in columns if vector_of(name) == vector]
             if len(entries) > NUM_PLACES:
-                kept = set(rng.choice(len(entries), NUM_PLACES, replace=False).tolist())
-                dropped = {name for place, name in enumerate(entries) if place not in kept}
-                names = [name for name in names if name not in dropped]
+                chosen = np.sort(rng.choice(len(entries), NUM_PLACES, replace=False))
+                entries = [entries[place] for place in chosen]
+            names += entries
         last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
         return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
-
-    def prepare(self) -> None:
-        """Compile what chains run, beside the search for their starts."""
-        with suppress(InputError):
-            problem, _ = simulate_problem(self.problem, self._seeds(0)[0])
-            target = target_of(problem, self.kernel)
-            compile_chain(self._quantities(target), self._first_plan, target.dimension)
 
     def simulate(
         self, simulation: int, names: tuple[str, ...], is_stopped: Callable[[], bool]
     ) -> Simulation | None:
         """One simulation; None if it was stopped."""
-        if is_stopped():
-            return None
-        began = time.perf_counter()
-        data_seed, chain_seed, tie_seed = self._seeds(simulation)
+        began, failure = time.perf_counter(), "no readings"
         try:
-            problem, theta = simulate_problem(self.problem, data_seed)
-            truth = self._truth(problem, theta)
+            problem, truth = self._simulated(simulation)
+            failure = "no chain"
+            result = self._chain(problem, self._seeds(simulation)[1], names, is_stopped)
         except InputError as error:
-            return Simulation(simulation, _failure("no readings", error), {})
-        try:
-            target = target_of(problem, self.kernel)
-            approximation = STARTS[self.starts](self.kernel, target, chain_seed, 1).approximation
-            position, *_ = find_start(
-                self.kernel, target, chain_seed, 0, approximation=approximation
-            )
-            result, scalars = self._sample(
-                self._quantities(target), position, chain_seed, names, is_stopped
-            )
-        except InputError as error:
-            seconds = time.perf_counter() - began
-            return Simulation(simulation, _failure("no chain", error), {}, seconds=seconds)
-        if result is None:
+            words = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
+            return Simulation(simulation, words, {}, seconds=time.perf_counter() - began)
+        except _StoppedError:
             return None
-        num_draws = result.num_draws
-        kept = thinned(num_draws, self.num_kept)
-        rng = np.random.default_rng(tie_seed)
-        outcome, ess = self._outcome(scalars)
-        is_finite = all(np.isfinite(values).all() for values in scalars.values())
-        ranks = {name: rank_of(truth[name], scalars[name][kept], rng) for name in names}
+        outcome, ess, draws = self._judged(result, names)
+        ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in names}
         return Simulation(
             simulation,
             outcome,
-            ranks if is_finite else {},
-            num_draws=num_draws,
+            {} if outcome == _NOT_FINITE else ranks,
+            num_draws=result.num_draws,
             ess=ess,
             step_size=float(result.step_size),
             acceptance_rate=float(np.mean(result.stats["acceptance_rate"])),
             seconds=time.perf_counter() - began,
         )
 
-    def _sample(self, quantities, position, chain_seed, names, is_stopped):
-        """A chain that is long enough, or as long as one may be, and its scalars by name."""
-        plan = self._first_plan
-        state = start_chain(plan, position)
-        rng_key = chain_key(chain_seed, 0)
+    def _chain(
+        self, problem: InverseProblem, seed: int, names: tuple[str, ...], is_stopped
+    ) -> ChainResult:
+        """A chain that is long enough, or as long as one may be."""
+        target = target_of(problem, self.kernel)
+        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
+        start, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
 
-        def on_block(state: ChainState, progress) -> bool:
-            return not is_stopped()
+        def next_goal(results: Sequence[ChainResult]) -> int | None:
+            num_draws = results[0].num_draws
+            is_longest = num_draws >= MOST_DRAWS * self.num_kept
+            outcome = self._judged(results[0], names)[0]
+            return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
-        while True:
-            result = run_chain(quantities, plan, rng_key, state, on_block=on_block)
-            if result.num_draws < plan.num_draws:
-                return None, {}
-            every = self._scalars(result.draws)
-            scalars = {name: every[name] for name in names}
-            outcome, ess = self._outcome(scalars)
-            is_longest = plan.num_draws >= MOST_DRAWS * self.num_kept
-            if ess >= self.num_kept or is_longest or outcome == _NOT_FINITE:
-                return result, scalars
-            plan = replace(plan, num_draws=2 * plan.num_draws)
+        def on_progress(news: Progress) -> None:
+            if is_stopped():
+                raise _StoppedError
 
-    def _outcome(self, scalars: dict[str, np.ndarray]) -> tuple[str, float]:
-        """Whether ranks among draws of a chain count, and its effective draws."""
-        values = list(scalars.values())
-        if not all(np.isfinite(each).all() for each in values):
-            return _NOT_FINITE, float("nan")
-        if all(np.ptp(each) == 0.0 for each in values):
-            return "the chain never moved", 0.0
-        ess = effective_draws(scalars)
-        return (FINE if ess >= self.num_kept else "too few effective draws"), ess
+        num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
+        run = run_chains(
+            Quantities(target, self._places),
+            Plan(self.kernel, self.num_warmup, num_draws),
+            start[None],
+            seed,
+            next_goal=next_goal,
+            on_progress=on_progress,
+        )
+        return run.chains[0]
 
-    def _seeds(self, simulation: int) -> tuple[int, int, int]:
-        """Seeds of a simulation's data, its chain and its ties."""
-        words = np.random.SeedSequence((self.seed, simulation)).generate_state(3, np.uint64)
+    def _judged(
+        self, result: ChainResult, names: tuple[str, ...]
+    ) -> tuple[str, float, dict[str, np.ndarray]]:
+        """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
+        every = self._scalars(result.draws)
+        draws = {name: every[name] for name in names}
+        values = list(draws.values())
+        if not np.isfinite(values).all():
+            return _NOT_FINITE, float("nan"), draws
+        if not np.ptp(values, axis=1).any():
+            return "the chain never moved", 0.0, draws
+        ess = effective_draws(draws)
+        return (FINE if ess >= self.num_kept else "too few effective draws"), ess, draws
+
+    def _seeds(self, simulation: int) -> tuple[int, int]:
+        """Seeds of a simulation's data and its chain."""
+        words = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
         return tuple(int(word) >> 1 for word in words)
 
-    def _quantities(self, target) -> Quantities:
-        return Quantities(target, jax.device_put(np.array(list(self.places.values()), int)))
+    @property
+    def _places(self) -> jax.Array:
+        return jax.device_put(np.array(list(self.places.values()), int))
 
-    def _truth(self, problem: InverseProblem, theta: np.ndarray) -> dict[str, float]:
-        found = _truth_at(problem, np.array(list(self.places.values()), int), theta)
+    def _simulated(self, simulation: int) -> tuple[InverseProblem, dict[str, float]]:
+        """The problem with readings simulated for it, and the truth behind them."""
+        problem, theta = simulate_problem(self.problem, self._seeds(simulation)[0])
+        found = _truth_at(problem, self._places, theta)
         each = {name: np.asarray(value)[None] for name, value in found.items()}
-        return {name: float(values[0]) for name, values in self._scalars(each).items()}
+        return problem, {name: float(values[0]) for name, values in self._scalars(each).items()}
 
     def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Scalars (num_draws,) by name of scalars and vectors (num_draws, k)."""
         scalars = {}
         for name, values in recorded.items():
-            if values.ndim == 1:
-                scalars[name] = values
-                continue
-            columns = values.T
-            entries = (
-                self.places if name == _PLACES else map(f"{name}[{{}}]".format, range(len(columns)))
-            )
-            scalars |= dict(zip(entries, columns, strict=True))
+            numbered = [f"{name}[{entry}]" for entry in range(values[0].size)]
+            entries = self.places if name == _PLACES else numbered if values.ndim > 1 else [name]
+            scalars |= dict(zip(entries, np.atleast_2d(values.T), strict=True))
         return scalars
 
 
-_NOT_FINITE = "draws that are not finite"
-
-
-def _failure(what: str, error: InputError) -> str:
-    return printable(" ".join(f"{what} ({error.where}: {error.found})".split()))
-
-
-def _in_order(found: Mapping[int, Simulation]) -> list[Simulation]:
-    return [found[number] for number in sorted(found)]
-
-
 def _run(
-    task: _Task,
-    names: tuple[str, ...],
-    num_simulations: int,
-    found: dict[int, Simulation],
-    files: CalibrationFiles | None,
-    on_simulation: Callable[[Simulation, int], None],
-) -> bool:
-    """Run the simulations that are not among those found, and add them; whether it was stopped."""
-    missing = [number for number in range(num_simulations) if number not in found]
-    if not missing:
-        return False
+    numbers: Iterable[int],
+    simulate: Callable[[int, Callable[[], bool]], Simulation | None],
+    keep: Callable[[Simulation], None],
+) -> None:
+    """Run simulations on all cores and keep each; after Ctrl-C those that are done by then."""
     stop = threading.Event()
-
-    def collect(futures: Iterable[Future]) -> None:
-        for future in futures:
-            simulation = None if future.cancelled() else future.result()
-            if simulation is None or simulation.simulation in found:
-                continue
-            found[simulation.simulation] = simulation
-            if files is not None:
-                files.write_simulations(_in_order(found))
-            on_simulation(simulation, sum(number < num_simulations for number in found))
-
-    executor = ThreadPoolExecutor(min(num_cores(), len(missing)), thread_name_prefix="simulation")
-    preparing = threading.Thread(target=task.prepare, name="compiling")
+    executor = ThreadPoolExecutor(num_cores(), thread_name_prefix="simulation")
     futures: list[Future] = []
     try:
-        preparing.start()
-        for number in missing:
-            futures.append(executor.submit(task.simulate, number, names, stop.is_set))
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            collect(done)
+        futures += (executor.submit(simulate, number, stop.is_set) for number in numbers)
+        for future in as_completed(list(futures)):
+            futures.remove(future)
+            keep(future.result())
     except KeyboardInterrupt:
         stop.set()
+        executor.shutdown(cancel_futures=True)
         for future in futures:
-            future.cancel()
-        collect(wait(futures).done)
-        return any(number not in found for number in missing)
+            if not future.cancelled() and (simulation := future.result()) is not None:
+                keep(simulation)
     finally:
         stop.set()
         executor.shutdown(cancel_futures=True)
-        preparing.join()
-    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
 import json
 import platform
@@ -9,17 +10,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from invlift.atomic import replace_on_success
 from invlift.errors import InputError
-from invlift.posterior.calibration import (
-    Calibration,
-    Simulation,
-    read_simulations,
-    write_simulations,
-)
+from invlift.input_files import read_text
+from invlift.posterior.calibration import FINE, Calibration, Simulation
 from invlift.posterior.files import write_json
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
+#: Largest file of a calibration that is read: some million simulations.
+MAX_BYTES = 2**28
 _PACKAGES = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy")
+#: Columns of the table before those of the ranks.
+_COLUMNS = {
+    "simulation": int,
+    "outcome": str,
+    "num_draws": int,
+    "ess": float,
+    "step_size": float,
+    "acceptance_rate": float,
+    "seconds": float,
+}
+_REMEDY = "restore the file, or begin anew in another directory"
 
 
 def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
@@ -30,91 +41,117 @@ def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
     InputError
         If it is to begin and there is one already, or to go on and there is none.
     """
-    if is_resuming:
-        if not (directory / RECORD).exists():
-            raise InputError(
-                f"{directory}",
-                "a directory with a calibration to go on with",
-                f"no {RECORD} in it" if directory.is_dir() else "no such directory",
-                "give the directory of that calibration, or begin without resume",
-            )
-        return
-    for name in (TABLE, RECORD, FIGURE):
-        if (directory / name).exists():
-            raise InputError(
-                f"{directory}",
-                "a directory without a calibration",
-                f"{name}, which is there already",
-                "choose another directory, or go on with that calibration (--resume)",
-            )
+    there = [name for name in (TABLE, RECORD, FIGURE) if (directory / name).exists()]
+    if is_resuming and RECORD not in there:
+        raise InputError(
+            f"{directory}",
+            "a directory with a calibration to go on with",
+            f"no {RECORD} in it" if directory.is_dir() else "no such directory",
+            "give the directory of that calibration, or begin without resume",
+        )
+    if there and not is_resuming:
+        raise InputError(
+            f"{directory}",
+            "a directory without a calibration",
+            f"{there[0]}, which is there already",
+            "choose another directory, or go on with that calibration (--resume)",
+        )
 
 
-class CalibrationFiles:
-    """A directory that holds one calibration; the caller keeps others from it.
+def simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
+    """The simulations in a directory, which is made this calibration's if it is nobody's.
 
     Parameters
     ----------
-    directory : path
+    directory : pathlib.Path
     identity : mapping of str to str, int or list
         All that decides the ranks, except how many simulations there are; with the names of the
         quantities, ``names``, and the draws, ``num_draws``.
+
+    Raises
+    ------
+    InputError
+        If the calibration in the directory is another one, or a file is damaged.
     """
-
-    def __init__(self, directory: str | Path, identity: Mapping[str, Any]) -> None:
-        self.directory = Path(directory)
-        self._identity = dict(identity)
-
-    def begin(self) -> list[Simulation]:
-        """Make the directory this calibration's.
-
-        Raises
-        ------
-        InputError
-            If there is one in it already.
-        """
-        check_is_ready(self.directory, is_resuming=False)
-        write_json(self.directory / RECORD, {"identity": self._identity})
-        return []
-
-    def resume(self) -> list[Simulation]:
-        """The simulations that are done.
-
-        Raises
-        ------
-        InputError
-            If there is no calibration in the directory, it is another one, or a file is damaged.
-        """
-        check_is_ready(self.directory, is_resuming=True)
-        path = self.directory / RECORD
-        try:
-            found = dict(json.loads(path.read_text(encoding="utf-8"))["identity"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+    path, table = directory / RECORD, directory / TABLE
+    if not path.exists():
+        write_json(path, {"identity": identity})
+    what = "the record of a calibration"
+    try:
+        text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
+        found = dict(json.loads(text)["identity"])
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise InputError(f"{path}", what, f"{error!r}", _REMEDY) from None
+    for key, value in identity.items():
+        if found.get(key) != value:
             raise InputError(
-                f"{path}", "the record of a calibration", str(error), "begin anew elsewhere"
-            ) from None
-        for key, value in self._identity.items():
-            if found.get(key) != value:
-                raise InputError(
-                    f"{path}, {key}",
-                    f"{value}",
-                    f"{found.get(key)}: the calibration there is another one",
-                    "resume with the same problem and options, or choose another directory",
-                )
-        table = self.directory / TABLE
-        if not table.exists():
-            return []
-        return read_simulations(table, self._identity["names"], self._identity["num_draws"])
+                f"{path}, {key}",
+                f"{value}",
+                f"{found.get(key)}: the calibration there is another one",
+                "resume with the same problem and options, or choose another directory",
+            )
+    if not table.exists():
+        return []
+    return read_simulations(table, identity["names"], identity["num_draws"])
 
-    def write_simulations(self, simulations: Sequence[Simulation]) -> None:
-        """Write the table anew."""
-        write_simulations(self.directory / TABLE, simulations, self._identity["names"])
 
-    def write_record(self, calibration: Calibration, *, is_interrupted: bool) -> None:
-        """Write all there is to tell."""
-        versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-        record = {
-            "identity": self._identity,
-            "versions": versions | {"python": platform.python_version()},
-            "is_interrupted": is_interrupted,
-        }
-        write_json(self.directory / RECORD, record | calibration.record())
+def write_simulations(path: Path, simulations: Sequence[Simulation], names: Sequence[str]) -> None:
+    """Write a table of simulations as CSV, a row each: complete, or as it was before.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    simulations : sequence of Simulation
+    names : sequence of str
+        Quantities, whose ranks are the last columns.
+    """
+    with replace_on_success(path) as file, file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*_COLUMNS, *names])
+        for each in simulations:
+            first = [getattr(each, column) for column in _COLUMNS]
+            writer.writerow([*first, *(each.ranks.get(name, "") for name in names)])
+
+
+def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[Simulation]:
+    """Read what :func:`write_simulations` wrote, ranks 0 ... ``num_draws`` of these quantities.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not such a table.
+    """
+    what = "the table of this calibration"
+    text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error:
+        rows = []
+    simulations = []
+    for number, row in enumerate(rows or [[]], start=1):
+        if number == 1 and row == [*_COLUMNS, *names]:
+            continue
+        try:
+            kinds = zip(_COLUMNS.items(), row, strict=False)
+            values = {column: kind(text) for (column, kind), text in kinds}
+            pairs = zip(names, row[len(_COLUMNS) :], strict=True)
+            ranks = {name: int(text) for name, text in pairs if text}
+            is_complete = len(ranks) == len(names) or (not ranks and values["outcome"] != FINE)
+            if not is_complete or not all(0 <= rank <= num_draws for rank in ranks.values()):
+                raise ValueError
+        except (ValueError, KeyError):
+            where, found = f"{path}, row {number}", f"{','.join(row)[:80]!r}"
+            raise InputError(where, what, found, _REMEDY) from None
+        simulations.append(Simulation(ranks=ranks, **values))
+    return simulations
+
+
+def write_record(directory: Path, identity: Mapping[str, Any], calibration: Calibration) -> None:
+    """Write all there is to tell."""
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    record = {
+        "identity": identity,
+        "versions": versions | {"python": platform.python_version()},
+        "is_interrupted": len(calibration.simulations) < calibration.num_requested,
+    }
+    write_json(directory / RECORD, record | calibration.record())

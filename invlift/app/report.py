@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from invlift.app.problem_file import ProblemSpec, read_problem
+from invlift.app.results import mesh_of_run
 from invlift.app.sections import PdeTable
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
-from invlift.fem.mesh.files import MAX_BYTES
-from invlift.fem.mesh.mesh import Mesh, read_mesh
-from invlift.input_files import read_input
+from invlift.fem.mesh.mesh import Mesh
 from invlift.posterior.names import FIELD
 from invlift.posterior.report import Content, Group, gather, render
 from invlift.posterior.series import Step, write_series
@@ -80,16 +78,12 @@ def _with_setting(content: Content, problem: Path) -> Content:
 
 def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    file = spec.mesh.file
+    expected = content.record.mesh_sha256 if content.record else None
     try:
-        found = read_input(file, str(file), "a mesh file", remedy="", max_bytes=MAX_BYTES)
-        expected = content.record.mesh_sha256 if content.record else None
-        if expected is not None and hashlib.sha256(found).hexdigest() != expected:
-            return (), "The mesh file has changed since the run, so its groups are not shown."
-        mesh = read_mesh(file)
+        mesh = mesh_of_run(spec, content.body.points, content.body.cells, expected)
     except InputError:
         return (), "The mesh file is not where it was in the run, so its groups are not shown."
-    if not np.array_equal(mesh.points, content.body.points):
+    if mesh is None:
         return (), "The mesh file has changed since the run, so its groups are not shown."
     conditions = _conditions(spec.pde)
     names = list(mesh.boundaries)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,20 +13,22 @@ import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem_file import ProblemSpec, read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
 from invlift.app.quantities import mesh_of, quantities_of
 from invlift.app.sampling import read_chains
 from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.fem.mesh.files import MAX_BYTES
 from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
 from invlift.fem.sensors import Sensors
+from invlift.input_files import read_input
 from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws
-from invlift.posterior.saved import read_posterior
+from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior, read_record
 from invlift.samplers.chains.results import Run
 from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
@@ -55,27 +57,57 @@ def load(directory: str | os.PathLike) -> Posterior:
         If the folder is not that of a run with draws, or a file in it is damaged or has changed.
     """
     directory = Path(directory)
-    if (directory / "posterior.nc").exists() or not (directory / "chains").is_dir():
-        return _with_groups(read_posterior(directory, _standards_of), directory / "problem.toml")
-    files = [directory / name for name in ("problem.toml", "problem.py")]
-    file = next((file for file in files if file.exists()), files[0])
-    spec = open_problem(str(file))
+    problem = problem_file(directory)
+    if (directory / DRAWS).exists() or not (directory / "chains").is_dir():
+        posterior = read_posterior(directory, _standards_of)
+        if posterior.mesh is None:
+            return posterior
+        points, cells = posterior.mesh.points, posterior.mesh.cells
+        expected = read_record(directory).mesh_sha256
+        try:
+            mesh = mesh_of_run(read_problem(problem), points, cells, expected)
+        except InputError:
+            mesh = None
+        if mesh is None:
+            return replace(posterior, mesh=mesh_from_arrays(points, cells))
+        return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
+    spec = open_problem(str(problem))
     field, sampler = build(spec), spec.sampler
     folder = directory / "chains"
     run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
     return build_posterior(field, run)
 
 
-def _with_groups(posterior: Posterior, problem: Path) -> Posterior:
-    """The posterior with a mesh that has groups, if the one of its run is still there."""
-    if posterior.mesh is None:
-        return posterior
-    points, cells = posterior.mesh.points, posterior.mesh.cells
-    with suppress(InputError):
-        mesh = read_mesh(read_problem(problem).mesh.file)
-        if np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells):
-            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
-    return replace(posterior, mesh=mesh_from_arrays(points, cells))
+def mesh_of_run(
+    spec: ProblemSpec, points: np.ndarray, cells: np.ndarray, sha256: str | None = None
+) -> Mesh | None:
+    """The mesh that a run was made on, with its groups, from the file that its problem names.
+
+    Parameters
+    ----------
+    spec : ProblemSpec
+    points, cells : array
+        Nodes and cells of the run's mesh.
+    sha256 : str, optional
+        What the run has recorded of the file.
+
+    Returns
+    -------
+    Mesh or None
+        None if the file has changed since.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it cannot be read.
+    """
+    file = spec.mesh.file
+    content = read_input(file, str(file), "a mesh file", remedy="", max_bytes=MAX_BYTES)
+    if sha256 not in (None, hashlib.sha256(content).hexdigest()):
+        return None
+    mesh = read_mesh(file)
+    is_same = np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells)
+    return mesh if is_same else None
 
 
 def _flux_of(problem: Path) -> Callable[..., np.ndarray]:

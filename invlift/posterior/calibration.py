@@ -9,52 +9,35 @@ noise.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.rank_uniformity import UniformRanks
+from invlift.posterior.verdict import in_lines
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
 #: Fewest simulations for a verdict, and the largest share of them that may fail.
 MIN_SIMULATIONS = 20
 MAX_FAILED_SHARE = 0.05
-#: Standard errors from which the mean or the spread of ranks is said to be off; of the more
-#: striking of the two where neither is so far off.
-CLEAR, LIKELY = 3.0, 2.0
+#: Standard errors from which the mean or the spread of ranks is said to be off.
+LIKELY = 2.0
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
-#: Columns of the table before those of the ranks.
-_COLUMNS = {
-    "simulation": int,
-    "outcome": str,
-    "num_draws": int,
-    "ess": float,
-    "step_size": float,
-    "acceptance_rate": float,
-    "seconds": float,
-}
 
-OTHER_METHOD = (
+NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
-    "at fault, or its warm-up; if it fails likewise, what is sampled is at fault"
-)
-LONGER_WARMUP = "raise warmup: a chain that has not forgotten its start fails here too"
-OWN_PARTS = (
+    "at fault, or its warm-up; if it fails likewise, what is sampled is at fault",
+    "raise warmup: a chain that has not forgotten its start fails here too",
     "if noise, prior, scale, kernel or model are your own, check that log densities belong to the "
-    "draws made of them"
+    "draws made of them",
 )
-REST = "finish it with --resume"
-MORE_SIMULATIONS = "go on with --resume and more --simulations"
 FAILED_CHAINS = (
     "look at the column outcome of calibration.csv; raise warmup, ask for fewer draws (--draws), "
     "or choose a prior or noise with shorter tails"
@@ -117,11 +100,7 @@ class CalibrationVerdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        lines = [self.headline]
-        lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - note: {note}" for note in self.notes]
-        lines += [f"  -> {advice}" for advice in self.advice]
-        return "\n".join(lines)
+        return in_lines(self.headline, self.reasons, self.notes, self.advice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +126,10 @@ class Calibration:
 
     @property
     def ranks(self) -> dict[str, np.ndarray]:
-        """Ranks that count, (M,), by quantity."""
+        """Ranks that count, (M,), by quantity; empty if none do."""
         counted = [each.ranks for each in self.simulations if each.outcome == FINE]
-        return {name: np.array([ranks[name] for ranks in counted], int) for name in self.names}
+        names = self.names if counted else ()
+        return {name: np.array([ranks[name] for ranks in counted], int) for name in names}
 
     @property
     def num_counted(self) -> int:
@@ -186,26 +166,28 @@ class Calibration:
 
     def p_values(self) -> dict[str, float]:
         """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
-        if not self.num_counted:
-            return {}
-        uniform = self.uniform()
-        return {name: uniform.p_value(ranks) for name, ranks in self.ranks.items()}
+        return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
+
+    def shapes(self) -> dict[str, tuple[float, float]]:
+        """See :func:`shape_of`, by quantity; none if no simulation counts."""
+        return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
         """Whether the draws are those of the posterior, as far as the ranks tell."""
         num, num_done = self.num_counted, len(self.simulations)
         left = {name: p for name, p in self.p_values().items() if p < self.level}
-        failed = [_failure_in_words(*item, num_done) for item in self.failures.items()]
-        num_failed = num_done - num
+        shapes = self.shapes()
         reasons = [
-            f"{name}: {in_words(shape_of(self.ranks[name], self.num_draws))} "
-            f"(p {'< 1e-12' if p < 1e-12 else f'= {p:.2g}'})"
+            f"{name}: {in_words(shapes[name])} (p {'< 1e-12' if p < 1e-12 else f'= {p:.2g}'})"
             for name, p in sorted(left.items(), key=lambda item: item[1])
         ]
-        advice = [OTHER_METHOD, LONGER_WARMUP, OWN_PARTS] if left else []
-        has_too_many = num_failed > MAX_FAILED_SHARE * num_done
+        notes, advice = [], list(NOT_CALIBRATED) if left else []
+        has_too_many = num_done - num > MAX_FAILED_SHARE * num_done
+        for outcome, numbers in self.failures.items():
+            shown = ", ".join(map(str, numbers[:8])) + (" and others" if len(numbers) > 8 else "")
+            words = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
+            (reasons if has_too_many else notes).append(words)
         if has_too_many:
-            reasons += failed
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
             reasons.append(
@@ -213,31 +195,26 @@ class Calibration:
             )
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
-            advice.append(REST)
+            advice.append("finish it with --resume")
         elif num < MIN_SIMULATIONS:
-            advice.append(MORE_SIMULATIONS)
-        notes = [] if has_too_many else failed
+            advice.append("go on with --resume and more --simulations")
         if num:
             lower, upper = self.uniform().band(1.0 - self.level)
-            width = 0.5 * np.max(upper - lower)
             notes.append(
-                f"with {num} simulations a distribution function may be off by {width:.2g} "
-                "without being noticed"
+                f"with {num} simulations a distribution function may be off by "
+                f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
+        headline = (
+            f"Calibrated, as far as {num} simulations can tell: the ranks of "
+            f"{len(self.names)} quantities are uniform."
+        )
+        if reasons:
+            headline = "No verdict on the calibration."
         if left:
             headline = (
                 f"Not calibrated: {len(left)} of {len(self.names)} quantities leave their bands."
             )
-        elif reasons:
-            headline = "No verdict on the calibration."
-        else:
-            headline = (
-                f"Calibrated, as far as {num} simulations can tell: the ranks of "
-                f"{len(self.names)} quantities are uniform."
-            )
-        return CalibrationVerdict(
-            not reasons, headline, tuple(reasons), tuple(notes), tuple(advice)
-        )
+        return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
@@ -250,33 +227,17 @@ class Calibration:
             "failures": self.failures,
             "p_values": self.p_values(),
             "shapes": {
-                name: dict(zip(("mean", "spread"), shape_of(ranks, self.num_draws), strict=True))
-                for name, ranks in self.ranks.items()
-                if ranks.size
+                name: {"mean": mean, "spread": spread}
+                for name, (mean, spread) in self.shapes().items()
             },
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
         }
         if self.num_counted:
             uniform = self.uniform()
-            record["points"] = uniform.points.tolist()
-            for name, probability in (("band", 1.0 - LEVEL), ("band_of_all", 1.0 - self.level)):
-                record[name] = [bound.tolist() for bound in uniform.band(probability)]
-        verdict = self.verdict()
-        return record | {
-            "is_calibrated": verdict.is_calibrated,
-            "headline": verdict.headline,
-            "reasons": list(verdict.reasons),
-            "notes": list(verdict.notes),
-            "advice": list(verdict.advice),
-        }
-
-
-def _failure_in_words(outcome: str, numbers: Sequence[int], num_done: int) -> str:
-    shown = ", ".join(map(str, numbers[:8])) + (" and others" if len(numbers) > 8 else "")
-    return f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
-
-
-# Ranks -------------------------------------------------------------------------------------------
+            record["points"] = uniform.points
+            record["band"] = uniform.band(1.0 - LEVEL)
+            record["band_of_all"] = uniform.band(1.0 - self.level)
+        return record | asdict(self.verdict())
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
@@ -295,15 +256,19 @@ def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
     return float(np.min(np.nan_to_num(diagnose_block(values, with_tail=False)["ess_bulk"])))
 
 
-def thinned(num: int, num_kept: int) -> np.ndarray:
-    """Places of some draws, (num_kept,), at even distances (Talts et al. 2018, section 5.1)."""
-    return np.arange(1, num_kept + 1) * num // num_kept - 1
+def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
+    """Number of draws below the truth, of some at even distances (Talts et al. 2018, section 5.1).
 
-
-def rank_of(truth: float, draws: np.ndarray, rng: np.random.Generator) -> int:
-    """Number of draws (L,) below the truth, where equal ones are below or not at random."""
-    draws = np.asarray(draws)
-    return int(np.sum(draws < truth)) + int(rng.integers(0, np.sum(draws == truth), endpoint=True))
+    Parameters
+    ----------
+    truth : float
+    draws : (num_draws,) array
+        Of a quantity that is continuous, so that none is equal to the truth.
+    num_kept : int
+        How many of them are taken.
+    """
+    places = np.arange(1, num_kept + 1) * len(draws) // num_kept - 1
+    return int(np.sum(draws[places] < truth))
 
 
 def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
@@ -320,81 +285,21 @@ def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
 
 
 def in_words(shape: tuple[float, float]) -> str:
-    """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior."""
+    """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior.
+
+    The more striking of the two is told, as a shifted mean changes the spread too.
+    """
     mean, spread = shape
-    words = []
-    limit = CLEAR if max(abs(mean), abs(spread)) > CLEAR else LIKELY
-    # The mean moves the spread too: where it is off by more, only a larger spread says anything.
-    if abs(spread) > max(limit, abs(mean) if spread > 0 else 0.0):
-        words.append(
-            "the posterior is too narrow, the truth lies beyond its draws too often"
-            if spread > 0
-            else "the posterior is too wide, the truth lies in its middle too often"
-        )
-    if abs(mean) > limit:
-        words.append(
+    if max(abs(mean), abs(spread)) < LIKELY:
+        return "ranks are not uniform, neither shifted nor spread"
+    if abs(mean) >= abs(spread):
+        return (
             "the posterior is too low, the truth lies above too many of its draws"
             if mean > 0
             else "the posterior is too high, the truth lies below too many of its draws"
         )
-    return "; ".join(words) or "ranks are not uniform, neither shifted nor spread"
-
-
-# The table ---------------------------------------------------------------------------------------
-
-
-def write_simulations(
-    path: str | Path, simulations: Sequence[Simulation], names: Sequence[str]
-) -> None:
-    """Write a table of simulations as CSV, a row each: complete, or as it was before.
-
-    Parameters
-    ----------
-    path : path
-    simulations : sequence of Simulation
-    names : sequence of str
-        Quantities, whose ranks are the last columns.
-    """
-    with (
-        replace_on_success(path) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as stream,
-    ):
-        writer = csv.writer(stream)
-        writer.writerow([*_COLUMNS, *names])
-        for each in simulations:
-            first = [getattr(each, column) for column in _COLUMNS]
-            writer.writerow([*first, *(each.ranks.get(name, "") for name in names)])
-
-
-def read_simulations(path: str | Path, names: Sequence[str], num_draws: int) -> list[Simulation]:
-    """Read what :func:`write_simulations` wrote, ranks 0 ... ``num_draws`` of these quantities.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not such a table.
-    """
-    path = Path(path)
-    remedy = "restore the file, or begin anew in another directory"
-    try:
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"{path}", "a table of simulations", str(error), remedy) from None
-    if not rows or rows[0] != [*_COLUMNS, *names]:
-        found = "other columns" if rows else "an empty file"
-        raise InputError(f"{path}", "the table of this calibration", found, remedy)
-    simulations = []
-    for number, row in enumerate(rows[1:], start=2):
-        try:
-            kinds = zip(_COLUMNS.items(), row[: len(_COLUMNS)], strict=True)
-            values = {column: kind(text) for (column, kind), text in kinds}
-            pairs = list(zip(names, row[len(_COLUMNS) :], strict=True))
-            ranks = {name: int(text) for name, text in pairs if text}
-            is_complete = len(ranks) == len(names) or (not ranks and values["outcome"] != FINE)
-            if not is_complete or not all(0 <= rank <= num_draws for rank in ranks.values()):
-                raise ValueError("ranks")
-        except ValueError:
-            where, found = f"{path}, row {number}", f"{','.join(row)[:80]!r}"
-            raise InputError(where, "a simulation", found, remedy) from None
-        simulations.append(Simulation(ranks=ranks, **values))
-    return simulations
+    return (
+        "the posterior is too narrow, the truth lies beyond its draws too often"
+        if spread > 0
+        else "the posterior is too wide, the truth lies in its middle too often"
+    )

@@ -44,51 +44,39 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     InputError
         If no simulation counts.
     """
-    uniform = calibration.uniform()
+    uniform, p_values = calibration.uniform(), calibration.p_values()
     bands = [uniform.band(1.0 - level) for level in (LEVEL, calibration.level)]
-    p_values = calibration.p_values()
-    num_columns = min(NUM_COLUMNS, len(calibration.names))
-    num_rows = math.ceil(len(calibration.names) / num_columns)
+    num_columns = min(NUM_COLUMNS, len(p_values))
+    num_rows = math.ceil(len(p_values) / num_columns)
+    curves = [_difference(uniform, ranks) for ranks in calibration.ranks.values()]
+    limit = 1.1 * np.max(np.abs([*(bound - uniform.points for bound in bands[1]), *curves]))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(2.9 * num_columns, 0.7 + 3.1 * num_rows), layout="constrained")
+        size = 2.9 * num_columns, 0.7 + 3.1 * num_rows
+        figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(
-            2 * num_rows,
-            num_columns,
-            squeeze=False,
-            sharex=True,
-            height_ratios=[3.0, 1.0] * num_rows,
+            2 * num_rows, num_columns, squeeze=False, sharex=True, height_ratios=[3, 1] * num_rows
         )
-        limit = 1.1 * max(
-            *(np.max(np.abs(bound - uniform.points)) for bound in bands[1]),
-            *(np.max(np.abs(_difference(uniform, each))) for each in calibration.ranks.values()),
-        )
-        for index, (name, ranks) in enumerate(calibration.ranks.items()):
-            row, column = divmod(index, num_columns)
+        panels = list(zip(grid[::2].flat, grid[1::2].flat, strict=True))
+        for pair in panels[len(p_values) :]:
+            for axes in pair:
+                axes.set_visible(False)
+        for (upper, lower), (name, ranks) in zip(panels, calibration.ranks.items(), strict=False):
             colour = BAD if p_values[name] < calibration.level else GOOD
-            upper, lower = grid[2 * row, column], grid[2 * row + 1, column]
             draw_difference(upper, uniform, bands, ranks, colour)
             upper.set_ylim(-limit, limit)
             upper.set_title(f"{name}\np = {p_values[name]:.2g}", color=colour, fontsize=8)
             _draw_histogram(lower, uniform, ranks, colour)
-            if column:
-                upper.set_yticklabels([])
-            else:
+            if upper in grid[:, 0]:
                 upper.set_ylabel("ranks below, less expected")
                 lower.set_ylabel("ranks")
-        for axes in grid.flat[2 * num_rows * num_columns :]:
-            axes.set_visible(False)
-        for index in range(len(calibration.names), num_rows * num_columns):
-            row, column = divmod(index, num_columns)
-            grid[2 * row, column].set_visible(False)
-            grid[2 * row + 1, column].set_visible(False)
+            else:
+                upper.set_yticklabels([])
         figure.supxlabel("rank of the truth among the draws, as a share of all", fontsize=9)
-        figure.suptitle(
+        title = (
             f"{uniform.num_ranks} simulations, ranks 0 to {uniform.num_draws}; bands of "
-            "95 %: filled for each quantity, outline for all together",
-            x=0.01,
-            ha="left",
-            fontsize=9,
+            "95 %: filled for each quantity, outline for all together"
         )
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         return saved(figure, path)
 
 

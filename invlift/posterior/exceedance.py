@@ -10,13 +10,13 @@ from invlift.errors import InputError
 from invlift.posterior.blocks import coefficient_blocks
 
 
-def check_thresholds(thresholds: Sequence[float]) -> None:
+def check_thresholds(thresholds: Sequence[float], *, has_field: bool = True) -> None:
     """Check that thresholds of the conductivity are such.
 
     Raises
     ------
     InputError
-        If one is not positive and finite, or two are equal.
+        If one is not positive and finite, two are equal, or there is no field to exceed them.
     """
     values = np.asarray(thresholds)
     is_good = values.ndim == 1 and (not values.size or values.dtype.kind in "iuf")
@@ -30,6 +30,13 @@ def check_thresholds(thresholds: Sequence[float]) -> None:
     if len(set(values.tolist())) < values.size:
         raise InputError(
             "posterior, exceedance", "different numbers", f"{thresholds}", "give each once"
+        )
+    if values.size and not has_field:
+        raise InputError(
+            "posterior, exceedance",
+            "draws of log_conductivity",
+            "none",
+            "leave exceedance out for a model of your own",
         )
 
 

@@ -11,14 +11,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from invlift.errors import InputError, printable
-from invlift.posterior.labelled import read_group
-from invlift.posterior.leave_one_out import (
-    MIN_DRAWS,
-    LeaveOneOut,
-    leave_one_out,
-    standard_error,
-)
-from invlift.posterior.record import read_json_record
+from invlift.posterior.leave_one_out import MIN_DRAWS, LeaveOneOut, leave_one_out
+from invlift.posterior.run_folder import read_groups, read_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,65 +25,42 @@ class SavedRun:
         The folder, as it was given.
     observed : (d,) array
         Readings, in the unit of the solution.
-    log_likelihood : list of (num_draws, d) arrays
-        Log density of each reading given each draw, one array per chain.
+    loo : LeaveOneOut
     is_converged : bool
         By its verdict.
     """
 
     name: str
     observed: np.ndarray
-    log_likelihood: list[np.ndarray]
+    loo: LeaveOneOut
     is_converged: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ComparedRun:
     """A run among others of the same readings.
 
     Attributes
     ----------
-    name : str
-    elpd, elpd_error : float
-        Sum over the readings of log p(y_i | y_-i), and its standard error.
-    difference, difference_error : float
-        How far that is below the best run's (0 for itself), and the standard error of this.
-    num_effective : float
-        Effective number of parameters (p_loo).
-    num_unreliable, num_sensors : int
-        At how many sensors, of how many, the estimate is not reliable.
-    max_pareto_k : float
-        Largest Pareto k.
+    run : SavedRun
+    below : (d,) array
+        How far the log density of each reading given all others is below the best run's.
     weight : float
         In the mixture of all runs that predicts best: see `stacking_weights`.
-    is_converged : bool
-        By its verdict.
     """
 
-    name: str
-    elpd: float
-    elpd_error: float
-    difference: float
-    difference_error: float
-    num_effective: float
-    num_unreliable: int
-    num_sensors: int
-    max_pareto_k: float
+    run: SavedRun
+    below: np.ndarray
     weight: float
-    is_converged: bool
 
 
 def read_saved_run(directory: str | os.PathLike) -> SavedRun:
-    """Read the log likelihood of a run from the folder of its results.
+    """Read the leave-one-out predictions of a run from the folder of its results.
 
     Parameters
     ----------
     directory : path-like
         With `posterior.nc` and `run.json`, as `Posterior.write` leaves it.
-
-    Returns
-    -------
-    SavedRun
 
     Raises
     ------
@@ -97,70 +68,40 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
         If it is no such folder, was written without log likelihood, or holds fewer than `MIN_DRAWS`
         draws or values that are not finite.
     """
-    name, directory = printable(os.fspath(directory)), Path(directory)
-    if not directory.is_dir():
-        raise InputError(
-            name,
-            "the results folder of a run",
-            "a file" if directory.exists() else "no such folder",
-            "give the folder that invlift run has written",
-        )
-    draws = directory / "posterior.nc"
-    if not draws.is_file():
-        raise InputError(
-            name,
-            "the results folder of a run",
-            "no posterior.nc in it",
-            "give the folder that invlift run has written; a run that was stopped before its first "
-            "draw goes on with --resume",
-        )
-    logs, observed = read_group(draws, "log_likelihood"), read_group(draws, "observed_data")
-    if logs is None or observed is None:
-        raise InputError(
-            f"{name}, posterior.nc",
+    name = printable(os.fspath(directory))
+    names = "log_likelihood", "observed_data"
+    groups = read_groups(Path(directory), names)
+
+    def refuse(expected: str, found: str, remedy: str) -> InputError:
+        return InputError(f"{name}, posterior.nc", expected, found, remedy)
+
+    logs, readings = (groups[each].get("observed") for each in names)
+    if logs is None or readings is None:
+        raise refuse(
             "the groups observed_data and log_likelihood",
-            "a file without" + (" log_likelihood" if logs is None else " observed_data"),
+            f"a file without {names[0] if logs is None else names[1]}",
             "write the results again, which takes no new draws: invlift run "
             f"{name}/problem.toml --out {name} --resume",
         )
-    values = np.asarray(logs.get("observed", np.nan), dtype=float)
-    readings = np.asarray(observed.get("observed", np.nan), dtype=float)
-    if values.ndim != 3 or not values.size or readings.shape != values.shape[2:]:
-        raise InputError(
-            f"{name}, posterior.nc",
+    values, observed = np.asarray(logs, dtype=float), np.asarray(readings, dtype=float)
+    if values.ndim != 3 or not values.size or observed.shape != values.shape[2:]:
+        raise refuse(
             "log_likelihood (chain, draw, sensor) of each reading",
-            f"shape {values.shape} for readings of shape {readings.shape}",
+            f"shape {values.shape} for readings of shape {observed.shape}",
             "give the folder of a run as it was written",
         )
-    if not np.isfinite(values).all():
-        bad = ~np.isfinite(values).all(axis=(0, 1))
-        raise InputError(
-            f"{name}, posterior.nc",
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
+    if bad.size:
+        raise refuse(
             "log likelihoods that are finite",
-            f"others at {bad.sum()} of {bad.size} sensors, the first sensor {np.argmax(bad)}",
+            f"others at {bad.size} of {observed.size} sensors, the first sensor {bad[0]}",
             "see the verdict on that run",
         )
-    if values.shape[0] * values.shape[1] < MIN_DRAWS:
-        raise InputError(
-            f"{name}, posterior.nc",
-            f"at least {MIN_DRAWS} draws",
-            f"{values.shape[0] * values.shape[1]}",
-            "run longer: --resume --draws N",
-        )
-    return SavedRun(name, readings, list(values), _is_converged(directory / "run.json", name))
-
-
-def _is_converged(path: Path, name: str) -> bool:
-    file = f"{name}, run.json"
-    try:
-        return read_json_record(path, file)["verdict"]["is_converged"] is True
-    except (TypeError, KeyError):
-        raise InputError(
-            file,
-            "the record of a run, with its verdict",
-            "something else",
-            "give the folder of a run as it was written",
-        ) from None
+    loo = leave_one_out(list(values))
+    if loo is None:
+        num = values.shape[0] * values.shape[1]
+        raise refuse(f"at least {MIN_DRAWS} draws", f"{num}", "run longer: --resume --draws N")
+    return SavedRun(name, observed, loo, read_record(Path(directory)).verdict.is_converged)
 
 
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
@@ -169,36 +110,35 @@ def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
     Parameters
     ----------
     runs : sequence of SavedRun
-        Two or more, of the same readings in the same order.
+        One or more, of the same readings in the same order.
 
     Returns
     -------
     list of ComparedRun
-        Best first. The standard errors are those of Vehtari, Gelman & Gabry (2017), eqs 23 and 24.
+        Best first.
 
     Raises
     ------
     InputError
-        If there are fewer than two, two of one name, or the readings differ.
+        If the readings differ.
     """
-    names = [run.name for run in runs]
-    if len(runs) < 2 or len(set(names)) < len(names):
-        raise InputError(
-            "runs to compare",
-            "two or more different folders",
-            ", ".join(names) or "none",
-            "add one",
-        )
+    first = runs[0]
     for run in runs[1:]:
-        _check_same_readings(runs[0], run)
-    found = [leave_one_out(run.log_likelihood) for run in runs]
-    weights = stacking_weights(np.array([loo.elpd for loo in found]))
-    best = max(found, key=lambda loo: loo.elpd.sum())
-    rows = [
-        _row(run, loo, best, float(weight))
-        for run, loo, weight in zip(runs, found, weights, strict=True)
-    ]
-    return sorted(rows, key=lambda row: row.difference)
+        if not np.array_equal(first.observed, run.observed):
+            found = f"{run.observed.size} readings"
+            if first.observed.size == run.observed.size:
+                differ = np.flatnonzero(first.observed != run.observed)
+                found = f"others at {differ.size} sensors, the first sensor {differ[0]}"
+            raise InputError(
+                run.name,
+                f"the {first.observed.size} readings of {first.name}",
+                found,
+                "compare runs of one sensor table, with the same sensors in use",
+            )
+    elpd = np.array([run.loo.elpd for run in runs])
+    best = elpd[elpd.sum(axis=1).argmax()]
+    rows = map(ComparedRun, runs, best - elpd, stacking_weights(elpd).tolist())
+    return sorted(rows, key=lambda row: row.below.sum())
 
 
 def stacking_weights(elpd: np.ndarray) -> np.ndarray:
@@ -234,37 +174,3 @@ def stacking_weights(elpd: np.ndarray) -> np.ndarray:
     )
     weights = np.maximum(result.x, 0.0)
     return weights / weights.sum()
-
-
-def _row(run: SavedRun, loo: LeaveOneOut, best: LeaveOneOut, weight: float) -> ComparedRun:
-    (elpd, elpd_error), (num_effective, _) = loo.totals().values()
-    below = best.elpd - loo.elpd
-    return ComparedRun(
-        run.name,
-        elpd,
-        elpd_error,
-        float(below.sum()),
-        standard_error(below),
-        num_effective,
-        int((~loo.is_reliable).sum()),
-        loo.elpd.size,
-        float(loo.pareto_k.max()),
-        weight,
-        run.is_converged,
-    )
-
-
-def _check_same_readings(first: SavedRun, other: SavedRun) -> None:
-    if np.array_equal(first.observed, other.observed):
-        return
-    if first.observed.size != other.observed.size:
-        found = f"{other.observed.size} readings"
-    else:
-        differ = np.flatnonzero(first.observed != other.observed)
-        found = f"others at {differ.size} sensors, the first sensor {differ[0]}"
-    raise InputError(
-        other.name,
-        f"the {first.observed.size} readings of {first.name}",
-        found,
-        "compare runs of one sensor table, with the same sensors in use",
-    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior.batches import ess_of_batches
+from invlift.posterior.chains import Chain, every_of, kept
 from invlift.posterior.diagnostics import diagnose_field
-from invlift.posterior.names import FIELD
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.exceedance import exceedance_fields
+from invlift.posterior.names import FIELD, vector_of
+from invlift.posterior.quantity import PLACES, Quantity
 from invlift.posterior.statistics import (
     conductivity_statistics,
     field_statistics,
@@ -92,7 +94,28 @@ def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
     return len(shape) > 2 or (is_vector and (bool(quantity.place) or shape[1] > MAX_ENTRIES))
 
 
-def movement(draws: Mapping[str, Sequence[np.ndarray]]) -> list[np.ndarray]:
+def chosen(
+    scalars: Mapping[str, list[np.ndarray]], names: Sequence[str]
+) -> dict[str, list[np.ndarray]]:
+    """Scalars by name; the name of a vector stands for its entries.
+
+    Raises
+    ------
+    InputError
+        If there is no scalar of a name.
+    """
+    for name in names:
+        if name not in scalars.keys() | set(map(vector_of, scalars)):
+            known = ", ".join(scalars)
+            raise InputError("plot of chains", f"some of {known}", repr(name), "choose one")
+    return {
+        key: chains for key, chains in scalars.items() if key in names or vector_of(key) in names
+    }
+
+
+def movement(
+    draws: Mapping[str, Sequence[np.ndarray]], field: str | None = None
+) -> list[np.ndarray]:
     """A scalar of each chain, (num_draws,), that changes where anything recorded does.
 
     It counts the changes; not a number where something recorded is not.
@@ -101,7 +124,13 @@ def movement(draws: Mapping[str, Sequence[np.ndarray]]) -> list[np.ndarray]:
     ----------
     draws : mapping of str to sequence of (num_draws, ...) arrays
         One array per chain.
+    field : str or None
+        Name of a field that changes whenever anything does, which then is all that is looked at.
     """
+    if field is not None:
+        means = f"{field}_field_mean"
+        name = means if means in draws else field  # of which all draws are stored
+        draws = {name: draws[name]}
     return [_num_changes(list(chains)) for chains in zip(*draws.values(), strict=True)]
 
 
@@ -114,6 +143,50 @@ def _num_changes(quantities: list[np.ndarray]) -> np.ndarray:
             has_moved[1:] |= np.any(rows[1:] != rows[:-1], axis=1)
             is_finite &= np.isfinite(rows).all(axis=1)
     return np.where(is_finite, np.cumsum(has_moved), np.nan)
+
+
+def fields_of(
+    chains: Sequence[Chain],
+    described: Mapping[str, Quantity],
+    further: Iterable[Quantity],
+    exceedance: Sequence[float],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Statistics of all fields: see `Posterior.fields`.
+
+    Parameters
+    ----------
+    chains : sequence of Chain
+    described : mapping of str to Quantity
+        What the draws are of.
+    further : iterable of Quantity
+        Some of which there may be moments alone.
+    exceedance : sequence of float
+        Thresholds of the conductivity.
+
+    Returns
+    -------
+    dict of str to dict of str to array
+        Those on nodes and those on cells, by "node" and "cell".
+    """
+    found = {place: {} for place in PLACES}
+    moments = kept(chains, "moments")
+    for name, quantity in (described | {each.name: each for each in further}).items():
+        has_draws = name in described
+        if quantity.place is None or not (has_draws or any(name in part for part in moments)):
+            continue
+        draws = [chain.draws[name] for chain in chains] if has_draws else None
+        here = found[quantity.place]
+        if quantity.is_derived:
+            here |= derived_statistics(name, [p[name] for p in moments if name in p], draws)
+            continue
+        sums = None
+        if every_of(chains, name) > 1 and all(name in part for part in moments):
+            batches = [part[name] for part in kept(chains, "batches")]
+            sums = [part[name] for part in moments], batches
+        here |= field_statistics_of(draws, quantity, sums)
+        if name == FIELD:
+            here |= exceedance_fields(draws, exceedance)
+    return found
 
 
 def field_statistics_of(

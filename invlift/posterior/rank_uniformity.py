@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.signal import fftconvolve
 from scipy.stats import binom, poisson
 
 #: Relative difference below which two tail probabilities are one that was rounded.
@@ -92,21 +93,9 @@ class UniformRanks:
         The counts are partial sums of independent Poisson variables of mean M / (L + 1), given
         that all L + 1 of them add to M: a recursion from point to point with one kernel.
         """
-        mean = self.num_ranks / (self.num_draws + 1)
-        kernel = poisson.pmf(np.arange(self.num_ranks + 1), mean)
-        first, density = 0, np.ones(1)
+        num = self.num_ranks
+        kernel = poisson.pmf(np.arange(num + 1), num / (self.num_draws + 1))
+        density = np.eye(1, num + 1)[0]
         for allowed in is_within:
-            places = np.flatnonzero(allowed)
-            if not places.size:
-                return 0.0
-            start, end = places[0], places[-1] + 1
-            reached = np.convolve(density, kernel)
-            # reached[k] belongs to the count first + k
-            density = np.zeros(end - start)
-            low, high = max(start, first), min(end, first + reached.size)
-            if high > low:
-                density[low - start : high - start] = reached[low - first : high - first]
-            density *= allowed[start:end]
-            first = start
-        rest = self.num_ranks - first - np.arange(density.size)
-        return float(density @ kernel[rest] / poisson.pmf(self.num_ranks, self.num_ranks))
+            density = fftconvolve(density, kernel)[: num + 1] * allowed
+        return float(density @ kernel[::-1] / poisson.pmf(num, num))

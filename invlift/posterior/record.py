@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError
-from invlift.input_files import read_text
 from invlift.posterior.chains import Chain, kept
 from invlift.posterior.standards import Standards
 from invlift.posterior.verdict import Verdict
-
-#: Largest ``run.json`` that is read.
-MAX_BYTES = 2**24
 
 
 def run_record(
@@ -74,41 +67,6 @@ def run_record(
         **counted,
         "verdict": asdict(verdict),
     }
-
-
-def read_json_record(file: Path, name: str) -> dict[str, Any]:
-    """Read what `run_record` and others have put into a run's ``run.json``.
-
-    Parameters
-    ----------
-    file : pathlib.Path
-    name : str
-        How an error message calls the file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no JSON of named entries.
-    """
-    text = read_text(
-        file,
-        name,
-        "the record of a run",
-        remedy="give the folder that invlift run has written",
-        max_bytes=MAX_BYTES,
-    )
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        record = None
-    if not isinstance(record, dict):
-        raise InputError(
-            name,
-            "the record of a run, with its verdict",
-            "something else",
-            "give the folder of a run as it was written",
-        )
-    return record
 
 
 def _acceptance_rate(stats: Mapping[str, np.ndarray]) -> float | None:

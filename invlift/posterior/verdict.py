@@ -15,7 +15,6 @@ from html import escape
 import numpy as np
 
 from invlift.posterior.diagnostics import Diagnostics
-from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.names import vector_of
 from invlift.posterior.standards import Standards
 
@@ -68,11 +67,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        lines = [self.headline]
-        lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - note: {warning}" for warning in self.warnings]
-        lines += [f"  -> {advice}" for advice in self.advice]
-        return "\n".join(lines)
+        return in_lines(self.headline, self.reasons, self.warnings, self.advice)
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks."""
@@ -80,6 +75,16 @@ class Verdict:
         for kind, lines in (("", self.reasons), ("note: ", self.warnings), ("→ ", self.advice)):
             parts += [f"<li>{kind}{escape(line)}</li>" for line in lines]
         return f"<div>{parts[0]}<ul>{''.join(parts[1:])}</ul></div>"
+
+
+def in_lines(
+    headline: str, reasons: Sequence[str], notes: Sequence[str], advice: Sequence[str]
+) -> str:
+    """A verdict as a few lines of text."""
+    lines = [headline]
+    for mark, each in (("-", reasons), ("- note:", notes), ("->", advice)):
+        lines += [f"  {mark} {line}" for line in each]
+    return "\n".join(lines)
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
@@ -108,9 +113,6 @@ MISFIT_TOGETHER = (
     "look at standardised_residual in sensors.vtu for regions of one sign, and at the model and "
     "the scale of the noise"
 )
-INFLUENTIAL = (
-    "to see how well such a reading is predicted by the others, leave it out in a run of its own"
-)
 SHARP_BENDS = (
     "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
     "shorter tail"
@@ -136,7 +138,6 @@ def judge(
     movement: Sequence[np.ndarray] = (),
     residuals: np.ndarray | None = None,
     misfit_p_value: float | None = None,
-    pareto_k: np.ndarray | None = None,
     num_draws_requested: int | None = None,
     objections: Sequence[str] = (),
 ) -> Verdict:
@@ -167,8 +168,6 @@ def judge(
     misfit_p_value : float or None
         Of all readings together: see `statistics.misfit_p_value`. It is told of where no reading
         alone is.
-    pareto_k : (d,) array or None
-        Of leave-one-out predictions of the readings: see `LeaveOneOut`.
     num_draws_requested : int or None
         Draws per chain that were asked for.
     objections : sequence of str
@@ -194,8 +193,6 @@ def judge(
     _judge_returns(notes, stats)
     if residuals is not None:
         _judge_fit(notes, residuals, misfit_p_value)
-    if pareto_k is not None:
-        _judge_influence(notes, pareto_k)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
     if notes.reasons:
         count = len(notes.reasons)
@@ -272,17 +269,6 @@ def _judge_fit(notes: _Notes, residuals: np.ndarray, misfit_p_value: float | Non
             f"no reading alone, but all together are further from what the model makes of them "
             f"than the noise explains (posterior predictive p-value {misfit_p_value:.2g})",
             MISFIT_TOGETHER,
-        )
-
-
-def _judge_influence(notes: _Notes, pareto_k: np.ndarray) -> None:
-    num_bad = int((~(pareto_k <= MAX_PARETO_K)).sum())
-    if num_bad:
-        notes.warn(
-            f"leave-one-out prediction (loo_elpd, loo_pit) is not reliable at {num_bad} of "
-            f"{pareto_k.size} sensors (Pareto k above {MAX_PARETO_K:g}): each of them influences "
-            "the posterior too much; the draws are not affected",
-            INFLUENTIAL,
         )
 
 

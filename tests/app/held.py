@@ -37,7 +37,8 @@ def wait_for(is_stopped):
 
 def held_hand_out(conductor, chain, goal, running):
     state = conductor._states[chain]
-    if is_let_go.is_set() or state is None or state.position.iteration < NUMBER:
+    is_of_calibration = conductor._store is None
+    if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
         hand_out(conductor, chain, goal, running)
         return
     waiting.append(chain)

@@ -16,6 +16,7 @@ import invlift
 from invlift.errors import InputError
 
 OPTIONS = {"sampler.chains": 2, "sampler.warmup": 30, "sampler.draws": 60}
+OPTIONS |= {"output.exceedance": [0.5, 2.0]}
 COOLING = Path("examples/own_models/cooling.py").resolve()
 
 
@@ -35,6 +36,7 @@ def test_a_run_is_what_it_was(results):
     grid = pyvista.read(results / "posterior.vtu")
     fields = posterior.fields()
     assert set(fields) == set(grid.point_data)
+    assert {"conductivity_above_0.5", "conductivity_above_2"} < set(fields)
     for name, values in fields.items():  # moments of the solution are summed in another order
         np.testing.assert_allclose(values, grid[name], rtol=1e-9, err_msg=name)
     fit = pd.read_csv(results / "sensor_fit.csv")

@@ -8,16 +8,14 @@ import pytest
 import scipy.stats
 from matplotlib.image import imread
 
+from invlift.app.calibration_files import read_simulations, write_simulations
 from invlift.errors import InputError
 from invlift.posterior.calibration import (
     Calibration,
     Simulation,
     effective_draws,
     rank_of,
-    read_simulations,
     shape_of,
-    thinned,
-    write_simulations,
 )
 from invlift.posterior.calibration_plot import plot_calibration
 from invlift.posterior.rank_uniformity import UniformRanks
@@ -131,24 +129,17 @@ def test_the_shape_is_in_standard_errors():
 # Ranks --------------------------------------------------------------------------------------------
 
 
-def test_ties_are_broken_at_random_by_the_key():
-    draws = np.array([0.0, 1.0, 1.0, 1.0, 2.0])
-    found = [rank_of(1.0, draws, np.random.default_rng(seed)) for seed in range(400)]
-    np.testing.assert_allclose(np.bincount(found, minlength=6)[1:5] / 400, 0.25, atol=0.08)
-    assert set(found) == {1, 2, 3, 4}
-    again = [rank_of(1.0, draws, np.random.default_rng(seed)) for seed in range(400)]
-    assert found == again
-    assert rank_of(-1.0, draws, np.random.default_rng(0)) == 0
-    assert rank_of(3.0, draws, np.random.default_rng(0)) == 5
-
-
-@pytest.mark.parametrize(("num", "kept"), [(63, 63), (126, 63), (130, 63), (1000, 7)])
-def test_draws_that_are_kept_are_evenly_spaced(num, kept):
-    places = thinned(num, kept)
-    assert len(places) == kept
-    assert places[-1] == num - 1
-    assert np.ptp(np.diff(places)) <= 1
-    assert abs(places[0] + 1 - num / kept) < 1
+def test_ranks_are_among_draws_at_even_distances():
+    draws = np.arange(130.0)
+    assert [rank_of(truth, draws, 130) for truth in (-1.0, 0.5, 128.5, 200.0)] == [0, 1, 129, 130]
+    thinned = [rank_of(truth, draws, 13) for truth in (-1.0, 8.5, 9.5, 64.0, 200.0)]
+    assert thinned == [0, 0, 1, 6, 13]
+    backwards = [rank_of(truth, draws[::-1], 13) for truth in (-1.0, 0.5, 10.5, 200.0)]
+    assert backwards == [0, 1, 2, 13]
+    for num, kept in ((63, 63), (126, 63), (130, 63), (1000, 7)):  # as many below as above
+        ranks = [rank_of(place + 0.5, np.arange(float(num)), kept) for place in range(-1, num)]
+        assert (min(ranks), max(ranks)) == (0, kept)
+        assert np.ptp(np.bincount(ranks)[1:-1]) <= 1
 
 
 def test_effective_draws_are_those_of_the_worst_quantity():
@@ -233,8 +224,8 @@ def test_the_table_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda text: "", "an empty file"),
-        (lambda text: text.replace("sigma", "gamma"), "other columns"),
+        (lambda text: "", "row 1"),
+        (lambda text: text.replace("sigma", "gamma"), "row 1"),
         (lambda text: text[:-4], "row 2"),
         (lambda text: text.replace(",3,", ",64,"), "row 2"),
         (lambda text: text.replace(",3,", ",,"), "row 2"),

@@ -13,7 +13,7 @@ from invlift.app.problems import build, open_problem
 from invlift.app.progress import calibration_display
 from invlift.app.terminal import interrupts_raise
 from invlift.errors import InputError
-from invlift.posterior.calibration import FINE, shape_of
+from invlift.posterior.calibration import FINE
 from invlift.posterior.calibration_plot import plot_calibration
 
 
@@ -51,20 +51,16 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if calibration.num_counted:
         plot_calibration(calibration, directory / FIGURE)
         written.insert(1, FIGURE)
-        say_table(console, ["", "p", "mean rank", "spread"], _rows(calibration))
+        p_values = calibration.p_values()
+        rows = [  # how far mean and spread of the ranks are off, in standard errors
+            [name, f"{p_values[name]:.2g}", f"{mean:+.1f} se", f"{spread:+.1f} se"]
+            for name, (mean, spread) in calibration.shapes().items()
+        ]
+        say_table(console, ["", "p", "mean rank", "spread"], rows)
     verdict = calibration.verdict()
     say(console, str(verdict))
     say(console, f"\nWritten to {directory}: {', '.join(written)}")
     return 0 if verdict.is_calibrated else BAD_VERDICT
-
-
-def _rows(calibration) -> list[list[str]]:
-    """P-values, and how far mean and spread of the ranks are off in standard errors."""
-    rows = []
-    for name, p in calibration.p_values().items():
-        shape = shape_of(calibration.ranks[name], calibration.num_draws)
-        rows.append([name, f"{p:.2g}", *(f"{each:+.1f} se" for each in shape)])
-    return rows
 
 
 def _integer(option: str, text: str, least: int, most: int) -> int:

@@ -23,11 +23,10 @@ from invlift.app.sampling import UNTIL_CONVERGED, sample
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
 from invlift.errors import InputError
+from invlift.posterior.run_folder import PROBLEM_FILES
 
 #: The file that says which run the saved chains belong to.
 RECORD = "run.json"
-#: What the problem is kept as: the problem file, complete, or the Python file that made it.
-PROBLEM_FILES = "problem.toml", "problem.py"
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -109,8 +108,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             preparing.join()
             if goes_on:
                 objections = find_objections(spec, field)
-            info |= {"objections": objections}
-            return _write_results(spec, field, run, info, console, errors)
+            return _write_results(spec, field, run, objections, info, console, errors)
 
 
 def _executor(scheduler: str | None, workers: int | None):
@@ -127,7 +125,7 @@ def _prepare_results(field) -> None:
     realised_std(field)
 
 
-def _write_results(spec, field, run, info: dict, console: Console, errors: Console) -> int:
+def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
     from invlift.app.results import build_posterior
     from invlift.app.truth import compare_with_truth, find_truth, in_words
@@ -142,7 +140,7 @@ def _write_results(spec, field, run, info: dict, console: Console, errors: Conso
         field,
         run,
         None if draws == UNTIL_CONVERGED else draws,
-        objections=info["objections"],
+        objections=objections,
     )
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)

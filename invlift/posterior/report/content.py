@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.posterior.quantity import Quantity
-from invlift.posterior.report.record import Record
+from invlift.posterior.run_folder import Record
 
 
 @dataclass(frozen=True, eq=False)

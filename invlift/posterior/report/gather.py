@@ -19,7 +19,7 @@ from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantit
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
 from invlift.posterior.report.content import Body, Content, FieldDraws
-from invlift.posterior.report.record import read_record
+from invlift.posterior.run_folder import read_record
 
 #: Draws of the field that the report shows.
 NUM_DRAWS = 12
@@ -68,7 +68,7 @@ def gather(directory: Path) -> Content:
         return None
 
     is_python = (directory / "problem.py").exists()
-    record = read("run.json", "record", lambda file: read_record(_text(file), str(file)))
+    record = read("run.json", "record", lambda file: read_record(directory))
     if record is None and (directory / SAVED_CHAINS).exists():
         missing["record"] = (
             "There is no run.json in the folder: the run is under way, or was stopped before it "

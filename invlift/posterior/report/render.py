@@ -19,7 +19,7 @@ from invlift.posterior.report import charts
 from invlift.posterior.report.content import Content
 from invlift.posterior.report.maps import Maps, colours_of
 from invlift.posterior.report.picture import Picture, number
-from invlift.posterior.report.record import Record
+from invlift.posterior.run_folder import Record
 from invlift.posterior.slices import AXIS_NAMES
 
 #: Rows of a table, and scalars whose traces are drawn.

@@ -1,0 +1,257 @@
+"""The folder of a run, read back: its record, its draws, and the posterior that they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from invlift.errors import InputError, printable
+from invlift.input_files import read_text
+from invlift.posterior.labelled import quantity_of, read_group
+from invlift.posterior.names import prior_sd_name
+from invlift.posterior.posterior import Posterior
+from invlift.posterior.quantity import Quantity
+from invlift.posterior.readings import Draws, Readings
+from invlift.posterior.standards import Standards
+
+DRAWS, RECORD = "posterior.nc", "run.json"
+#: What the problem is kept as: the problem file, complete, or the Python file that made it.
+PROBLEM_FILES = "problem.toml", "problem.py"
+#: Largest ``run.json`` that is read.
+MAX_BYTES = 2**24
+#: Groups of ``posterior.nc`` that a posterior is made of.
+_GROUPS = (
+    "posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive", "log_likelihood",
+    "observed_data", "constant_data",
+)  # fmt: skip
+_REMEDY = "take the file from a copy of the run, or run again"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class RecordedVerdict(_Part):
+    """The verdict as it was written: see `invlift.posterior.Verdict`."""
+
+    is_converged: bool
+    headline: str
+    reasons: list[str] = []
+    warnings: list[str] = []
+    advice: list[str] = []
+
+
+class Record(_Part):
+    """What is read of ``run.json``; docs/outputs.md says what each entry is.
+
+    Entries that a run does not know are None or empty, and others are passed over.
+    """
+
+    verdict: RecordedVerdict
+    num_chains: int
+    num_draws: int
+    num_draws_requested: int | None = None
+    num_warmup: int | None = None
+    is_interrupted: bool | None = None
+    step_size: list[float | None] = []
+    acceptance_rate: list[float | None] = []
+    warmup_seconds: list[float | None] = []
+    sampling_seconds: list[float | None] = []
+    compile_seconds: float | None = None
+    num_steps: int | None = None
+    num_factorisations: int | None = None
+    num_solves: int | None = None
+    num_projection_failures: int | None = None
+    num_divergences: int | None = None
+    exceedance: list[float] = []
+    objections: list[str] = []
+    method: str | None = None
+    options: dict[str, Any] = {}
+    seed: int | None = None
+    versions: dict[str, str] = {}
+    mesh_sha256: str | None = None
+
+
+def problem_file(directory: Path) -> Path:
+    """The file that a run keeps its problem in; ``problem.toml`` if there is none."""
+    files = [directory / name for name in PROBLEM_FILES]
+    return next((file for file in files if file.exists()), files[0])
+
+
+def read_record(directory: Path) -> Record:
+    """Read the record of a run, ``run.json``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is not JSON, or an entry is missing or of the wrong kind.
+    """
+    file = directory / RECORD
+    what = "the record of a run with its verdict, as invlift run writes it"
+    remedy = "give the folder that invlift run has written"
+    text = read_text(file, str(file), what, remedy=remedy, max_bytes=MAX_BYTES)
+    try:
+        return Record.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], _REMEDY) from None
+
+
+def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
+    """Read groups of the draws of a run, ``posterior.nc``; empty those that it does not have.
+
+    Raises
+    ------
+    InputError
+        If the folder is not that of a run with draws, or the file is damaged.
+    """
+    if not (directory / DRAWS).is_file():
+        found = "a file" if directory.exists() else "no such folder"
+        raise InputError(
+            str(directory),
+            "the results folder of a run",
+            f"no {DRAWS} in it" if directory.is_dir() else found,
+            "give the folder that invlift run has written; a run that was stopped before its first "
+            "draw goes on with --resume",
+        )
+    return {name: read_group(directory / DRAWS, name) or xr.Dataset() for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedChain:
+    """Draws and statistics of a chain, as files have them: see `Chain`."""
+
+    draws: Mapping[str, np.ndarray]
+    stats: Mapping[str, np.ndarray]
+    warmup_stats: Mapping[str, np.ndarray]
+    every: Mapping[str, int]
+    step_size: float | None = None
+    warmup_seconds: float | None = None
+    sampling_seconds: float | None = None
+
+
+class SavedMesh(NamedTuple):
+    """Nodes and cells of a run's mesh, which knows of no groups."""
+
+    points: np.ndarray
+    cells: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SavedNoise:
+    """New readings and likelihoods as files have them, (num_draws, d) for each chain."""
+
+    replicated: list[np.ndarray]
+    likelihoods: list[np.ndarray]
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """As :meth:`ReadingNoise.new_readings`."""
+        return self.replicated
+
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
+        """As :meth:`ReadingNoise.log_likelihood`."""
+        return self.likelihoods
+
+
+def read_posterior(
+    directory: str | os.PathLike, standards_of: Callable[[str], Standards | None] | None = None
+) -> Posterior:
+    """Read the posterior that a run has written.
+
+    Parameters
+    ----------
+    directory : path-like
+        With ``posterior.nc`` and ``run.json``.
+    standards_of : callable, optional
+        From the name of a method to its `Standards`.
+
+    Returns
+    -------
+    Posterior
+        With all draws in memory. Of a field of which not all draws were stored, all statistics are
+        those of the stored draws.
+
+    Raises
+    ------
+    InputError
+        If the folder is not that of a run with draws, or a file is damaged.
+    """
+    directory = Path(directory)
+    found = read_groups(directory, _GROUPS)
+    record = read_record(directory)
+    standards = standards_of(record.method) if standards_of and record.method else None
+    try:
+        return _posterior(found, record, standards)
+    except (LookupError, ValueError, TypeError) as reason:
+        raise InputError(
+            str(directory / DRAWS),
+            "the draws of a run, as invlift run writes them",
+            f"others ({printable(str(reason))[:80]})",
+            _REMEDY,
+        ) from None
+
+
+def _posterior(
+    found: Mapping[str, xr.Dataset], record: Record, standards: Standards | None
+) -> Posterior:
+    draws, constants = found["posterior"], found["constant_data"]
+    mesh = sensors = noise = None
+    if "cells" in constants:
+        mesh = SavedMesh(constants["points"].to_numpy(), constants["cells"].to_numpy())
+    if "observed" in found["observed_data"]:
+        observed = found["observed_data"]["observed"]
+        labels = observed["sensor"].to_numpy().tolist() if "sensor" in observed.coords else None
+        known = [constants.get(f"sensor_{name}") for name in ("sigma", "points")]
+        known = [None if values is None else values.to_numpy() for values in known]
+        others = {
+            str(name).removeprefix("sensor_"): values.to_numpy().tolist()
+            for name, values in constants.data_vars.items()
+            if values.dims == ("sensor",) and name != "sensor_sigma"
+        }
+        sensors = Readings(observed.to_numpy(), *known, labels, others)
+    if "observed" in found["log_likelihood"] and "observed" in found["posterior_predictive"]:
+        both = (found[name]["observed"] for name in ("posterior_predictive", "log_likelihood"))
+        noise = SavedNoise(*(list(values.to_numpy()) for values in both))
+    return Posterior(
+        [_chain(found, record, index) for index in range(draws.sizes["chain"])],
+        [_quantity(variable, constants) for variable in draws.data_vars.values()],
+        mesh,
+        sensors,
+        noise,
+        standards=standards,
+        num_draws_requested=record.num_draws_requested,
+        compile_seconds=record.compile_seconds,
+        is_interrupted=record.is_interrupted,
+        exceedance=record.exceedance,
+        objections=tuple(record.objections),
+    )
+
+
+def _quantity(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
+    prior_sd = constants.get(prior_sd_name(str(variable.name)))
+    found = quantity_of(variable)
+    return found if prior_sd is None else replace(found, prior_sd=prior_sd.to_numpy())
+
+
+def _chain(found: Mapping[str, xr.Dataset], record: Record, index: int) -> SavedChain:
+    parts = [found[name] for name in ("posterior", "sample_stats", "warmup_sample_stats")]
+    parts = [each.isel(chain=index) if "chain" in each.dims else each for each in parts]
+    every = {}
+    for name, variable in parts[0].data_vars.items():
+        numbers = variable[variable.dims[0]].to_numpy()
+        if len(numbers) > 1 and numbers[1] > 1:
+            every[name] = int(numbers[1])
+    values = [
+        {str(name): variable.to_numpy() for name, variable in part.data_vars.items()}
+        for part in parts
+    ]
+    each = record.step_size, record.warmup_seconds, record.sampling_seconds
+    return SavedChain(*values, every, *(numbers[index] if numbers else None for numbers in each))
