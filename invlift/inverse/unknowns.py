@@ -130,19 +130,23 @@ class NamedModel(ForwardModel):
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """The unknowns by their names, in their units, and what the function wants to keep."""
-        return self._unpack(coefficients) | self._evaluate(coefficients)[1]
+        return unpack(coefficients, self.shapes) | self._evaluate(coefficients)[1]
 
     def _evaluate(self, coefficients):
-        found = self.fn(**self._unpack(coefficients))
+        found = self.fn(**unpack(coefficients, self.shapes))
         readings, kept = found if isinstance(found, tuple) else (found, {})
         return (joined(readings, self.readings) if self.readings else readings), kept
 
-    def _unpack(self, coefficients):
-        ends = np.cumsum([math.prod(shape) for _, shape in self.shapes])
-        return {
-            name: coefficients[end - math.prod(shape) : end].reshape(shape)
-            for (name, shape), end in zip(self.shapes, ends, strict=True)
-        }
+
+def unpack(
+    coefficients: jax.Array, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> dict[str, jax.Array]:
+    """The values of unknowns by name, of shapes in this order, from coefficients (N,)."""
+    ends = np.cumsum([math.prod(shape) for _, shape in shapes])
+    return {
+        name: coefficients[end - math.prod(shape) : end].reshape(shape)
+        for (name, shape), end in zip(shapes, ends, strict=True)
+    }
 
 
 def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:

@@ -28,7 +28,9 @@ from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.inverse.targets.state_space import state_space
 from invlift.pytrees import Module
+from invlift.samplers.constrained.landing import onto_manifold
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]
@@ -55,6 +57,19 @@ def elementwise(inputs):
     return readings(jnp.resize(inputs[:2], 4)) * jnp.exp(0.3 * inputs[2:])
 
 
+def states():
+    """Three readings of a pair, of which a function with an inverse is read."""
+    return state_space(
+        lambda time, state, noise, rate: jnp.tanh(rate * state[::-1]) + noise[1:] * noise[0],
+        lambda noise, rate: noise[:2] + rate,
+        {"rate": lognormal(0.0, 0.3)},
+        np.array([[0.4, -0.2], [0.8, 0.3], [0.1, -0.7]]),
+        lambda rate: 0.3 * rate,
+        num_noise=3,
+        recover=lambda reading, rate: reading + 0.1 * reading[::-1] ** 3,
+    )
+
+
 def on_sphere(position):
     return position @ position - jnp.ones(1)
 
@@ -66,6 +81,7 @@ def tilted(position):
 THETA = np.array([0.3, 0.4, -0.6, 0.1])
 MODEL, PRIOR = JaxFunction(readings), StandardNormalPrior(jnp.zeros(5))
 ELEMENTWISE = JaxFunction(elementwise)
+ROUGH = 0.4 * np.random.default_rng(2).standard_normal(16)
 INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 ON_MANIFOLDS = {
     "lifted": lambda: (LiftedPosterior(problem_of()), THETA),
@@ -75,6 +91,7 @@ ON_MANIFOLDS = {
         ExactConditioning(ELEMENTWISE, PRIOR, elementwise(INPUTS), Diagonal()),
         INPUTS,
     ),
+    "state space": lambda: (states(), onto_manifold(states(), ROUGH)),
     "explicit": lambda: (ExplicitManifold(on_sphere, tilted), np.array([0.6, 0.0, 0.8])),
 }
 DENSITIES = {
