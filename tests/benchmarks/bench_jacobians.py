@@ -2,9 +2,8 @@
 
     python tests/benchmarks/bench_jacobians.py [--repeats 5]
 
-Element-wise: readings of two shared inputs, each with noise of its own.  State space: an
-autoregressive state that is read with noise, whose constraint is that of Au, Graham & Thiery (2023,
-supplement 4).  Dense is the same constraint without a structure.
+Element-wise: readings of two shared inputs, each with noise of its own.  State space: a state that
+is read with noise.  Dense is the same constraint without a structure.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.inverse.jacobians import BlockBidiagonal, Diagonal
+from invlift.inverse.jacobians import Diagonal
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import ConstrainedHMC
@@ -33,15 +32,14 @@ def elementwise(size):
 
 
 def state_space(size):
-    observed = jnp.sin(jnp.linspace(0.0, 0.1 * size, size))
-
-    def constraint(inputs):
-        (rate, log_sigma), parts = inputs[:2], inputs[2:].reshape(size, 2)
-        states = observed - 0.1 * jnp.exp(0.2 * log_sigma) * parts[:, 1]
-        before = jnp.concatenate([jnp.zeros(1), states[:-1]])
-        return jnp.tanh(0.9 + 0.1 * rate) * jnp.sin(before) + 0.3 * parts[:, 0] - states
-
-    return constraint, BlockBidiagonal(size, 2), 2 * size + 2
+    target = invlift.state_space(
+        lambda t, state, noise, rate, log_error: jnp.tanh(rate) * jnp.sin(state) + 0.3 * noise,
+        lambda noise, **_: noise,
+        {"rate": invlift.normal(1.0, 0.1), "log_error": invlift.normal(-2.0, 0.2)},
+        np.sin(np.linspace(0.0, 0.1 * size, size)),
+        lambda log_error, **_: jnp.exp(log_error),
+    )
+    return target.constraint, target.structure, target.dimension
 
 
 def time_of_step(make, size, is_dense, repeats):
