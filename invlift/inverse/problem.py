@@ -250,6 +250,7 @@ def _differentiate(problem: InverseProblem):
     (_, jacobian), expansion = problem.model.linearise(mean)
     _, pushed = problem.model.push_forward(expansion, jacobian.T)
     gradient = problem.model.pull_back(expansion, pushed, lambda columns: columns)
+    jax.vjp(problem.model, mean)[1](problem.observed)
     _, expansion = problem.model.expand(mean)
     first = problem.model.derivative(expansion, gradient)
     return first, problem.model.higher_derivative(expansion, (gradient,))[0]

@@ -281,6 +281,7 @@ def killed(tmp_path_factory):
 
 
 def test_a_killed_command_is_resumed_to_the_same_bits(killed, tmp_path, capsys):
+    """Two processes and eight simulations each: 10 s, and as many for the one that is killed."""
     folder, left = killed
     assert 1 <= len(left) <= 8
     assert call("calibrate", folder / "problem.toml", *OPTIONS, "--resume") == 0

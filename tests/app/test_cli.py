@@ -302,7 +302,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
         assert draws["log_conductivity"].shape == (1, 7, 16)
 
 
-LONG = {"sampler.draws": 3000, "sampler.warmup": 40}
+LONG = {"sampler.draws": 1000, "sampler.warmup": 40}
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +314,7 @@ def whole_run(tmp_path_factory):
 
 
 def test_a_converged_run_has_status_0_and_all_its_files(whole_run):
+    """Its fixture is a whole run by a process of its own, 10 s."""
     folder, status, out, err = whole_run
     assert status == 0, out + err
     assert "Converged" in out
@@ -330,8 +331,8 @@ def test_a_converged_run_has_status_0_and_all_its_files(whole_run):
     sensors_file = pyvista.read(folder / "out" / "sensors.vtu")
     assert sensors_file["observed"].tolist() == [2.1, 2.9, 3.1]
     with xr.open_dataset(folder / "out" / "posterior.nc", group="posterior") as draws:
-        assert draws["log_conductivity"].shape == (2, 3000, 16)
-        assert draws["predicted"].shape == (2, 3000, 3)
+        assert draws["log_conductivity"].shape == (2, 1000, 16)
+        assert draws["predicted"].shape == (2, 1000, 3)
         mean = draws["log_conductivity"].mean(("chain", "draw")).to_numpy()
         solution, predicted = draws["solution"].to_numpy(), draws["predicted"].to_numpy()
     np.testing.assert_allclose(grid["log_conductivity_mean"], mean, rtol=1e-6, atol=1e-9)
@@ -359,7 +360,7 @@ def test_the_record_of_the_run(whole_run):
 def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
     """Ctrl-C in the middle of sampling loses nothing and changes nothing.
 
-    Two processes and 3,000 draws take 15 s.
+    Two processes and 1,000 draws take 10 s.
     """
     path = write_problem(tmp_path, LONG)
     process = start_held(200, "run", path)

@@ -82,7 +82,10 @@ def assert_same_draws(run, expected):
 def test_workers_draw_what_threads_draw_whoever_is_killed(
     problem, in_threads, cluster, monkeypatch
 ):
-    """After the first block of a chain, before any other of it is asked for from the next one."""
+    """After the first block of a chain, before any other of it is asked for from the next one.
+
+    Workers start and compile by themselves, and one once more after the kill: 10 to 20 s.
+    """
     monkeypatch.setattr("invlift.app.dask.TIMEOUT", 600)
     address, started, start_worker = cluster
     news = []

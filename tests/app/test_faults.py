@@ -1,6 +1,7 @@
 """What a run meets outside itself: kills, full discs, limits of a batch system, files of others."""
 
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -84,7 +85,9 @@ def run_with_room(num_bytes, *arguments):
         f"import resource, sys; {limits}; from invlift.app.cli import main; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    # Of a program that takes long to compile JAX would keep the beginning, and warn of it.
+    environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture(scope="module")

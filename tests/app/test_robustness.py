@@ -19,6 +19,7 @@ QUICK = {"sampler.draws": 6, "sampler.warmup": 4, "sampler.chains": 1}
 
 
 def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
+    """Three processes that start, one of which compiles and draws: 10 to 20 s."""
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
     first = start_held(100, "run", path)
@@ -39,7 +40,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
-    """Two processes of 3,000 draws each, which take 15 s."""
+    """Two processes of 1,000 draws each, which take 10 s."""
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
     process = start_held(100, "run", path)
@@ -51,7 +52,7 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path):
     longer = ["--draws", LONG["sampler.draws"] + 50]
     status, printed, err = finish(start("run", out / "problem.toml", "--resume", *longer))
     assert status == 0, printed + err
-    assert strict_json(out / "run.json")["num_draws"] == 3050
+    assert strict_json(out / "run.json")["num_draws"] == 1050
 
 
 def test_simulate_overwrites_nothing(tmp_path, capsys):
@@ -197,6 +198,7 @@ def test_interrupted_at_once_is_one_line(tmp_path, module):
 
 
 def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
+    """A process that starts and compiles: up to 10 s."""
     process = start_held(100, "run", write_problem(tmp_path, LONG))
     process.send_signal(signal.SIGTERM)
     status, out, err = finish(process)
@@ -265,6 +267,7 @@ def test_check_says_that_it_compiles_on_pipes_and_terminals(tmp_path):
 
 
 def test_it_is_said_that_it_compiles(tmp_path):
+    """Two processes, the first of which compiles without a cache: 10 s."""
     places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
     command = [sys.executable, "-c", TALKATIVE, "run", str(write_problem(tmp_path, QUICK))]
     first = subprocess.run(command, capture_output=True, text=True, env=environment() | places)

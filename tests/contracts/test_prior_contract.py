@@ -81,6 +81,7 @@ def target_of(prior):
 
 @pytest.mark.parametrize("name", [*CONTENTS, *OTHERS])
 def test_prior_and_its_target(name):
+    """Of an unknown range up to 12 s: its target is a large program."""
     prior = build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]
     check_prior(prior)
     check_target(*target_of(prior))

@@ -56,7 +56,8 @@ def test_predictions_and_paths_are_the_solution():
 
 
 def test_posterior_is_that_of_quadrature():
-    run = sample(problem(), chains=4, warmup=200, draws=1500, seed=4)
+    """A hundred steps of the equation for each evaluation: some 10 s."""
+    run = sample(problem(max_step=0.25), chains=4, warmup=200, draws=800, seed=4)
     grid = np.meshgrid(np.linspace(0.25, 0.6, 701), np.linspace(52, 66, 701), indexing="ij")
     here = ~np.isnan(BODY)
     misfit = body(*(each[..., None] for each in grid), TIMES[here]) - BODY[here]
@@ -66,9 +67,9 @@ def test_posterior_is_that_of_quadrature():
     mass = np.exp(log_density - log_density.max())
     exact = [(mass * each).sum() / mass.sum() for each in grid]
     found = np.stack([stacked(run, "rate"), stacked(run, "warm")], axis=-1)
-    assert_mean_within(found, exact, min_ess=1500)
+    assert_mean_within(found, exact, min_ess=800)
     with pytest.raises(AssertionError, match="standard errors"):
-        assert_mean_within(found, [exact[0] * 1.01, exact[1]], min_ess=1500)
+        assert_mean_within(found, [exact[0] * 1.015, exact[1]], min_ess=800)
 
 
 def test_draws_have_times(tmp_path):

@@ -267,7 +267,7 @@ class SphereWithAFarRoot(RelativeDensity):
     """A solver that prefers the farther of two roots in the normal space of points with x > 0.1."""
 
     def on_normal_space(self, point, origin):
-        normal = point.jacobian[0]
+        normal = point.jacobian.entries[0]
         square, mixed = normal @ normal, normal @ origin
         root = jnp.sqrt(mixed**2 - square * (origin @ origin - 1.0))
         near, far = (mixed - root) / square, (mixed + root) / square

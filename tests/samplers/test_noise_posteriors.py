@@ -110,6 +110,7 @@ SLOW = pytest.mark.slow
     [pytest.param(n, marks=SLOW) if n in ("student-t", "laplace", "quartic") else n for n in CASES],
 )
 def test_noise_agrees_with_quadrature(name):
+    """With unknown degrees of freedom some 10 s: short steps, and a large grid."""
     case = CASES[name]()
     problem = problem_of(case.noise)
     threshold = float(with_scale_coordinate(problem).noise.scale.threshold)
