@@ -33,6 +33,9 @@ CONTENTS = {brief(each["prior"]): each["prior"] for each in covering("prior")} |
 }
 
 
+DISTRIBUTIONS = [name for name in CONTENTS if name.startswith("range and std")]
+
+
 class Bent(Prior):
     """Of which the values alone are written."""
 
@@ -79,7 +82,14 @@ def target_of(prior):
     return target, target.lift(white)
 
 
-@pytest.mark.parametrize("name", [*CONTENTS, *OTHERS])
+#: One distribution of range and std stands for all; ten seconds each.
+IN_TURN = [
+    pytest.param(name, marks=pytest.mark.slow) if name in DISTRIBUTIONS[1:] else name
+    for name in [*CONTENTS, *OTHERS]
+]
+
+
+@pytest.mark.parametrize("name", IN_TURN)
 def test_prior_and_its_target(name):
     """Of an unknown range up to 12 s: its target is a large program."""
     prior = build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]

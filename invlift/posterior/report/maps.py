@@ -138,8 +138,9 @@ class Maps:
                 for side, azimuth in SIDES.items()
             ]
         with matplotlib.rc_context(STYLE):
-            figure, (ax,), _ = self._sheet()
-            ax.set_axis_on()
+            size = self._sheet()[0].get_size_inches()
+            figure = Figure(figsize=size, layout="constrained")
+            ax = figure.subplots()
             ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
             for colour, group in zip(colours, groups, strict=True):
                 edges = body.points[group.facets]
@@ -266,14 +267,17 @@ class Maps:
         extent = np.ptp(self.body.points, axis=0)
         if self.body.dim == 2:
             height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
-            figure = Figure(figsize=(WIDTH + 0.6, height + 0.2), layout="constrained")
-            ax = figure.subplots()
+            # Placed by hand: matplotlib's layout takes as long as the rest of the drawing.
+            figure = Figure(figsize=(width := WIDTH + 0.6, height + 0.2))
+            ax = figure.add_axes((0.1 / width, 0.02, (WIDTH - 0.1) / width, 0.96))
             ax.set_axis_off()
             return figure, [ax], {"ax": ax}
         across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
         inches = WIDTH / across.sum()
-        figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7), layout="constrained")
-        grid = figure.subplots(2, 2, width_ratios=across, height_ratios=up)
+        figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7))
+        ratios = {"width_ratios": across, "height_ratios": up, "hspace": 0.15, "wspace": 0.08}
+        borders = {"left": 0.02, "right": 0.98, "bottom": 0.02, "top": 0.93}
+        grid = figure.subplots(2, 2, gridspec_kw=ratios | borders)
         places = {(0, 1): grid[0, 0], (0, 2): grid[1, 0], (1, 2): grid[1, 1]}
         for ax in grid.flat:
             ax.set_axis_off()

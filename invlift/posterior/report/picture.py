@@ -60,7 +60,7 @@ def picture(
     palette = None if colour_map is None else _palette(colour_map)
     content = io.BytesIO()
     image = image.quantize(NUM_COLOURS, palette=palette, dither=Image.Dither.NONE)
-    image.save(content, "PNG", optimize=True)
+    image.save(content, "PNG", compress_level=6)
     source = "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
     width, height = (round(each / SHARPNESS) for each in size)
     return Picture(title, alternative, source, width, height, note)
