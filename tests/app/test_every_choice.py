@@ -21,8 +21,12 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
 @pytest.fixture
-def run(tmp_path, compiled_in_haste):
-    """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
+def run(tmp_path, compiled_in_haste, monkeypatch):
+    """Check and run a problem: up to 15 s, as both compile all that a problem needs.
+
+    Without the page, which takes seconds to draw and is the same whatever was chosen.
+    """
+    monkeypatch.setattr("invlift.app.report.write_report", lambda directory: [])
 
     def check_and_run(changes, mesh, is_checked=True):
         path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)
@@ -100,7 +104,7 @@ def _slow_unless_first(name):
     return name if name.endswith(", 0") else pytest.param(name, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", map(_slow_unless_first, SHOWN))
+@pytest.mark.parametrize("name", list(map(_slow_unless_first, SHOWN)))
 def test_what_the_documentation_shows_runs(name, run):
     mesh = box_mesh(2, 2)
     mesh = replace(
