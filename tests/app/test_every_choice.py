@@ -133,7 +133,11 @@ def with_options(contents):
         sampler.pop("kind")
         method = sampler["method"]
         place = counts[method] = counts.get(method, -1) + 1
-        options = options_of(method).items()
+        options = {
+            # A metric that takes minutes to compile for an equation has a test of its own.
+            key: [value for value in values if value != "softabs"]
+            for key, values in options_of(method).items()
+        }.items()
         sampler["options"] = {key: values[place % len(values)] for key, values in options}
 
 
