@@ -20,6 +20,7 @@ from invlift.inverse.jacobians import (
     differentiate,
 )
 from invlift.inverse.jacobians.beside import LowRankFactor
+from invlift.pytrees import Module
 
 
 def of_own(own):
@@ -115,7 +116,7 @@ def look(case, here, there, vector, multiplier, rhs):
     return found, expected
 
 
-class Case(jacobians.Structure, settings=True):
+class Case(Module, settings=True):
     """A structure with the function that has it."""
 
     structure: Structure
@@ -135,7 +136,7 @@ def check_structure(structure, fn, num_own, num_columns=0):
         assert_close(name, value, expected[name], 1e-9)
 
 
-class Composed(jacobians.Structure, settings=True):
+class Composed(Module, settings=True):
     """Function of a case with columns beside, equal to another of the same settings."""
 
     own: object

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure, sweeps
 from invlift.inverse.jacobians.dense import Dense, factorise
@@ -86,11 +87,7 @@ class Beside(ConstraintJacobian):
 
     def split(self, vector: jax.Array) -> list[jax.Array]:
         """The parts of a vector, (n,), that belong to the blocks of columns and to C."""
-        ends, at = [], 0
-        for each in self.transposed:
-            at += each.shape[0]
-            ends.append(at)
-        return jnp.split(vector, ends)
+        return jnp.split(vector, np.cumsum([each.shape[0] for each in self.transposed]))
 
     def inner(self, other: Beside | None = None, product: jax.Array | None = None) -> Factor:
         """J K^T.

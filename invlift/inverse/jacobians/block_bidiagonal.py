@@ -140,18 +140,14 @@ class BlockBidiagonal(Structure, settings=True):
         height = num_constraints // self.num_blocks
         is_even = (jnp.arange(self.num_blocks) % 2 == 0)[:, None, None]
         if height <= self.width:
-            units = repeated_unit(height, self.num_blocks)
-            chosen = jnp.concatenate([units * take for take in self._halves(height)])
-            value, rows = transposed_sweeps(fn, at, chosen)
+            value, rows = transposed_sweeps(fn, at, self._units_of_halves(height))
             # (parity, r, B, c) -> (parity, B, r, c)
             even, odd = rows.reshape(2, height, self.num_blocks, self.width).swapaxes(1, 2)
             here = jnp.where(is_even, even, odd)
             # Of the group after: its sweep is the other one.
             before = _before(jnp.where(is_even, odd, even))
         else:
-            units = repeated_unit(self.width, self.num_blocks)
-            chosen = jnp.concatenate([units * take for take in self._halves(self.width)])
-            value, columns = sweeps(fn, at, chosen)
+            value, columns = sweeps(fn, at, self._units_of_halves(self.width))
             # (B, r, parity, c) -> (parity, B, r, c)
             columns = columns.reshape(self.num_blocks, height, 2, self.width)
             even, odd = jnp.moveaxis(columns, 2, 0)
@@ -159,10 +155,11 @@ class BlockBidiagonal(Structure, settings=True):
             before = jnp.where(is_even, odd, even).at[0].set(0.0)
         return value, BlockBidiagonalJacobian(here, before)
 
-    def _halves(self, size):
-        """Ones for the entries of even groups and zeros for odd ones, and the other way round."""
+    def _units_of_halves(self, size):
+        """Rows of the identity, (2 size, B size), repeated in even groups, and then in odd ones."""
         is_even = jnp.repeat(jnp.arange(self.num_blocks) % 2 == 0, size).astype(float)
-        return is_even, 1.0 - is_even
+        units = repeated_unit(size, self.num_blocks)
+        return jnp.concatenate([units * is_even, units * (1.0 - is_even)])
 
 
 def _products(left, right):

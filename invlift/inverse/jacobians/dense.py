@@ -116,9 +116,7 @@ class Dense(Structure, settings=True):
         """Value and Jacobian in the mode that needs fewer sweeps."""
         num_constraints = jax.eval_shape(fn, at).shape[0]
         if num_constraints < at.size:
-            return _jacobian(*transposed_sweeps(fn, at, jnp.eye(num_constraints)))
-        return _jacobian(*sweeps(fn, at, jnp.eye(at.size)))
-
-
-def _jacobian(value, entries):
-    return value, DenseJacobian(entries)
+            value, entries = transposed_sweeps(fn, at, jnp.eye(num_constraints))
+        else:
+            value, entries = sweeps(fn, at, jnp.eye(at.size))
+        return value, DenseJacobian(entries)

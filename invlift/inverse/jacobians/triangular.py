@@ -6,12 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.inverse.jacobians.base import (
-    ConstraintJacobian,
-    Factor,
-    Structure,
-    transposed_sweeps,
-)
+from invlift.inverse.jacobians.base import Factor, Structure, transposed_sweeps
+from invlift.inverse.jacobians.dense import DenseJacobian
 
 
 class TriangularFactor(Factor):
@@ -36,23 +32,13 @@ class TriangularFactor(Factor):
         return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.left) * jnp.diagonal(self.right))))
 
 
-class TriangularJacobian(ConstraintJacobian):
+class TriangularJacobian(DenseJacobian):
     """J, lower triangular.
 
     Attributes
     ----------
     entries : (d, d)
     """
-
-    entries: jax.Array
-
-    def apply(self, vector: jax.Array) -> jax.Array:
-        """J v, (d,)."""
-        return self.entries @ vector
-
-    def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
-        """J^T lambda, (d,)."""
-        return multiplier @ self.entries
 
     def inner(self, other: TriangularJacobian | None = None) -> TriangularFactor:
         """J K^T, without a factorisation: O(d^2)."""

@@ -138,8 +138,7 @@ class Maps:
                 for side, azimuth in SIDES.items()
             ]
         with matplotlib.rc_context(STYLE):
-            size = self._sheet()[0].get_size_inches()
-            figure = Figure(figsize=size, layout="constrained")
+            figure = Figure(figsize=self._size, layout="constrained")
             ax = figure.subplots()
             ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
             for colour, group in zip(colours, groups, strict=True):
@@ -258,20 +257,25 @@ class Maps:
             draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
         return figure
 
+    @property
+    def _size(self) -> tuple[float, float]:
+        """Of the picture of a mesh in the plane, in inches."""
+        extent = np.ptp(self.body.points, axis=0)
+        return WIDTH + 0.6, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
+
     def _sheet(self) -> tuple[Figure, list[Axes], dict]:
         """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
 
         Slices lie as in a technical drawing: from above, below it from the front, and beside this
         from the side; all in one scale of length.
         """
-        extent = np.ptp(self.body.points, axis=0)
         if self.body.dim == 2:
-            height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
             # Placed by hand: matplotlib's layout takes as long as the rest of the drawing.
-            figure = Figure(figsize=(width := WIDTH + 0.6, height + 0.2))
+            figure, (width, _) = Figure(figsize=self._size), self._size
             ax = figure.add_axes((0.1 / width, 0.02, (WIDTH - 0.1) / width, 0.96))
             ax.set_axis_off()
             return figure, [ax], {"ax": ax}
+        extent = np.ptp(self.body.points, axis=0)
         across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
         inches = WIDTH / across.sum()
         figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7))
