@@ -8,7 +8,7 @@ import pytest
 from invlift.errors import InputError
 from invlift.inverse.models.solve_ode import METHODS, solve_ode
 
-ORDERS = {"rk4": 4, "dopri5": 5, "rodas3": 3}
+ORDERS = {"rk4": 4, "dopri5": 5, "rodas3": 3, "exponential": 2}
 TIMES = np.array([0.0, 0.3, 0.3, 1.1, 2.0])
 
 

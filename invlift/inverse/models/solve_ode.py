@@ -17,6 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError
+from invlift.inverse.models.matrix_exponential import matrix_exponential
 
 #: Most steps of one solution: more are a slip in the unit of time.
 MAX_STEPS = 1_000_000
@@ -42,12 +43,14 @@ def solve_ode(
     times : (T,)
         When the state is wanted, not decreasing; numbers, not traced by JAX.
     max_step : float
-        Longest step.  The time between two of the times is cut into equal steps.
+        Longest step.  The time between two of the times is cut into equal steps; one if infinite.
     start : float, optional
         When the state is the initial one: the first of the times if left out.
-    method : {"rk4", "dopri5", "rodas3"}
+    method : {"rk4", "dopri5", "rodas3", "exponential"}
         The classical method of fourth order (Kutta 1901); Dormand & Prince's of fifth (1980); for
-        stiff equations a linearly implicit one of third, L-stable (Sandu et al. 1997).
+        stiff equations a linearly implicit one of third, L-stable (Sandu et al. 1997); the
+        exponential Rosenbrock-Euler method of second (Hochbruck & Ostermann 2010, eq. 2.53), exact
+        whatever the step if the slope is linear: x' = A x + b + c t.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def _checked(times, start, max_step, method):
             index = backwards[0] if backwards.size else np.flatnonzero(~np.isfinite(times))[0]
             found = f"{every[index + 1]:g} at index {index}, after {every[index]:g}"
         raise InputError("times", "finite numbers that do not decrease", found, "sort them")
-    if not 0.0 < max_step < np.inf:
+    if not max_step > 0.0:
         raise InputError(
             "max_step", "a positive number", f"{max_step}", "give the longest step, in time's unit"
         )
@@ -120,8 +123,9 @@ def _checked(times, start, max_step, method):
 def _steps(times, start, max_step):
     """Begin and length of each step, and after how many of them each of the times is reached."""
     every = np.append(start, times)
-    numbers = np.ceil(np.diff(every) / max_step - 1e-9).astype(int)
-    lengths = np.repeat(np.diff(every) / np.maximum(numbers, 1), numbers)
+    between = np.diff(every)
+    numbers = np.maximum(np.ceil(between / max_step - 1e-9), between > 0.0).astype(int)
+    lengths = np.repeat(between / np.maximum(numbers, 1), numbers)
     places = np.cumsum(numbers)
     within = np.arange(lengths.size) - np.repeat(places - numbers, numbers)
     return np.repeat(every[:-1], numbers) + within * lengths, lengths, places
@@ -179,5 +183,22 @@ def _rodas3(slope, time, state, length):
     return state + 2.0 * one + three + four
 
 
+def _exponential(slope, time, state, length):
+    """State + h phi_1(h J) slope + h^2 phi_2(h J) d slope/dt, from one exponential.
+
+    It is that of ``h J`` beside the two vectors (Al-Mohy & Higham 2011, theorem 2.1).  They enter
+    linearly: scaled to a size of 1 they ask for no squarings of their own.
+    """
+    number = state.size
+    matrix = length * jax.jacfwd(slope, 1)(time, state)
+    by_time = length**2 * jax.jacfwd(slope, 0)(time, state)
+    vectors = jnp.stack([by_time, length * slope(time, state)], axis=1)
+    size = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors)))
+    size = jnp.where(size > 0.0, size, 1.0)
+    below = jnp.zeros((2, number + 2)).at[0, number + 1].set(1.0)
+    augmented = jnp.concatenate([jnp.concatenate([matrix, vectors / size], axis=1), below])
+    return state + size * matrix_exponential(augmented)[:number, -1]
+
+
 #: Methods by name.
-METHODS = {"rk4": _RK4, "dopri5": _DOPRI5, "rodas3": _rodas3}
+METHODS = {"rk4": _RK4, "dopri5": _DOPRI5, "rodas3": _rodas3, "exponential": _exponential}
