@@ -59,8 +59,9 @@ def ode_problem(
     max_step : float, optional
         Longest step, in the unit of time: the whole time in 400 steps if left out.  Halve it to see
         whether the posterior changes.
-    method : {"rk4", "dopri5", "rodas3"}
-        See :func:`~invlift.inverse.models.solve_ode.solve_ode`; "rodas3" for stiff equations.
+    method : {"rk4", "dopri5", "rodas3", "exponential"}
+        See :func:`~invlift.inverse.models.solve_ode.solve_ode`; "rodas3" for stiff equations,
+        "exponential" with an infinite step for linear ones.
     forecast : sequence of float
         Further times, not before the last of ``times``, at which the path goes on.
 

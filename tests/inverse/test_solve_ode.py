@@ -1,9 +1,12 @@
 """Solutions of differential equations against closed forms, at their orders."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 from invlift.errors import InputError
 from invlift.inverse.models.solve_ode import METHODS, solve_ode
@@ -34,7 +37,7 @@ def test_order(method):
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert abs(slope - ORDERS[method]) < 0.35
     integral = np.arctan(TIMES) + 1.0 - np.cos(TIMES)
-    np.testing.assert_allclose(solve(method, 0.02)["y"][:, 1], integral, atol=1e-5)
+    np.testing.assert_allclose(solve(method, 0.01)["y"][:, 1], integral, atol=1e-5)
 
 
 def test_a_stiff_equation_needs_the_implicit_method():
@@ -48,11 +51,74 @@ def test_a_stiff_equation_needs_the_implicit_method():
     assert not abs(found["rk4"]) < 1e6
 
 
+LINEAR = np.array([[-0.3, 0.01], [0.06, -0.02]])
+
+
+def driven(matrix, time, state):
+    """x' = A x + b + c t."""
+    return matrix @ state + jnp.array([1.0, 2.0]) + jnp.array([0.5, 0.0]) * time
+
+
+def one_step(matrix, times=TIMES, max_step=np.inf):
+    state = jnp.array([20.0, 3.0])
+    return solve_ode(partial(driven, matrix), state, times, max_step, method="exponential")
+
+
+@pytest.mark.parametrize("matrix", [LINEAR, 30.0 * LINEAR, np.zeros((2, 2)), [[0, 1], [-4, 0]]])
+def test_a_linear_equation_is_solved_in_one_step(matrix):
+    """SciPy's exponential of the system with 1 and t among its states is the solution."""
+    whole = np.zeros((4, 4))
+    whole[:2] = np.column_stack([matrix, [0.5, 0.0], [1.0, 2.0]])
+    whole[2, 3] = 1.0
+    exact = [scipy.linalg.expm(whole * time) @ [20.0, 3.0, 0.0, 1.0] for time in TIMES]
+    found = one_step(np.asarray(matrix))
+    np.testing.assert_allclose(found, np.stack(exact)[:, :2], rtol=1e-12, atol=1e-12)
+
+
+def test_derivatives_by_the_matrix_of_a_linear_equation():
+    """By the matrix, of first order in forward mode and of second through that in reverse mode."""
+
+    def end(entry):
+        return one_step(jnp.asarray(LINEAR).at[0, 1].set(entry), [0.0, 2.0])[-1]
+
+    step, at = 1e-4, 0.01
+    value, slope = jax.jit(end), jax.jit(jax.jacfwd(end))
+    difference = (value(at + step) - value(at - step)) / (2 * step)
+    np.testing.assert_allclose(slope(at), difference, rtol=1e-7)
+    difference = (slope(at + step) - slope(at - step)) / (2 * step)
+    second = jax.jit(jax.jacrev(jax.jacfwd(end)))(at)
+    np.testing.assert_allclose(second, difference, rtol=1e-6)
+
+
+def test_derivatives_where_the_state_is_at_rest():
+    def end(initial):
+        return solve_ode(lambda t, x: -x, initial, [0.0, 1.0], np.inf, method="exponential")[1]
+
+    found = jax.jit(jax.jacfwd(end))(jnp.zeros(2))
+    np.testing.assert_allclose(found, np.exp(-1.0) * np.eye(2), rtol=1e-14)
+
+
+def test_more_states_than_are_summed_by_hand():
+    matrix = np.random.default_rng(1).standard_normal((12, 12))
+    found = solve_ode(
+        lambda t, x: matrix @ x, jnp.ones(12), [0.0, 2.0], np.inf, method="exponential"
+    )
+    exact = scipy.linalg.expm(2.0 * matrix) @ np.ones(12)
+    np.testing.assert_allclose(found[1], exact, rtol=1e-12, atol=1e-12 * np.abs(exact).max())
+
+
+def test_no_time_between_readings_is_left_out_of_long_steps():
+    """Of a longest step of 1e12, the time to the next reading is less than a billionth."""
+    for max_step in (1e12, np.inf):
+        np.testing.assert_allclose(one_step(LINEAR, max_step=max_step), one_step(LINEAR, TIMES, 3))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_derivatives_by_the_initial_state_in_both_modes(method):
     def end(initial):
         return solve(method, 0.1, initial)["x"][-1]
 
+    end = jax.jit(end)
     forward, reverse = jax.jacfwd(end)(1.0), jax.grad(end)(1.0)
     difference = (end(1.0 + 1e-5) - end(1.0 - 1e-5)) / 2e-5
     np.testing.assert_allclose([forward, reverse], difference, rtol=1e-8)
@@ -74,9 +140,10 @@ def test_a_start_before_the_first_time():
         ({"times": []}, "times: .* found none"),
         ({"start": 0.5}, "found 0 at index 0, after 0.5"),
         ({"max_step": 0.0}, "max_step: expected a positive number, found 0"),
+        ({"max_step": np.nan}, "max_step: expected a positive number, found nan"),
         ({"max_step": 1e-9}, "at most 1,000,000 steps from 0 to 1, found 1e-09"),
         ({"slope": lambda t, x: {"x": -x}}, r"slope: .* for each part of the state: \(\), found"),
-        ({"method": "euler"}, "method: expected one of rk4, dopri5, rodas3"),
+        ({"method": "euler"}, "method: expected one of rk4, dopri5, rodas3, exponential"),
     ],
 )
 def test_bad_input(changes, message):

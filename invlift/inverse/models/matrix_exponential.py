@@ -17,14 +17,18 @@ import jax.numpy as jnp
 DEGREE, LARGEST_NORM = 16, 0.5
 #: Most squarings, of a norm of 2e9.
 MAX_SQUARINGS = 32
+#: Size up to which a product is a sum that XLA fuses with what is around it: six of size 4 at once
+#: take a third of the time of ``@``, six of size 10 five times as long.
+FEW = 8
 
 
 def matrix_exponential(matrix: jax.Array) -> jax.Array:
     """Exp(A), (n, n), of a float64 matrix A, (n, n), by scaling and squaring.
 
     Higham 2008, section 10.3, with the polynomial evaluated as by Paterson & Stockmeyer (1973).
-    Made for n up to 50 or so.  NaN where the norm is above 2e9.  Derivatives of all orders and in
-    both modes are by automatic differentiation, with the number of squarings held.
+    Rounding grows with the squarings: the relative error is about 1e-16 times the norm, and where
+    that is above 2e9 the result is NaN.  Derivatives of all orders and in both modes are by
+    automatic differentiation, with the number of squarings held.
     """
     norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=0)))
     number = jnp.maximum(jnp.ceil(jnp.log2(norm / LARGEST_NORM)), 0.0)
@@ -44,5 +48,6 @@ def matrix_exponential(matrix: jax.Array) -> jax.Array:
 
 
 def _product(left, right):
-    """As a sum, which XLA fuses with what is around it: a tenth of the time of a batch of ``@``."""
+    if left.shape[0] > FEW:
+        return left @ right
     return jnp.sum(left[:, :, None] * right[None], axis=1)

@@ -49,8 +49,8 @@ def solve_ode(
     method : {"rk4", "dopri5", "rodas3", "exponential"}
         The classical method of fourth order (Kutta 1901); Dormand & Prince's of fifth (1980); for
         stiff equations a linearly implicit one of third, L-stable (Sandu et al. 1997); the
-        exponential Rosenbrock-Euler method of second (Hochbruck & Ostermann 2010, eq. 2.53), exact
-        whatever the step if the slope is linear: x' = A x + b + c t.
+        exponential Rosenbrock-Euler method of second (Hochbruck & Ostermann 2010, section 2.4),
+        exact whatever the step if the slope is linear: x' = A x + b + c t.
 
     Returns
     -------
