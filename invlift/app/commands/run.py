@@ -145,9 +145,10 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
-    if posterior.mesh is not None:
+    if posterior.mesh is not None or posterior.has_series:
         written.append(directory / "posterior.png")
-        posterior.plot_fields(written[-1])
+        plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
+        plot(written[-1])
     written += _write_report(directory, errors)
     verdict = posterior.verdict()
     columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import meshio
@@ -14,10 +14,18 @@ import xarray as xr
 
 from invlift.errors import InputError
 from invlift.input_files import read_text
+from invlift.posterior.along_axis import Series, series_of
 from invlift.posterior.files import CELL_TYPES
-from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of, read_group
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
+from invlift.posterior.labelled import (
+    SUMMARY_COLUMNS,
+    coordinates_of,
+    discard_readers,
+    quantity_of,
+    read_group,
+)
+from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.content import Body, Content, FieldDraws
 from invlift.posterior.run_folder import read_record
 
@@ -159,13 +167,27 @@ def _chains(file: Path) -> dict:
         stats = read_group(file, "sample_stats") or {}  # refuses what is no netCDF-4 file
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
             found = _posterior(posterior)
+            found["series"] = _series(file, posterior, found["quantities"])
         energy = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
         _check_magnitude(file, LARGEST, *found["scalars"].values())
+        for each in found["series"]:
+            _check_magnitude(file, LARGEST, each.at, each.quantiles, each.read_at, each.observed)
         if energy is not None:
             _check_magnitude(file, LARGEST, energy)
         if found["draws"] is not None:
             _check_magnitude(file, LARGEST_LOG, found["draws"].values)
         return {**found, "energy": energy}
+
+
+def _series(file: Path, posterior: xr.Dataset, quantities: Mapping[str, Quantity]) -> list[Series]:
+    """What there is along axes of numbers; draws are read where they are needed."""
+    constants, observed, new = (
+        read_group(file, name) or xr.Dataset()
+        for name in ("constant_data", "observed_data", "posterior_predictive")
+    )
+    of_readings = coordinates_of(constants)
+    values = observed[OBSERVED].to_numpy() if OBSERVED in observed else None
+    return series_of(posterior, quantities, of_readings, values, new)
 
 
 def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
