@@ -156,7 +156,7 @@ def build_posterior(
     labels = [label for each in readings for label in each.labels] or None
     return Posterior(
         mesh=mesh_of(problem.prior),
-        quantities=quantities_of(problem, labels, with_prior_sd=True),
+        quantities=quantities_of(problem, labels, with_prior=True),
         **_of_problem(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
@@ -202,7 +202,7 @@ def field_posterior(
     _check_readings(sensors, problem)
     return Posterior(
         mesh=mesh,
-        quantities=quantities_of(problem, sensors.labels, with_prior_sd=True),
+        quantities=quantities_of(problem, sensors.labels, with_prior=True),
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,

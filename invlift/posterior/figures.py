@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from invlift.errors import InputError
-from invlift.posterior import plots, sensor_plots, series_plots
+from invlift.posterior import parameter_plots, plots, sensor_plots, series_plots
 from invlift.posterior.along_axis import places_of_residuals
 from invlift.posterior.names import FIELD
 from invlift.posterior.plots import Panel
@@ -99,6 +99,35 @@ class Figures:
         """
         scalars = chosen(self.scalars, names) if names else self.scalars
         return plots.saved(plots.plot_chains(scalars, self.scalar_diagnostics), path)
+
+    def plot_parameters(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw scalars beside their priors, and pairs: see `parameter_plots.plot_parameters`.
+
+        Parameters
+        ----------
+        path : path-like or None
+            Where to save the figure, in the format of its ending.
+        names : sequence of str or None
+            As of :meth:`plot_chains`. Without them the first eight whose prior density is known, or
+            if there is none of these the first eight.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            If there is no scalar of a name, or none at all.
+        """
+        if not self.scalars:
+            found = "fields or matrices alone"
+            raise InputError("plot of parameters", "draws of a scalar", found, "plot the fields")
+        names = names or parameter_plots.parameters_of(self.scalars, self._described)
+        scalars = chosen(self.scalars, names) if names else self.scalars
+        return plots.saved(parameter_plots.plot_parameters(scalars, self._described), path)
 
     def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
         """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""

@@ -26,6 +26,7 @@ from invlift.atomic import replace_on_success
 from invlift.errors import InputError, printable
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.names import prior_density_name, prior_sd_name
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.statistics import PROBABILITIES
 
@@ -110,14 +111,20 @@ def build_groups(
         yield _named("constant_data", xr.Dataset(values, coords=_used_coords(names, coords)))
 
 
-def quantity_of(variable: xr.DataArray) -> Quantity:
-    """Describe a variable of the group `posterior`, as `build_groups` has labelled it."""
+def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
+    """Describe a variable of the group `posterior`, as `build_groups` has labelled it.
+
+    `constants` is the group `constant_data`, which has what is known of it before the data.
+    """
+    name = str(variable.name)
     axes = {
         str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
         for axis in variable.dims[2:]
     }
     is_derived = bool(variable.attrs.get("is_derived", False))
-    return Quantity(str(variable.name), axes, variable.attrs.get("units", ""), is_derived)
+    known = (constants.get(key) for key in (prior_sd_name(name), prior_density_name(name)))
+    known = (None if values is None else values.to_numpy() for values in known)
+    return Quantity(name, axes, variable.attrs.get("units", ""), is_derived, *known)
 
 
 def coordinates_of(constants: xr.Dataset) -> dict[str, list]:

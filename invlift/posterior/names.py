@@ -17,6 +17,11 @@ def prior_sd_name(name: str) -> str:
     return "prior_sd" if name == FIELD else f"{name}_prior_sd"
 
 
+def prior_density_name(name: str) -> str:
+    """What the density of a quantity before the data is called in files of draws."""
+    return f"{name}_prior_density"
+
+
 def path_name(name: str) -> str:
     """What is kept of a model along the axis of the readings of a name, and beyond."""
     return f"{name}_path"

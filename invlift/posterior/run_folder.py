@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
-from invlift.posterior.names import OBSERVED, prior_sd_name
+from invlift.posterior.names import OBSERVED
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.quantity import Quantity
 from invlift.posterior.readings import Draws, Readings
 from invlift.posterior.standards import Standards
 
@@ -226,7 +225,7 @@ def _posterior(
         )
     return Posterior(
         [_chain(found, record, index) for index in range(draws.sizes["chain"])],
-        [_quantity(variable, constants) for variable in draws.data_vars.values()],
+        [quantity_of(variable, constants) for variable in draws.data_vars.values()],
         mesh,
         sensors,
         noise,
@@ -237,12 +236,6 @@ def _posterior(
         exceedance=record.exceedance,
         objections=tuple(record.objections),
     )
-
-
-def _quantity(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
-    prior_sd = constants.get(prior_sd_name(str(variable.name)))
-    found = quantity_of(variable)
-    return found if prior_sd is None else replace(found, prior_sd=prior_sd.to_numpy())
 
 
 def _chain(found: Mapping[str, xr.Dataset], record: Record, index: int) -> SavedChain:

@@ -165,7 +165,10 @@ def draw_residuals(
         ax.set_xlabel(axis)
         ax.xaxis.set_major_locator(MaxNLocator(6))
         if len(kinds) > 1:
-            marks = [Line2D([], [], marker="o", linewidth=0, color=c) for c in KIND_COLOURS]
+            marks = [
+                Line2D([], [], marker="o", markersize=4, linewidth=0, color=colour)
+                for _, colour in zip(kinds, cycle(KIND_COLOURS), strict=False)
+            ]
             ax.legend(
                 marks, kinds, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=4,
                 fontsize=8,

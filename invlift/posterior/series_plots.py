@@ -61,7 +61,7 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
                 ax.tick_params(labelbottom=False)
                 ax.set_xlabel("")
         figure.legend(
-            handles.values(), handles.keys(), loc="outside upper left", ncols=3, fontsize=8
+            handles.values(), handles.keys(), loc="outside upper left", ncols=2, fontsize=8
         )
         figure.align_ylabels(axes)
     return figure
@@ -84,24 +84,18 @@ def draw_series(ax: Axes, series: Series) -> None:
             series.at[-1], 1.01, "forecast", transform=ax.get_xaxis_transform(), ha="right",
             va="bottom", fontsize=8, color=INK,
         )  # fmt: skip
-    bands = (
-        (low, high, 0.2, "90 % band, without noise"),
-        (lower, upper, 0.35, "50 % band, without noise"),
-    )
-    for below, above, alpha, label in bands:
-        ax.fill_between(
-            series.at,
-            below,
-            above,
-            color=colour,
-            alpha=alpha,
-            linewidth=0,
-            label=f"{label}, without noise",
-        )
+    for below, above, alpha, share in ((low, high, 0.2, 90), (lower, upper, 0.35, 50)):
+        name = f"{share} % band, without noise"
+        ax.fill_between(series.at, below, above, color=colour, alpha=alpha, lw=0, label=name)
     ax.plot(series.at, middle, color=colour, linewidth=1.2, label="median")
     if series.new_readings is not None:
         style = {"color": colour, "linewidth": 0.8, "linestyle": (0, (4, 3))}
-        ax.plot(series.at, series.new_readings[0], **style, label="90 % band of new readings")
+        ax.plot(
+            series.at,
+            series.new_readings[0],
+            **style,
+            label="90 % band of new readings, with noise",
+        )
         ax.plot(series.at, series.new_readings[1], **style)
     if series.rows.size:
         ax.plot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import matplotlib
 import numpy as np
@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from invlift.posterior.along_axis import Series
+from invlift.posterior.parameter_plots import parameters_of, plot_parameters
 from invlift.posterior.plots import STYLE, draw_ranks, draw_trace
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.picture import Picture, number, picture
 from invlift.posterior.sensor_plots import draw_residuals
 from invlift.posterior.series_plots import draw_series
@@ -104,3 +106,16 @@ def series(shown: Series) -> Picture:
         words += f"; after {number(shown.last_read)} it is a forecast"
     title = f"{shown.name} along {shown.axis}"
     return chart(lambda ax: draw_series(ax, shown), WIDE, title, f"{words}.", note)
+
+
+def parameters(
+    scalars: Mapping[str, np.ndarray], quantities: Mapping[str, Quantity]
+) -> Picture | None:
+    """Distributions and pairs of the scalars whose priors are known; None if there are none."""
+    names = parameters_of(scalars, quantities)
+    if not names:
+        return None
+    figure = plot_parameters({name: scalars[name] for name in names}, quantities)
+    words = f"Histograms of {', '.join(names)} with their prior densities, and pairs of them."
+    note = "histograms, the priors' densities as lines, and pairs of draws"
+    return picture(figure, "Parameters", words, note)

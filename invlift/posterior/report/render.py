@@ -74,6 +74,7 @@ def render(content: Content) -> str:
         colours=colours_of(content.groups),
         traces=_traces(content),
         series=[charts.series(each) for each in content.series if not each.rows.size],
+        parameters=charts.parameters(content.scalars, content.quantities),
         facts=_facts(content, ess, float(found["r_hat"].max())),
         tables=_tables(content, ess),
         **_pictures(content),
