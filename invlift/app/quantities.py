@@ -106,7 +106,7 @@ def _curve_of(part: Distribution):
 
 
 #: Values of a number and densities there, spread like draws from far out in both tails.
-_REACH, _NUM_POINTS = 5.0, 401
+_REACH, _NUM_POINTS = 6.0, 481
 _curve = Program(_curve_of, "none")
 
 

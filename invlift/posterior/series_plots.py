@@ -61,7 +61,7 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
                 ax.tick_params(labelbottom=False)
                 ax.set_xlabel("")
         figure.legend(
-            handles.values(), handles.keys(), loc="outside upper left", ncols=2, fontsize=8
+            handles.values(), handles.keys(), loc="outside upper left", ncols=3, fontsize=8
         )
         figure.align_ylabels(axes)
     return figure
@@ -94,7 +94,7 @@ def draw_series(ax: Axes, series: Series) -> None:
             series.at,
             series.new_readings[0],
             **style,
-            label="90 % band of new readings, with noise",
+            label="90 % of new readings, with noise",
         )
         ax.plot(series.at, series.new_readings[1], **style)
     if series.rows.size:
