@@ -19,7 +19,7 @@ MAX_POINTS, NUM_BARS = 1000, 30
 #: Quantiles between which draws are shown for certain, and the share of their distance beyond.
 ENDS, MARGIN = (0.005, 0.995), 0.12
 #: Largest width of all panels and of one, and room left, right, below and above, in inches.
-WIDTH, PANEL, LEFT, RIGHT, BELOW, ABOVE = 9.6, 2.2, 0.8, 0.15, 0.6, 0.5
+WIDTH, PANEL, LEFT, RIGHT, BELOW, ABOVE = 9.6, 1.8, 0.8, 0.15, 0.6, 0.5
 
 
 def parameters_of(
