@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.noise import UnknownScale
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior
@@ -22,7 +28,7 @@ def quantities_of(
     problem: InverseProblem,
     labels: Sequence[str] | None = None,
     *,
-    with_prior_sd: bool = False,
+    with_prior: bool = False,
 ) -> tuple[Quantity, ...]:
     """Describe the draws of a problem.
 
@@ -31,18 +37,18 @@ def quantities_of(
     problem : InverseProblem
     labels : sequence of d str, optional
         Names of the readings.
-    with_prior_sd : bool
-        Whether to compute the prior standard deviation of fields.
+    with_prior : bool
+        Whether to compute the prior standard deviation of fields and densities of numbers.
 
     Returns
     -------
     tuple of Quantity
-        Of what has axes or a unit.
+        Of what has axes, a unit or a known prior.
     """
     prior, scale = problem.prior, problem.noise.scale
 
     def field(name: str, part, unit: str = "") -> Quantity:
-        prior_sd = part.pointwise_std() if with_prior_sd else None
+        prior_sd = part.pointwise_std() if with_prior else None
         return Quantity(name, {_PLACES[part.location]: None}, unit, prior_sd=prior_sd)
 
     if getattr(prior, "location", None) in _PLACES:
@@ -64,8 +70,44 @@ def quantities_of(
         found = [Quantity(PARAMETERS, {"parameter": None})]
     if getattr(scale, "groups", None) is not None:
         found.append(Quantity(SIGMA, {"noise_group" if scale.is_shared else "sensor": None}))
+    if with_prior:
+        curves = {name: np.stack(_curve(each)) for name, each in _distributions_of(problem).items()}
+        found = [replace(each, prior_density=curves.pop(each.name, None)) for each in found]
+        found += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
     readings = {"sensor": None if labels is None else list(labels)}
     return *found, *(Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE))
+
+
+def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
+    """Distributions before the data of unknown numbers by name; of a scale, that of each group."""
+    prior, noise = problem.prior, problem.noise
+    parts = prior.parts if isinstance(prior, NamedPrior) else {}
+    found = {
+        name: part
+        for name, part in parts.items()
+        if isinstance(part, Distribution) and part.shape == ()
+    }
+    fields = {f"{name}_": part for name, part in parts.items()} | {"": prior}
+    found |= {
+        f"{prefix}{name}": getattr(part, attribute)
+        for prefix, part in fields.items()
+        for name, attribute in (("prior_range", "correlation_range"), ("prior_std", "std"))
+        if isinstance(getattr(part, attribute, None), Distribution)
+    }
+    scales = {SIGMA: noise.scale} | {name: getattr(noise, name) for name in noise.shape_parameters}
+    return found | {
+        name: scale.prior for name, scale in scales.items() if isinstance(scale, UnknownScale)
+    }
+
+
+def _curve_of(part: Distribution):
+    values = jax.vmap(part.transform)(jnp.linspace(-_REACH, _REACH, _NUM_POINTS)[:, None])
+    return values, jnp.exp(jax.vmap(part.log_density)(values))
+
+
+#: Values of a number and densities there, spread like draws from far out in both tails.
+_REACH, _NUM_POINTS = 6.0, 481
+_curve = Program(_curve_of, "none")
 
 
 def fields_on(prior: Prior) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.readings import Draws
+from invlift.posterior.readings import Draws, shared_scale
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior, read_record
 from invlift.samplers.chains.results import Run
 from invlift.samplers.constrained.target import ConstrainedTarget
@@ -156,7 +156,7 @@ def build_posterior(
     labels = [label for each in readings for label in each.labels] or None
     return Posterior(
         mesh=mesh_of(problem.prior),
-        quantities=quantities_of(problem, labels, with_prior_sd=True),
+        quantities=quantities_of(problem, labels, with_prior=True),
         **_of_problem(problem, labels=labels, coordinates=coordinates_of(readings)),
         **_of_run(run),
         **options,
@@ -202,7 +202,7 @@ def field_posterior(
     _check_readings(sensors, problem)
     return Posterior(
         mesh=mesh,
-        quantities=quantities_of(problem, sensors.labels, with_prior_sd=True),
+        quantities=quantities_of(problem, sensors.labels, with_prior=True),
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
@@ -254,6 +254,16 @@ class NoiseOfReadings:
         """See :func:`draw_readings`."""
         return [draw_readings(self.noise, rng, draws) for draws in chains]
 
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """See :meth:`~invlift.posterior.readings.ReadingNoise.new_along`."""
+        scales = [shared_scale(_sigma_of(self.noise, draws), rows) for draws in chains]
+        if any(scale is None for scale in scales):
+            return None
+        pairs = zip(chains, scales, strict=True)
+        return [_noisy(self.noise, rng, draws[name], scale, draws) for draws, scale in pairs]
+
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """See :func:`log_likelihood`."""
         return [log_likelihood(self.noise, self.observed, draws) for draws in chains]
@@ -275,8 +285,11 @@ def draw_readings(
     -------
     (num_draws, d)
     """
-    predicted = draws["predicted"]
-    sigma = _sigma_of(noise, draws)
+    return _noisy(noise, rng, draws["predicted"], _sigma_of(noise, draws), draws)
+
+
+def _noisy(noise, rng, predicted, sigma, draws):
+    """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""
     parts = [(name, getattr(noise, name)) for name in noise.shape_parameters]
     shape = [_values_of(name, part, draws) for name, part in parts]
     if any(part.num_parameters for _, part in parts):

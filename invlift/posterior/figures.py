@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from invlift.errors import InputError
-from invlift.posterior import plots
+from invlift.posterior import parameter_plots, plots, sensor_plots, series_plots
+from invlift.posterior.along_axis import places_of_residuals
 from invlift.posterior.names import FIELD
 from invlift.posterior.plots import Panel
 from invlift.posterior.quantities import chosen
@@ -99,17 +100,89 @@ class Figures:
         scalars = chosen(self.scalars, names) if names else self.scalars
         return plots.saved(plots.plot_chains(scalars, self.scalar_diagnostics), path)
 
+    def plot_parameters(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw scalars beside their priors, and pairs: see `parameter_plots.plot_parameters`.
+
+        Parameters
+        ----------
+        path : path-like or None
+            Where to save the figure, in the format of its ending.
+        names : sequence of str or None
+            As of :meth:`plot_chains`. Without them the first eight whose prior density is known, or
+            if there is none of these the first eight.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            If there is no scalar of a name, or none at all.
+        """
+        if not self.scalars:
+            found = "fields or matrices alone"
+            raise InputError("plot of parameters", "draws of a scalar", found, "plot the fields")
+        names = names or parameter_plots.parameters_of(self.scalars, self._described)
+        scalars = chosen(self.scalars, names) if names else self.scalars
+        return plots.saved(parameter_plots.plot_parameters(scalars, self._described), path)
+
     def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
-        """Draw leave-one-out probabilities and Pareto k: see `plots.plot_leave_one_out`."""
+        """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
         labels = getattr(self.sensors, "labels", None)
-        return plots.saved(plots.plot_leave_one_out(self.leave_one_out(), labels), path)
+        return plots.saved(sensor_plots.plot_leave_one_out(self.leave_one_out(), labels), path)
 
     def plot_sensors(
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:
-        """Draw predictions against readings: see `plots.plot_sensors`."""
+        """Draw predictions against readings: see `sensor_plots.plot_sensors`."""
         labels = getattr(self.sensors, "labels", None)
-        return plots.saved(plots.plot_sensors(self.sensor_fit(), quantity, labels), path)
+        fit = self.sensor_fit()
+        places = places_of_residuals(self._series, len(fit.observed))
+        figure = sensor_plots.plot_sensors(fit, quantity, labels, places)
+        return plots.saved(figure, path)
+
+    @property
+    def has_series(self) -> bool:
+        """Whether there is something along an axis of numbers, for `plot_series`."""
+        return bool(self._series)
+
+    def plot_series(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw what there is along an axis of numbers, such as time.
+
+        See `series_plots.plot_series`.
+
+        Parameters
+        ----------
+        path : path-like or None
+            Where to save the figure, in the format of its ending.
+        names : sequence of str or None
+            Of readings with such an axis, and of other quantities that have one. Without them the
+            first eight, those with readings before the others.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            If there is nothing of the kind, or not by a name.
+        """
+        known = {each.name: each for each in self._series}
+        for name in names if names is not None else [] if known else [""]:
+            if name not in known:
+                expected = f"some of {', '.join(known)}" if known else "draws along numbers"
+                found = repr(name) if known else "none that have such an axis"
+                remedy = "name axes and coordinates: argument axes of inverse_problem"
+                raise InputError("plot of series", expected, found, remedy)
+        shown = [known[name] for name in (names or known)]
+        residual = self.sensor_fit().standardised_residual if self._has_fit else None
+        return plots.saved(series_plots.plot_series(shown, residual), path)
 
 
 def _panels_of(fields: Mapping[str, np.ndarray], quantities: Iterable[Quantity]) -> list[Panel]:

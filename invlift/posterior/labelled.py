@@ -26,6 +26,7 @@ from invlift.atomic import replace_on_success
 from invlift.errors import InputError, printable
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.diagnostics import Diagnostics
+from invlift.posterior.names import prior_density_name, prior_sd_name
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.statistics import PROBABILITIES
 
@@ -41,7 +42,7 @@ def build_groups(
     stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     warmup_stats: Mapping[str, Sequence[np.ndarray]] | None = None,
     observed: np.ndarray | None = None,
-    replicated: Sequence[np.ndarray] | None = None,
+    replicated: Mapping[str, Sequence[np.ndarray]] | None = None,
     log_likelihood: Sequence[np.ndarray] | None = None,
     constants: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None,
     coords: Mapping[str, Sequence] | None = None,
@@ -59,8 +60,9 @@ def build_groups(
         Statistics of the sampler.
     observed : (d,) array or None
         Readings of the sensors.
-    replicated : sequence of (num_draws, d) arrays or None
-        New readings, one set for each draw.
+    replicated : mapping of str to sequence of (num_draws, ...) arrays or None
+        New readings, one set for each draw: "observed", (num_draws, d), and along quantities by
+        their names.
     log_likelihood : sequence of (num_draws, d) arrays or None
         Log density of each reading given each draw.
     constants : mapping of str to (dims, array) or None
@@ -76,9 +78,10 @@ def build_groups(
     ------
     str and xarray.Dataset
         Groups `posterior`, and where there is something to put in them `sample_stats`,
-        `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`),
-        `log_likelihood` (as variable `observed`), `observed_data` and `constant_data`. Axes are
-        chain, draw and then those of the quantity. Each array of draws is copied once.
+        `warmup_sample_stats`, `posterior_predictive` (the new readings, as variable `observed`, and
+        along quantities by their names), `log_likelihood` (as variable `observed`), `observed_data`
+        and `constant_data`. Axes are chain, draw and then those of the quantity. Each array of
+        draws is copied once.
     """
     sensor = {"observed": ("sensor",)}
     dims = {name: tuple(quantity.axes) for name, quantity in quantities.items()}
@@ -95,9 +98,11 @@ def build_groups(
     if observed is not None:
         values = {"observed": (("sensor",), np.asarray(observed, dtype=float))}
         yield _named("observed_data", xr.Dataset(values, coords=_used_coords(("sensor",), coords)))
-    for name, chains in (("posterior_predictive", replicated), ("log_likelihood", log_likelihood)):
-        if chains is not None:
-            yield _named(name, _label_chains({"observed": chains}, sensor, coords))
+    if replicated:
+        yield _named("posterior_predictive", _label_chains(replicated, dims | sensor, coords))
+    if log_likelihood is not None:
+        densities = {"observed": log_likelihood}
+        yield _named("log_likelihood", _label_chains(densities, sensor, coords))
     if constants:
         values = {
             name: (tuple(axes), np.asarray(value)) for name, (axes, value) in constants.items()
@@ -106,14 +111,29 @@ def build_groups(
         yield _named("constant_data", xr.Dataset(values, coords=_used_coords(names, coords)))
 
 
-def quantity_of(variable: xr.DataArray) -> Quantity:
-    """Describe a variable of the group `posterior`, as `build_groups` has labelled it."""
+def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
+    """Describe a variable of the group `posterior`, as `build_groups` has labelled it.
+
+    `constants` is the group `constant_data`, which has what is known of it before the data.
+    """
+    name = str(variable.name)
     axes = {
         str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
         for axis in variable.dims[2:]
     }
     is_derived = bool(variable.attrs.get("is_derived", False))
-    return Quantity(str(variable.name), axes, variable.attrs.get("units", ""), is_derived)
+    known = (constants.get(key) for key in (prior_sd_name(name), prior_density_name(name)))
+    known = (None if values is None else values.to_numpy() for values in known)
+    return Quantity(name, axes, variable.attrs.get("units", ""), is_derived, *known)
+
+
+def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
+    """What else is known of each reading, by name, from the group `constant_data`."""
+    return {
+        str(name).removeprefix("sensor_"): values.to_numpy().tolist()
+        for name, values in constants.data_vars.items()
+        if values.dims == ("sensor",) and name != "sensor_sigma"
+    }
 
 
 def _named(name: str, group: xr.Dataset) -> tuple[str, xr.Dataset]:

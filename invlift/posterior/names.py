@@ -8,11 +8,23 @@ SOLUTION = "solution"
 PREDICTED, NOISE_SCORE = "predicted", "noise_score"
 #: The noise's scale: one for all readings, one for each group of them, or one for each.
 SIGMA = "sigma"
+#: Readings, measured or new, in groups of files.
+OBSERVED = "observed"
 
 
 def prior_sd_name(name: str) -> str:
     """What the prior standard deviation of a quantity is called in files of draws."""
     return "prior_sd" if name == FIELD else f"{name}_prior_sd"
+
+
+def prior_density_name(name: str) -> str:
+    """What the density of a quantity before the data is called in files of draws."""
+    return f"{name}_prior_density"
+
+
+def path_name(name: str) -> str:
+    """What is kept of a model along the axis of the readings of a name, and beyond."""
+    return f"{name}_path"
 
 
 def vector_of(name: str) -> str:

@@ -13,7 +13,7 @@ import xarray as xr
 from invlift.posterior import files, labelled
 from invlift.posterior.agreement import Mesh
 from invlift.posterior.leave_one_out import LeaveOneOut
-from invlift.posterior.names import prior_sd_name
+from invlift.posterior.names import prior_density_name, prior_sd_name
 from invlift.posterior.quantity import PLACES, Quantity
 from invlift.posterior.readings import SensorTable, sensor_table
 from invlift.posterior.statistics import SensorStatistics
@@ -38,8 +38,8 @@ def constants_of(
     Returns
     -------
     dict of str to (axes, array), dict of str to sequence
-        Nodes and cells, positions of sensors, scale of their noise, prior standard deviations;
-        coordinates by the name of their axis.
+        Nodes and cells, positions of sensors, scale of their noise, prior standard deviations and
+        densities; coordinates by the name of their axis.
     """
     constants, coords = {}, {}
     if mesh is not None:
@@ -59,6 +59,10 @@ def constants_of(
         if quantity.prior_sd is not None:
             values = np.broadcast_to(quantity.prior_sd, shapes[quantity.name])
             constants[prior_sd_name(quantity.name)] = (tuple(quantity.axes), values)
+        if quantity.prior_density is not None:
+            axes = ("prior_curve", "prior_point")
+            constants[prior_density_name(quantity.name)] = (axes, quantity.prior_density)
+            coords["prior_curve"] = ["value", "density"]
     return constants, coords
 
 

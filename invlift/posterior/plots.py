@@ -1,4 +1,4 @@
-"""Figures of a posterior: fields, chains, fit at the sensors.
+"""Figures of a posterior: fields and chains.
 
 Every function returns a `matplotlib.figure.Figure` that belongs to no window, and leaves
 matplotlib's settings as they were.
@@ -6,7 +6,6 @@ matplotlib's settings as they were.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from matplotlib.tri import Triangulation
 from scipy.special import ndtr
-from scipy.stats import beta
 
 from invlift.atomic import replace_on_success
 from invlift.posterior.diagnostics import Diagnostics, rank_normalise
-from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh
-from invlift.posterior.statistics import SensorStatistics
 
 INK, FAINT = "#22252b", "#9aa0aa"
 # Okabe & Ito (2008): distinguishable with any colour vision
@@ -318,133 +314,6 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     ax.set_yticks(np.arange(num_chains) + 0.3, [f"chain {i}" for i in range(num_chains)][::-1])
     ax.tick_params(axis="y", length=0, labelsize=8)
     ax.spines["left"].set_visible(False)
-
-
-def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
-    """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
-
-    Parameters
-    ----------
-    loo : LeaveOneOut
-    labels : sequence of d str or None
-        Names of the readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Under a right model with many sensors the probabilities are nearly uniform: the band holds
-        each with probability 0.9, if they are independent. What is not reliable is hollow. Without
-        probabilities the first panel is left out.
-    """
-    colour, bad_colour, size = CHAIN_COLOURS[0], CHAIN_COLOURS[4], loo.elpd.size
-    panels = ["k"] if loo.pit is None else ["pit", "k"]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.4 * len(panels), 4.0), layout="constrained")
-        axes = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
-        if loo.pit is not None:
-            ax, order = axes["pit"], np.argsort(loo.pit)
-            rank = np.arange(1, size + 1)
-            ends = [beta.ppf(level, rank, size + 1 - rank) for level in (0.05, 0.95)]
-            expected = rank / (size + 1)
-            ax.fill_between(expected, *ends, color=colour, alpha=0.09, linewidth=0)
-            ax.plot((0, 1), (0, 1), color=FAINT, linewidth=0.9)
-            is_good = loo.is_reliable[order]
-            for which, face in ((is_good, colour), (~is_good, "white")):
-                ax.scatter(
-                    expected[which], loo.pit[order][which], s=18, facecolor=face,
-                    edgecolor=colour, zorder=3,
-                )  # fmt: skip
-            ax.set(
-                xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal",
-                xlabel="expected", ylabel="P(new reading ≤ reading | others)",
-            )  # fmt: skip
-            ax.set_title("Leave-one-out probabilities, in order")
-        ax, index = axes["k"], np.arange(size)
-        ax.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
-        for which, face, edge in (
-            (loo.is_reliable, colour, colour),
-            (~loo.is_reliable, "white", bad_colour),
-        ):
-            ax.scatter(index[which], loo.pareto_k[which], s=18, facecolor=face, edgecolor=edge)
-        ax.set(ylabel="Pareto k")
-        _name_readings(ax, size, labels)
-        ax.set_title(f"Reliable up to {MAX_PARETO_K:g}")
-    return figure
-
-
-def plot_sensors(
-    statistics: SensorStatistics, quantity: str = "reading", labels: Sequence[str] | None = None
-) -> Figure:
-    """Draw predictions against readings, and the standardised residual of each sensor.
-
-    Parameters
-    ----------
-    statistics : SensorStatistics
-        The fit.
-    quantity : str
-        What is measured, with its unit, e.g. "temperature [K]".
-    labels : sequence of d str or None
-        Names of the readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bars span two standard deviations of the prediction either way, noise included where it is
-        known.
-    """
-    with matplotlib.rc_context(STYLE):
-        residual = statistics.standardised_residual
-        num_panels = 1 if residual is None else 2
-        figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
-        axes = figure.subplots(1, num_panels, squeeze=False)[0]
-        observed, predicted = statistics.observed, statistics.predicted_mean
-        spread = statistics.predicted_sd
-        if statistics.noise_sd is not None:
-            spread = np.hypot(spread, statistics.noise_sd)
-        ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
-        ends = ends[np.isfinite(ends)]
-        margin = 0.04 * (np.ptp(ends) or 1.0)
-        limits = (ends.min() - margin, ends.max() + margin)
-        axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
-        axes[0].errorbar(
-            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
-            markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
-        )  # fmt: skip
-        axes[0].set(
-            xlim=limits, ylim=limits, aspect="equal",
-            xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
-        )  # fmt: skip
-        axes[0].set_title("Predicted, ± 2 sd, against observed")
-        if residual is not None:
-            draw_residuals(axes[1], residual, labels)
-            axes[1].set_title("Residuals, in predictive sd")
-    return figure
-
-
-def draw_residuals(ax: Axes, residual: np.ndarray, labels: Sequence[str] | None = None) -> None:
-    """Draw standardised residuals, (d,), one after the other; those beyond 2 stand out."""
-    colour, index = CHAIN_COLOURS[0], np.arange(len(residual))
-    ax.axhspan(-2, 2, color=colour, alpha=0.09, linewidth=0)
-    ax.axhline(0, color=FAINT, linewidth=0.9)
-    ax.vlines(index, 0, residual, color=colour, linewidth=1.1)
-    is_far = np.abs(residual) > 2
-    ax.scatter(index[~is_far], residual[~is_far], s=18, color=colour, zorder=3)
-    ax.scatter(index[is_far], residual[is_far], s=26, color=CHAIN_COLOURS[4], zorder=3)
-    finite = residual[np.isfinite(residual)]
-    reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
-    ax.set(ylim=(-reach, reach), ylabel="standardised residual")
-    _name_readings(ax, len(residual), labels)
-
-
-def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:
-    """Number the readings along an axis, or name some thirty of them at most."""
-    if labels is None:
-        ax.set_xlabel("sensor")
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        return
-    shown = range(0, size, math.ceil(size / 30))
-    names = [str(labels[index]) for index in shown]
-    ax.set_xticks(shown, names, rotation=90, fontsize=6 if len(names) > 12 else 8)
 
 
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:

@@ -15,13 +15,14 @@ import pandas as pd
 from invlift.errors import InputError
 from invlift.posterior import labelled
 from invlift.posterior.agreement import Mesh, check_fields, check_readings
+from invlift.posterior.along_axis import Series, readings_along, series_of
 from invlift.posterior.chains import Chain, check_chains, every_of, kept
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.exceedance import check_thresholds
 from invlift.posterior.figures import Figures
 from invlift.posterior.in_mesh import DrawsInMesh
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.output import constants_of, write_results
 from invlift.posterior.quantities import (
     fields_of,
@@ -148,12 +149,32 @@ class Posterior(DrawsInMesh, Figures):
         """Noise variables that explain the readings, if they are drawn."""
         return self.draws(NOISE_SCORE) if self._has(NOISE_SCORE) else None
 
-    def _replicated(self) -> list[np.ndarray] | None:
-        """New readings for each draw; None if the noise is unknown here."""
+    def _replicated(self) -> dict[str, list[np.ndarray]]:
+        """New readings for each draw: "observed", and along the paths of readings by name.
+
+        Empty if the noise is unknown here.
+        """
         if self.noise is None or not self._has_fit:
-            return None
+            return {}
         rng = np.random.default_rng(NOISE_SEED)
-        return self.noise.new_readings(rng, [chain.draws for chain in self.chains])
+        chains = [chain.draws for chain in self.chains]
+        found = {OBSERVED: self.noise.new_readings(rng, chains)}
+        for name, (_, rows) in readings_along(self._coordinates).items():
+            path = path_name(name)
+            if self._has(path) and every_of(self.chains, path) == 1:
+                found[path] = self.noise.new_along(rng, chains, path, rows)
+        return {name: new for name, new in found.items() if new is not None}
+
+    @property
+    def _coordinates(self) -> Mapping[str, Sequence]:
+        return getattr(self.sensors, "coordinates", {})
+
+    @cached_property
+    def _series(self) -> list[Series]:
+        """What there is along axes of numbers: see `along_axis.series_of`."""
+        observed = self.sensors.values if self._has_fit else None
+        parts = self._draws, self._described, self._coordinates, observed
+        return series_of(*parts, self._replicated())
 
     @cached_property
     def _log_likelihood(self) -> list[np.ndarray] | None:

@@ -107,7 +107,7 @@ def chosen(
     for name in names:
         if name not in scalars.keys() | set(map(vector_of, scalars)):
             known = ", ".join(scalars)
-            raise InputError("plot of chains", f"some of {known}", repr(name), "choose one")
+            raise InputError("plot of scalars", f"some of {known}", repr(name), "choose one")
     return {
         key: chains for key, chains in scalars.items() if key in names or vector_of(key) in names
     }

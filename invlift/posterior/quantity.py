@@ -32,6 +32,9 @@ class Quantity:
         and of the diagnostics.
     prior_sd : array, number or None
         Standard deviation before the data, of the shape of a draw.
+    prior_density : (2, k) array or None
+        Increasing values, and the density at each before the data, in one over their unit: of a
+        scalar, or of each entry of a vector.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Quantity:
     unit: str = ""
     is_derived: bool = False
     prior_sd: np.ndarray | float | None = None
+    prior_density: np.ndarray | None = None
 
     @property
     def place(self) -> str | None:

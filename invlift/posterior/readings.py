@@ -72,6 +72,14 @@ class ReadingNoise(Protocol):
     def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
         """New readings, (num_draws, d) for each chain, one set for each draw."""
 
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """New readings of the draws of that name, (num_draws, k) for each chain.
+
+        With the noise of the readings `rows`, (r,); None where these differ in its scale.
+        """
+
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """Log density of each reading given each draw, (num_draws, d) for each chain.
 
@@ -101,6 +109,18 @@ class NormalNoise:
             for draws in chains
         ]
 
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """As :meth:`ReadingNoise.new_along`."""
+        scales = [shared_scale(self._scale(draws), rows) for draws in chains]
+        if any(scale is None for scale in scales):
+            return None
+        return [
+            draws[name] + scale * rng.standard_normal(draws[name].shape)
+            for draws, scale in zip(chains, scales, strict=True)
+        ]
+
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """As :meth:`ReadingNoise.log_likelihood`."""
         return [norm.logpdf(self.values, x[PREDICTED], self._scale(x)) for x in chains]
@@ -109,6 +129,26 @@ class NormalNoise:
         if self.sigma is not None:
             return np.asarray(self.sigma, dtype=float)
         return np.reshape(np.asarray(draws[SIGMA], dtype=float), (len(draws[SIGMA]), -1))
+
+
+def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """Scale of the noise of some readings, if it is one.
+
+    Parameters
+    ----------
+    sigma : (), (1,), (d,), (num_draws, 1) or (num_draws, d) array
+    rows : (r,) array of int
+        Which readings.
+
+    Returns
+    -------
+    array or None
+        Of one column, or (); None if they differ in it.
+    """
+    if sigma.ndim == 0 or sigma.shape[-1] == 1:
+        return sigma
+    own = sigma[..., rows]
+    return own[..., :1] if (own == own[..., :1]).all() else None
 
 
 def sensor_table(

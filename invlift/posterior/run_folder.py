@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +14,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from invlift.errors import InputError, printable
 from invlift.input_files import read_text
-from invlift.posterior.labelled import quantity_of, read_group
-from invlift.posterior.names import prior_sd_name
+from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
+from invlift.posterior.names import OBSERVED
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.quantity import Quantity
 from invlift.posterior.readings import Draws, Readings
 from invlift.posterior.standards import Standards
 
@@ -147,14 +146,20 @@ class SavedMesh(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SavedNoise:
-    """New readings and likelihoods as files have them, (num_draws, d) for each chain."""
+    """New readings by name and likelihoods as files have them, (num_draws, ...) for each chain."""
 
-    replicated: list[np.ndarray]
+    replicated: Mapping[str, list[np.ndarray]]
     likelihoods: list[np.ndarray]
 
     def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
         """As :meth:`ReadingNoise.new_readings`."""
-        return self.replicated
+        return self.replicated[OBSERVED]
+
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """As :meth:`ReadingNoise.new_along`."""
+        return self.replicated.get(name)
 
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
         """As :meth:`ReadingNoise.log_likelihood`."""
@@ -211,18 +216,16 @@ def _posterior(
         labels = observed["sensor"].to_numpy().tolist() if "sensor" in observed.coords else None
         known = [constants.get(f"sensor_{name}") for name in ("sigma", "points")]
         known = [None if values is None else values.to_numpy() for values in known]
-        others = {
-            str(name).removeprefix("sensor_"): values.to_numpy().tolist()
-            for name, values in constants.data_vars.items()
-            if values.dims == ("sensor",) and name != "sensor_sigma"
-        }
-        sensors = Readings(observed.to_numpy(), *known, labels, others)
+        sensors = Readings(observed.to_numpy(), *known, labels, coordinates_of(constants))
     if "observed" in found["log_likelihood"] and "observed" in found["posterior_predictive"]:
-        both = (found[name]["observed"] for name in ("posterior_predictive", "log_likelihood"))
-        noise = SavedNoise(*(list(values.to_numpy()) for values in both))
+        new = found["posterior_predictive"].data_vars.items()
+        noise = SavedNoise(
+            {str(name): list(values.to_numpy()) for name, values in new},
+            list(found["log_likelihood"]["observed"].to_numpy()),
+        )
     return Posterior(
         [_chain(found, record, index) for index in range(draws.sizes["chain"])],
-        [_quantity(variable, constants) for variable in draws.data_vars.values()],
+        [quantity_of(variable, constants) for variable in draws.data_vars.values()],
         mesh,
         sensors,
         noise,
@@ -233,12 +236,6 @@ def _posterior(
         exceedance=record.exceedance,
         objections=tuple(record.objections),
     )
-
-
-def _quantity(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
-    prior_sd = constants.get(prior_sd_name(str(variable.name)))
-    found = quantity_of(variable)
-    return found if prior_sd is None else replace(found, prior_sd=prior_sd.to_numpy())
 
 
 def _chain(found: Mapping[str, xr.Dataset], record: Record, index: int) -> SavedChain:

@@ -1,5 +1,7 @@
 """Problems of ordinary differential equations, against closed forms and quadrature."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
+from invlift.app.commands.run import write_picture
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.errors import InputError
@@ -82,6 +85,11 @@ def test_draws_have_times(tmp_path):
     files = {file.name for file in posterior.write(tmp_path)}
     assert "sensor_fit.csv" in files
     assert "body[4.0]" in (tmp_path / "sensor_fit.csv").read_text()
+    new = posterior.to_arviz().posterior_predictive
+    assert new["glass_path"].sizes == {"chain": 2, "draw": 60, "time": 6}
+    assert write_picture(posterior, tmp_path) == [tmp_path / "posterior.png"]
+    assert (tmp_path / "posterior.png").stat().st_size > 10_000
+    assert write_picture(replace(posterior, sensors=None, quantities=()), tmp_path) == []
 
 
 def test_what_is_read_may_be_a_function_of_the_state():

@@ -11,7 +11,8 @@ from posterior_cases import Chain, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
 from invlift.posterior import LeaveOneOut, Posterior
-from invlift.posterior.plots import CHAIN_COLOURS, plot_leave_one_out
+from invlift.posterior.plots import CHAIN_COLOURS
+from invlift.posterior.sensor_plots import plot_leave_one_out
 from invlift.posterior.slices import flatten, slice_tetrahedra
 
 

@@ -20,6 +20,7 @@ from run_folders import write_run
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity
+from invlift.posterior.along_axis import series_of
 from invlift.posterior.report import Group, charts, gather, render
 from invlift.posterior.report.gather import NUM_DRAWS
 from invlift.posterior.report.maps import Maps, scale_of
@@ -377,8 +378,10 @@ def test_an_unknown_along_an_axis_is_a_series(tmp_path):
     content = gather(tmp_path)
     assert content.quantities["rain"].axes == {"year": [2001, 2002, 2004]}
     assert "rain along year" in Page(render(content)).sections["chains"]
+    assert content.series[0].unit == "mm"
     for axes in ({"year": ["a", "b", "c"]}, {"year": None}, {"node": [1, 2, 3]}):
-        assert charts.series(Quantity("rain", axes), content.scalars) is None
+        draws = {"rain": [chain.draws["rain"] for chain in chains]}
+        assert series_of(draws, {"rain": Quantity("rain", axes)}, {}, None, {}) == []
 
 
 def test_a_page_of_sensors_without_predictions(content):

@@ -27,6 +27,8 @@ from invlift.posterior.run_folder import PROBLEM_FILES
 
 #: The file that says which run the saved chains belong to.
 RECORD = "run.json"
+#: The picture for a first look.
+PICTURE = "posterior.png"
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -145,9 +147,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
-    if posterior.mesh is not None:
-        written.append(directory / "posterior.png")
-        posterior.plot_fields(written[-1])
+    written += write_picture(posterior, directory)
     written += _write_report(directory, errors)
     verdict = posterior.verdict()
     columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]
@@ -165,6 +165,15 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
     elif not verdict.is_converged and spec.sampler.budget is not None:
         say(console, "Its time may have been too short; go on with --resume.")
     return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+
+
+def write_picture(posterior, directory: Path) -> list[Path]:
+    """Draw the fields on the mesh, or where there is none what has an axis of numbers."""
+    if posterior.mesh is None and not posterior.has_series:
+        return []
+    plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
+    plot(directory / PICTURE)
+    return [directory / PICTURE]
 
 
 def _write_report(directory: Path, errors: Console) -> list[Path]:

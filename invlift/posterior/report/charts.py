@@ -9,17 +9,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
-from invlift.posterior.plots import (
-    CHAIN_COLOURS,
-    STYLE,
-    draw_ranks,
-    draw_residuals,
-    draw_trace,
-)
+from invlift.posterior.along_axis import Series
+from invlift.posterior.parameter_plots import parameters_of, plot_parameters
+from invlift.posterior.plots import STYLE, draw_ranks, draw_trace
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.picture import Picture, number, picture
+from invlift.posterior.sensor_plots import draw_residuals
+from invlift.posterior.series_plots import draw_series
 
 #: Width and height in inches.
 WIDE, NARROW = (4.8, 1.9), (3.2, 1.9)
@@ -80,46 +78,44 @@ def ranks(name: str, chains: np.ndarray) -> Picture:
     return chart(draw, NARROW, "Ranks among all chains", alternative)
 
 
-def residuals(values: np.ndarray) -> Picture:
-    """Standardised residuals, (d,), one after the other."""
+def residuals(
+    values: np.ndarray, places: tuple[str, np.ndarray, np.ndarray] | None = None
+) -> Picture:
+    """Standardised residuals, (d,): one after the other, or along an axis.
+
+    `places` are those of :func:`~invlift.posterior.along_axis.places_of_residuals`.
+    """
     num = int((np.abs(values) > 2).sum())
     words = f"Standardised residual of each of {len(values)} readings; {num} beyond 2."
-    return chart(lambda ax: draw_residuals(ax, values), WIDE, "Residuals in their order", words)
+    title = "Residuals in their order" if places is None else f"Residuals along {places[0]}"
+    return chart(lambda ax: draw_residuals(ax, values, places=places), WIDE, title, words)
 
 
-def series(quantity: Quantity, scalars: Mapping[str, np.ndarray]) -> Picture | None:
-    """Mean and 90 % band of an unknown along an axis with numbers as coordinates.
-
-    Parameters
-    ----------
-    quantity : Quantity
-    scalars : mapping of str to (chains, num_draws) array
-        The quantity's entries among others.
-
-    Returns
-    -------
-    Picture or None
-        None if the quantity has no such axis, or its entries are not among the scalars.
-    """
-    if len(quantity.axes) != 1 or quantity.place:
-        return None
-    ((axis, labels),) = quantity.axes.items()
-    if labels is None or len(labels) < 2 or not all(isinstance(x, int | float) for x in labels):
-        return None
-    entries = quantity.entries((len(labels),))
-    if not all(entry in scalars for entry in entries):
-        return None
-    draws = np.stack([scalars[entry].ravel() for entry in entries])
-    low, middle, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=1)
-
-    def draw(ax: Axes) -> None:
-        ax.fill_between(labels, low, high, color=CHAIN_COLOURS[0], alpha=0.25, linewidth=0)
-        ax.plot(labels, middle, color=CHAIN_COLOURS[0], marker=".", markersize=4, linewidth=1)
-        ax.set(xlabel=axis, ylabel=quantity.unit)
-        ax.yaxis.set_major_locator(MaxNLocator(4))
-
+def series(shown: Series) -> Picture:
+    """Median and bands along an axis with numbers as coordinates, and the readings."""
     words = (
-        f"Median of {quantity.name} and the interval from its 5 to its 95 % quantile along "
-        f"{axis}, from {number(labels[0])} to {number(labels[-1])}."
+        f"Median of {shown.name} and the intervals from its 5 to its 95 % and from its 25 to its "
+        f"75 % quantile along {shown.axis}, from {number(shown.at[0])} to {number(shown.at[-1])}"
     )
-    return chart(draw, WIDE, f"{quantity.name} along {axis}", words, "median and 90 % interval")
+    note = "median, 50 % and 90 % interval without noise"
+    if shown.new_readings is not None:
+        note += "; dashed: 90 % of new readings, with noise"
+    if shown.rows.size:
+        words += f", with {shown.rows.size} readings"
+    if shown.last_read is not None:
+        words += f"; after {number(shown.last_read)} it is a forecast"
+    title = f"{shown.name} along {shown.axis}"
+    return chart(lambda ax: draw_series(ax, shown), WIDE, title, f"{words}.", note)
+
+
+def parameters(
+    scalars: Mapping[str, np.ndarray], quantities: Mapping[str, Quantity]
+) -> Picture | None:
+    """Distributions and pairs of the scalars whose priors are known; None if there are none."""
+    names = parameters_of(scalars, quantities)
+    if not names:
+        return None
+    figure = plot_parameters({name: scalars[name] for name in names}, quantities)
+    words = f"Histograms of {', '.join(names)} with their prior densities, and pairs of them."
+    note = "histograms, the priors' densities as lines, and pairs of draws"
+    return picture(figure, "Parameters", words, note)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
+from invlift.posterior.along_axis import Series
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.run_folder import Record
 
@@ -93,6 +94,8 @@ class Content:
         Draws of the scalars, those of the summary first.
     quantities : dict of str to Quantity
         What there are draws of.
+    series : sequence of Series
+        What there is along axes of numbers.
     energy : (chains, num_draws) array or None
     summary : pandas.DataFrame or None
         ``summary.csv`` by name; NaN for "no value".
@@ -113,6 +116,7 @@ class Content:
     draws: FieldDraws | None = None
     scalars: Mapping[str, np.ndarray] = field(default_factory=dict)
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    series: Sequence[Series] = ()
     energy: np.ndarray | None = None
     summary: pd.DataFrame | None = None
     problem: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import meshio
@@ -14,10 +14,18 @@ import xarray as xr
 
 from invlift.errors import InputError
 from invlift.input_files import read_text
+from invlift.posterior.along_axis import Series, series_of
 from invlift.posterior.files import CELL_TYPES
-from invlift.posterior.labelled import SUMMARY_COLUMNS, discard_readers, quantity_of, read_group
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED, SOLUTION
+from invlift.posterior.labelled import (
+    SUMMARY_COLUMNS,
+    coordinates_of,
+    discard_readers,
+    quantity_of,
+    read_group,
+)
+from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, SOLUTION
 from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.quantity import Quantity
 from invlift.posterior.report.content import Body, Content, FieldDraws
 from invlift.posterior.run_folder import read_record
 
@@ -157,15 +165,33 @@ def _chains(file: Path) -> dict:
     """The parts of a `Content` that are made of draws, by name."""
     with _blaming(file, "draws in netCDF-4"):
         stats = read_group(file, "sample_stats") or {}  # refuses what is no netCDF-4 file
+        constants = read_group(file, "constant_data") or xr.Dataset()
         with xr.open_dataset(file, group="posterior", engine="h5netcdf") as posterior:
-            found = _posterior(posterior)
+            found = _posterior(posterior, constants)
+            found["series"] = _series(file, posterior, found["quantities"], constants)
         energy = np.asarray(stats["energy"], dtype=float) if "energy" in stats else None
         _check_magnitude(file, LARGEST, *found["scalars"].values())
+        for each in found["series"]:
+            _check_magnitude(file, LARGEST, each.at, each.quantiles, each.read_at, each.observed)
         if energy is not None:
             _check_magnitude(file, LARGEST, energy)
         if found["draws"] is not None:
             _check_magnitude(file, LARGEST_LOG, found["draws"].values)
         return {**found, "energy": energy}
+
+
+def _series(
+    file: Path,
+    posterior: xr.Dataset,
+    quantities: Mapping[str, Quantity],
+    constants: xr.Dataset,
+) -> list[Series]:
+    """What there is along axes of numbers; draws are read where they are needed."""
+    names = ("observed_data", "posterior_predictive")
+    observed, new = (read_group(file, name) or xr.Dataset() for name in names)
+    of_readings = coordinates_of(constants)
+    values = observed[OBSERVED].to_numpy() if OBSERVED in observed else None
+    return series_of(posterior, quantities, of_readings, values, new)
 
 
 def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
@@ -176,7 +202,7 @@ def _check_magnitude(file: Path, largest: float, *arrays: np.ndarray) -> None:
             raise InputError(str(file), f"draws up to {largest:g}", f"{size:.3g}", _DAMAGED)
 
 
-def _posterior(posterior: xr.Dataset) -> dict:
+def _posterior(posterior: xr.Dataset, constants: xr.Dataset) -> dict:
     """Quantities, draws of all scalars, a few of the field; a chain of it is in memory at a time.
 
     The second axis of each variable runs over its own draws: a field may have fewer than a scalar.
@@ -188,7 +214,7 @@ def _posterior(posterior: xr.Dataset) -> dict:
         chains, places = _spread(*field.shape[:2])
         numbers = np.asarray(field[field.dims[1]])[places]
         chosen = FieldDraws(np.empty((len(chains), field.shape[2])), chains, numbers)
-    quantities = {name: quantity_of(each) for name, each in posterior.data_vars.items()}
+    quantities = {name: quantity_of(each, constants) for name, each in posterior.data_vars.items()}
     found: dict[str, list[np.ndarray]] = {}
     for chain in range(num_chains):
         draws = {

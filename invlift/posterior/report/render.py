@@ -13,6 +13,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from invlift.posterior.along_axis import places_of_residuals
 from invlift.posterior.labelled import SUMMARY_COLUMNS
 from invlift.posterior.names import vector_of
 from invlift.posterior.report import charts
@@ -72,11 +73,8 @@ def render(content: Content) -> str:
         script_hash=digest,
         colours=colours_of(content.groups),
         traces=_traces(content),
-        series=[
-            each
-            for quantity in content.quantities.values()
-            if (each := charts.series(quantity, content.scalars)) is not None
-        ],
+        series=[charts.series(each) for each in content.series if not each.rows.size],
+        parameters=charts.parameters(content.scalars, content.quantities),
         facts=_facts(content, ess, float(found["r_hat"].max())),
         tables=_tables(content, ess),
         **_pictures(content),
@@ -87,10 +85,12 @@ def _pictures(content: Content) -> dict[str, list]:
     """Pictures of the body and of the fit, by section."""
     found = {"mesh": [], "families": [], "draws": [], "fit": []}
     sensors, body = content.sensors, content.body
+    found["fit"] = [charts.series(each) for each in content.series if each.rows.size]
     residuals = None
     if sensors is not None and "standardised_residual" in sensors:
         residuals = sensors["standardised_residual"].to_numpy()
-        found["fit"] = [charts.residuals(residuals)]
+        places = places_of_residuals(content.series, len(residuals))
+        found["fit"].append(charts.residuals(residuals, places))
     if body is not None:
         axes = list(AXIS_NAMES[: body.dim])
         has_places = sensors is not None and set(axes) <= set(sensors)

@@ -1,0 +1,187 @@
+"""Quantities along an axis of numbers, such as time, with the readings that belong to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from invlift.posterior.names import OBSERVED, PREDICTED, path_name
+from invlift.posterior.quantity import Quantity
+
+#: Of the quantiles of a series: the 90 and 50 % bands around the median.
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+#: Ends of the band of new readings, 90 %.
+OUTER = (0.05, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Quantiles of a quantity along an axis, and the readings of it.
+
+    Attributes
+    ----------
+    name : str
+        Of the readings; of the quantity where there are none.
+    axis : str
+    unit : str
+        "" if it is not known.
+    at : (k,) array
+        Coordinates along the axis, increasing or equal.
+    quantiles : (5, k) array
+        Of the draws without noise, at the `LEVELS`.
+    new_readings : (2, k) array or None
+        5 and 95 % quantiles of new readings, noise included; None where the noise there is unknown.
+    rows : (r,) array of int
+        Which of all d readings are of it.
+    read_at, observed : (r,) array
+        Coordinates and values of these.
+    """
+
+    name: str
+    axis: str
+    unit: str
+    at: np.ndarray
+    quantiles: np.ndarray
+    new_readings: np.ndarray | None = None
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def last_read(self) -> float | None:
+        """Coordinate of the last reading, if the series goes on after it."""
+        last = self.read_at.max(initial=-math.inf)
+        return float(last) if math.isfinite(last) and last < self.at[-1] else None
+
+
+def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
+    """The one axis of readings that have a name and numbers along it.
+
+    Parameters
+    ----------
+    coordinates : mapping of str to sequence of d numbers or str
+        Of each reading, "name" among them; NaN or "" where a reading has none.
+
+    Returns
+    -------
+    dict of str to pair of str and (r,) array of int
+        By name of the readings, the axis and which readings they are.
+    """
+    names = np.asarray(coordinates.get("name", ()))
+    found = {}
+    for name in dict.fromkeys(names.tolist()):
+        rows = np.flatnonzero(names == name)
+        own = {
+            axis: [values[row] for row in rows] for axis, values in coordinates.items()
+            if axis != "name"
+        }  # fmt: skip
+        own = {axis: at for axis, at in own.items() if at[0] != "" and at[0] == at[0]}
+        if len(own) == 1 and _are_numbers(*own.values()):
+            found[name] = (next(iter(own)), rows)
+    return found
+
+
+def series_of(
+    draws: Mapping[str, Sequence[np.ndarray]],
+    quantities: Mapping[str, Quantity],
+    coordinates: Mapping[str, Sequence],
+    observed: np.ndarray | None,
+    new_readings: Mapping[str, Sequence[np.ndarray]],
+) -> list[Series]:
+    """What there is along axes of numbers: first what has readings.
+
+    Parameters
+    ----------
+    draws : mapping of str to sequence of (num_draws, ...) arrays
+        One array per chain.
+    quantities : mapping of str to Quantity
+        What each is. Those with one axis of numbers count, not fields.
+    coordinates : mapping of str to sequence
+        Of each reading: see :func:`readings_along`.
+    observed : (d,) array or None
+    new_readings : mapping of str to sequence of (num_draws, ...) arrays
+        With noise, for the predictions ("observed") and paths by name.
+
+    Returns
+    -------
+    list of Series
+        Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
+        predictions.
+    """
+    found, used = [], set()
+    along = {} if observed is None else readings_along(coordinates)
+    for name, (axis, rows) in along.items():
+        read_at = np.array([coordinates[axis][row] for row in rows], dtype=float)
+        path = quantities.get(path_name(name))
+        of = {"rows": rows, "read_at": read_at, "observed": np.asarray(observed)[rows]}
+        if path is not None and _axis_of(path) and path.name in draws:
+            used.add(path.name)
+            found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
+        elif PREDICTED in draws and len(set(read_at)) > 1:
+            own = Quantity(name, {axis: read_at})
+            parts = (
+                None if each is None else [chain[:, rows] for chain in each]
+                for each in (draws[PREDICTED], new_readings.get(OBSERVED))
+            )
+            found.append(_series(name, own, *parts, **of))
+    alone = [each for name, each in quantities.items() if name in draws and name not in used]
+    return found + [_series(q.name, q, draws[q.name]) for q in alone if _axis_of(q)]
+
+
+def _series(
+    name: str,
+    quantity: Quantity,
+    chains: Sequence[np.ndarray],
+    new: Sequence[np.ndarray] | None = None,
+    **of_readings: np.ndarray,
+) -> Series:
+    ((axis, at),) = quantity.axes.items()
+    order = np.argsort(at, kind="stable")
+    quantiles = np.quantile(_pooled(chains)[:, order], LEVELS, axis=0)
+    if new is not None:
+        new = np.quantile(_pooled(new)[:, order], OUTER, axis=0)
+    at = np.asarray(at, dtype=float)[order]
+    return Series(name, axis, quantity.unit, at, quantiles, new, **of_readings)
+
+
+def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+
+
+def _axis_of(quantity: Quantity) -> str | None:
+    """The one axis of a quantity that is none of a mesh, if it has different numbers along it."""
+    if len(quantity.axes) != 1 or quantity.place or quantity.is_derived:
+        return None
+    ((axis, labels),) = quantity.axes.items()
+    is_axis = labels is not None and _are_numbers(labels) and len(set(labels)) > 1
+    return axis if is_axis else None
+
+
+def _are_numbers(labels: Sequence) -> bool:
+    return all(isinstance(x, int | float | np.number) and math.isfinite(x) for x in labels)
+
+
+def places_of_residuals(
+    series: Sequence[Series], size: int
+) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """Where readings are along their axis, for a picture of their residuals.
+
+    Parameters
+    ----------
+    series : sequence of Series
+    size : int
+        Number d of all readings.
+
+    Returns
+    -------
+    str, (d,) array, (d,) array of str; or None
+        The axis, coordinates and names of the readings; None unless all are along one axis.
+    """
+    at, names = np.full(size, math.nan), np.full(size, "", dtype=object)
+    for each in series:
+        at[each.rows], names[each.rows] = each.read_at, each.name
+    axes = {each.axis for each in series if each.rows.size}
+    return (axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None

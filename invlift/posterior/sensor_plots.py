@@ -1,0 +1,186 @@
+"""Figures of the fit: predictions against readings, residuals, leave-one-out predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import cycle
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import beta
+
+from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
+from invlift.posterior.statistics import SensorStatistics
+
+#: Of readings of one name after the other, and of those that stand out.
+KIND_COLOURS, FAR_COLOUR = CHAIN_COLOURS[:4], CHAIN_COLOURS[4]
+
+
+def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
+    """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
+
+    Parameters
+    ----------
+    loo : LeaveOneOut
+    labels : sequence of d str or None
+        Names of the readings.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Under a right model with many sensors the probabilities are nearly uniform: the band holds
+        each with probability 0.9, if they are independent. What is not reliable is hollow. Without
+        probabilities the first panel is left out.
+    """
+    colour, bad_colour, size = CHAIN_COLOURS[0], CHAIN_COLOURS[4], loo.elpd.size
+    panels = ["k"] if loo.pit is None else ["pit", "k"]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.4 * len(panels), 4.0), layout="constrained")
+        axes = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
+        if loo.pit is not None:
+            ax, order = axes["pit"], np.argsort(loo.pit)
+            rank = np.arange(1, size + 1)
+            ends = [beta.ppf(level, rank, size + 1 - rank) for level in (0.05, 0.95)]
+            expected = rank / (size + 1)
+            ax.fill_between(expected, *ends, color=colour, alpha=0.09, linewidth=0)
+            ax.plot((0, 1), (0, 1), color=FAINT, linewidth=0.9)
+            is_good = loo.is_reliable[order]
+            for which, face in ((is_good, colour), (~is_good, "white")):
+                ax.scatter(
+                    expected[which], loo.pit[order][which], s=18, facecolor=face,
+                    edgecolor=colour, zorder=3,
+                )  # fmt: skip
+            ax.set(
+                xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal",
+                xlabel="expected", ylabel="P(new reading ≤ reading | others)",
+            )  # fmt: skip
+            ax.set_title("Leave-one-out probabilities, in order")
+        ax, index = axes["k"], np.arange(size)
+        ax.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
+        for which, face, edge in (
+            (loo.is_reliable, colour, colour),
+            (~loo.is_reliable, "white", bad_colour),
+        ):
+            ax.scatter(index[which], loo.pareto_k[which], s=18, facecolor=face, edgecolor=edge)
+        ax.set(ylabel="Pareto k")
+        _name_readings(ax, size, labels)
+        ax.set_title(f"Reliable up to {MAX_PARETO_K:g}")
+    return figure
+
+
+def plot_sensors(
+    statistics: SensorStatistics,
+    quantity: str = "reading",
+    labels: Sequence[str] | None = None,
+    places: tuple[str, np.ndarray, np.ndarray] | None = None,
+) -> Figure:
+    """Draw predictions against readings, and the standardised residual of each sensor.
+
+    Parameters
+    ----------
+    statistics : SensorStatistics
+        The fit.
+    quantity : str
+        What is measured, with its unit, e.g. "temperature [K]".
+    labels : sequence of d str or None
+        Names of the readings.
+    places : tuple or None
+        Where they are along an axis: see `along_axis.places_of_residuals`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars span two standard deviations of the prediction either way, noise included where it is
+        known.
+    """
+    with matplotlib.rc_context(STYLE):
+        residual = statistics.standardised_residual
+        num_panels = 1 if residual is None else 2
+        figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
+        axes = figure.subplots(1, num_panels, squeeze=False)[0]
+        observed, predicted = statistics.observed, statistics.predicted_mean
+        spread = statistics.predicted_sd
+        if statistics.noise_sd is not None:
+            spread = np.hypot(spread, statistics.noise_sd)
+        ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
+        ends = ends[np.isfinite(ends)]
+        margin = 0.04 * (np.ptp(ends) or 1.0)
+        limits = (ends.min() - margin, ends.max() + margin)
+        axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
+        axes[0].errorbar(
+            observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
+            markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
+        )  # fmt: skip
+        axes[0].set(
+            xlim=limits, ylim=limits, aspect="equal",
+            xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
+        )  # fmt: skip
+        axes[0].set_title("Predicted, ± 2 sd, against observed")
+        if residual is not None:
+            draw_residuals(axes[1], residual, labels, places)
+            is_keyed = axes[1].get_legend() is not None  # above the axes
+            axes[1].set_title("Residuals, in predictive sd", pad=22 if is_keyed else None)
+    return figure
+
+
+def draw_residuals(
+    ax: Axes,
+    residual: np.ndarray,
+    labels: Sequence[str] | None = None,
+    places: tuple[str, np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """Draw standardised residuals, (d,); those beyond 2 stand out.
+
+    One after the other, or where :func:`~invlift.posterior.along_axis.places_of_residuals` says.
+    """
+    axis, at, names = places or ("", np.arange(len(residual)), np.zeros(len(residual)))
+    ax.axhspan(-2, 2, color=CHAIN_COLOURS[0], alpha=0.09, linewidth=0)
+    ax.axhline(0, color=FAINT, linewidth=0.9)
+    is_far = np.abs(residual) > 2
+    kinds = list(dict.fromkeys(names))
+    for kind, colour in zip(kinds, cycle(KIND_COLOURS), strict=False):
+        is_own = names == kind
+        ax.vlines(at[is_own], 0, residual[is_own], color=colour, linewidth=1.1)
+        for which, size, face in ((~is_far, 18, colour), (is_far, 26, FAR_COLOUR)):
+            here = is_own & which
+            style = {"s": size, "facecolor": face, "edgecolor": colour, "zorder": 3}
+            ax.scatter(
+                at[here],
+                residual[here],
+                **style,
+                label=kind if len(kinds) > 1 and face == colour else None,
+            )
+    finite = residual[np.isfinite(residual)]
+    reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
+    ax.set(ylim=(-reach, reach), ylabel="standardised residual")
+    if places is None:
+        _name_readings(ax, len(residual), labels)
+    else:
+        ax.set_xlabel(axis)
+        ax.xaxis.set_major_locator(MaxNLocator(6))
+        if len(kinds) > 1:
+            marks = [
+                Line2D([], [], marker="o", markersize=4, linewidth=0, color=colour)
+                for _, colour in zip(kinds, cycle(KIND_COLOURS), strict=False)
+            ]
+            ax.legend(
+                marks, kinds, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=4,
+                fontsize=8,
+            )  # fmt: skip
+
+
+def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:
+    """Number the readings along an axis, or name some thirty of them at most."""
+    if labels is None:
+        ax.set_xlabel("sensor")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        return
+    shown = range(0, size, math.ceil(size / 30))
+    names = [str(labels[index]) for index in shown]
+    ax.set_xticks(shown, names, rotation=90, fontsize=6 if len(names) > 12 else 8)

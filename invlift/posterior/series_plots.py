@@ -1,0 +1,108 @@
+"""The figure of quantities along an axis of numbers, with the readings and their residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+
+from invlift.posterior.along_axis import Series
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
+from invlift.posterior.sensor_plots import draw_residuals
+
+#: Series of one figure.
+MAX_SERIES = 8
+#: Width of a figure, and heights of a series and of residuals below it, in inches.
+WIDTH, HEIGHT, STRIP = 7.2, 2.0, 1.0
+
+
+def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
+    """Draw series one below the other, each with the standardised residuals of its readings.
+
+    Parameters
+    ----------
+    series : sequence of Series
+        The first eight are drawn.
+    residual : (d,) array or None
+        Standardised residuals of all readings.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between
+        the dashed lines are 90 % of new readings, with noise, where it is known. What lies after
+        the last reading is marked as forecast.
+    """
+    series = series[:MAX_SERIES]
+    is_fit = [residual is not None and each.rows.size > 0 for each in series]
+    heights = [h for has_strip in is_fit for h in ((HEIGHT, STRIP) if has_strip else (HEIGHT,))]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, sum(heights) + 0.5), layout="constrained")
+        axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+        first: dict[str, Axes] = {}
+        handles: dict[str, Artist] = {}
+        places = iter(axes)
+        for each, has_strip in zip(series, is_fit, strict=True):
+            ax = next(places)
+            if first.setdefault(each.axis, ax) is not ax:
+                ax.sharex(first[each.axis])
+            draw_series(ax, each)
+            drawn, labels = ax.get_legend_handles_labels()
+            handles |= dict(zip(labels, drawn, strict=True))
+            if has_strip:
+                below = next(places)
+                below.sharex(ax)
+                _draw_strip(below, each, residual[each.rows])
+                ax.tick_params(labelbottom=False)
+                ax.set_xlabel("")
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside upper left", ncols=3, fontsize=8
+        )
+        figure.align_ylabels(axes)
+    return figure
+
+
+def _draw_strip(ax: Axes, series: Series, residual: np.ndarray) -> None:
+    names = np.full(len(residual), series.name, dtype=object)
+    draw_residuals(ax, residual, places=(series.axis, series.read_at, names))
+    ax.set_ylabel("residual")
+    ax.yaxis.set_major_locator(MultipleLocator(2) if ax.get_ylim()[1] < 7 else MaxNLocator(4))
+
+
+def draw_series(ax: Axes, series: Series) -> None:
+    """Draw a series with its bands, its readings and where the forecast begins."""
+    colour, (low, lower, middle, upper, high) = CHAIN_COLOURS[0], series.quantiles
+    last = series.last_read
+    if last is not None:
+        ax.axvspan(last, series.at[-1], color=FAINT, alpha=0.15, linewidth=0)
+        ax.text(
+            series.at[-1], 1.01, "forecast", transform=ax.get_xaxis_transform(), ha="right",
+            va="bottom", fontsize=8, color=INK,
+        )  # fmt: skip
+    for below, above, alpha, share in ((low, high, 0.2, 90), (lower, upper, 0.35, 50)):
+        name = f"{share} % band, without noise"
+        ax.fill_between(series.at, below, above, color=colour, alpha=alpha, lw=0, label=name)
+    ax.plot(series.at, middle, color=colour, linewidth=1.2, label="median")
+    if series.new_readings is not None:
+        style = {"color": colour, "linewidth": 0.8, "linestyle": (0, (4, 3))}
+        ax.plot(
+            series.at,
+            series.new_readings[0],
+            **style,
+            label="90 % of new readings, with noise",
+        )
+        ax.plot(series.at, series.new_readings[1], **style)
+    if series.rows.size:
+        ax.plot(
+            series.read_at, series.observed, "o", color=INK, markersize=4, markeredgecolor="white",
+            markeredgewidth=0.5, label="readings",
+        )  # fmt: skip
+    ax.set(xlabel=series.axis, ylabel=f"{series.name} [{series.unit}]".replace(" []", ""))
+    ax.margins(x=0.02)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.yaxis.set_major_locator(MaxNLocator(5))

@@ -1,0 +1,89 @@
+"""What is told of a problem's unknowns before the data, and new readings along its paths."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import invlift
+from invlift.app.quantities import quantities_of
+from invlift.app.results import NoiseOfReadings
+
+FAMILIES = {
+    "a": (invlift.normal(2.0, 0.5), stats.norm(2.0, 0.5)),
+    "b": (invlift.lognormal(median=3.0, factor=2.0), stats.lognorm(np.log(2.0), scale=3.0)),
+    "c": (invlift.uniform(-1.0, 3.0), stats.uniform(-1.0, 4.0)),
+    "d": (invlift.half_cauchy(2.0), stats.halfcauchy(scale=2.0)),
+    "e": (dist.Gamma(3.0, 2.0), stats.gamma(3.0, scale=0.5)),
+}
+
+
+def made(noise):
+    def model(pair, **others):
+        return jnp.stack([*others.values(), *pair])
+
+    unknowns = {name: invlift.Unknown(each, "m") for name, (each, _) in FAMILIES.items()}
+    unknowns["pair"] = invlift.normal(np.zeros(2), 1.0)
+    return invlift.inverse_problem(model, unknowns, noise, np.ones(7))
+
+
+@pytest.fixture(scope="module")
+def quantities():
+    scale = invlift.unknown_scale(invlift.half_normal(0.5), [0, 0, 0, 0, 1, 1, 1])
+    problem = made(invlift.student_t_noise(scale, invlift.lognormal(median=8.0, factor=1.5)))
+    return {each.name: each for each in quantities_of(problem, with_prior=True)}
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "sigma", "degrees_of_freedom"])
+def test_densities_are_those_of_the_distributions(quantities, name):
+    others = {
+        "sigma": stats.halfnorm(scale=0.5),
+        "degrees_of_freedom": stats.lognorm(np.log(1.5), scale=8.0),
+    }
+    exact = others[name] if name in others else FAMILIES[name][1]
+    at, density = quantities[name].prior_density
+    assert np.all(np.diff(at) > 0)
+    np.testing.assert_allclose(density, exact.pdf(at), rtol=1e-8)
+    assert exact.cdf(at[0]) < 1e-4
+    assert exact.sf(at[-1]) < 1e-4
+    # between the points it is drawn as a line
+    between = (at[1:] + at[:-1]) / 2
+    error = np.interp(between, at, density) - exact.pdf(between)
+    assert np.abs(error).max() < 1e-3 * density.max()
+
+
+def test_of_a_vector_or_where_nothing_is_asked_there_is_none(quantities):
+    assert quantities["pair"].prior_density is None
+    assert quantities["a"].unit == "m"
+    found = quantities_of(made(invlift.known_noise(0.1)))
+    assert all(each.prior_density is None for each in found)
+
+
+def test_an_unknown_range_of_a_field_has_a_density():
+    mesh = invlift.read_mesh("meshes/disc.msh")
+    prior = invlift.hierarchical_matern_prior(
+        mesh, correlation_range=invlift.lognormal(median=1.0, factor=1.5), std=0.5, smoothness=1.0
+    )
+    problem = invlift.inverse_problem(
+        lambda phi: phi[:2], {"phi": prior}, invlift.known_noise(0.1), np.ones(2)
+    )
+    found = {each.name: each.prior_density for each in quantities_of(problem, with_prior=True)}
+    at, density = found["phi_prior_range"]
+    np.testing.assert_allclose(density, stats.lognorm(np.log(1.5)).pdf(at), rtol=1e-8)
+    assert "phi_prior_std" not in found
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_new_readings_along_a_path_have_the_noise_of_their_readings(relative):
+    scale = invlift.unknown_scale(invlift.half_normal(0.5), [0, 0, 1, 1])
+    noise = invlift.gaussian_noise(scale, relative=relative)
+    found = NoiseOfReadings(noise, np.ones(4))
+    sigma = np.array([0.1, 0.3]) * np.linspace(0.5, 1.5, 4000)[:, None]
+    draws = {"sigma": sigma, "predicted": np.ones((4000, 4)), "x_path": np.full((4000, 5), 2.0)}
+    for rows, group in (([0, 1], 0), ([2, 3], 1)):
+        (new,) = found.new_along(np.random.default_rng(1), [draws], "x_path", np.array(rows))
+        score = (np.log(new / 2.0) if relative else new - 2.0) / sigma[:, [group]]
+        assert new.shape == (4000, 5)
+        assert abs(score.std() - 1.0) < 4 / np.sqrt(2 * score.size)
+    assert found.new_along(np.random.default_rng(1), [draws], "x_path", np.array([1, 2])) is None

@@ -1,0 +1,182 @@
+"""Quantities along an axis of numbers: their bands, their readings, the forecast, new readings."""
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection, PolyCollection
+from posterior_cases import Chain
+
+from invlift.errors import InputError
+from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
+from invlift.posterior.along_axis import places_of_residuals, readings_along, series_of
+from invlift.posterior.report import charts, gather, render
+from invlift.posterior.run_folder import read_posterior
+
+TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
+READ_AT, OBSERVED = [2.0, 0.0, 4.0], np.array([1.1, -0.4, 3.0])  # not in their order
+SIGMA = 0.5
+
+
+def posterior_along(sigma=SIGMA, quantities=(), coordinates=None, **draws):
+    """Two chains of a path that widens with time, with three readings of it and two of nothing."""
+    rng = np.random.default_rng(3)
+    chains, values = [], np.append(OBSERVED, [0.2, 9.0])
+    for _ in range(2):
+        path = np.array(TIMES) - 1 + rng.gamma(2.0, 0.1 + np.array(TIMES) / 10, size=(500, 6))
+        predicted = np.concatenate([path[:, [2, 0, 3]], rng.normal(size=(500, 2))], axis=1)
+        score = (values - predicted) / sigma
+        own = {"tank_path": path, "predicted": predicted, "noise_score": score}
+        chains.append(Chain(own | {name: draw(rng) for name, draw in draws.items()}))
+    if coordinates is None:
+        coordinates = {
+            "name": ["tank"] * 3 + ["flow"] * 2,
+            "read_at": [*READ_AT, np.nan, np.nan],
+            "day": [np.nan] * 3 + [3, 1],
+        }
+    sensors = Readings(values, sigma, coordinates=coordinates)
+    known = Quantity("tank_path", {"time": TIMES}, "m")
+    return Posterior(
+        chains, [known, *quantities], sensors=sensors, noise=NormalNoise(values, sigma)
+    )
+
+
+def pooled(posterior, name):
+    return np.concatenate(posterior.draws(name))
+
+
+def ends(band):
+    """Lower and upper ordinates of a filled band by abscissa."""
+    x, y = band.get_paths()[0].vertices.T
+    at = np.unique(x)
+    return at, np.array([y[x == each].min() for each in at]), [y[x == each].max() for each in at]
+
+
+def test_bands_are_quantiles_and_readings_are_where_they_were_read():
+    posterior = posterior_along()
+    axes = posterior.plot_series(names=["tank"]).axes
+    assert len(axes) == 2
+    ax, strip = axes
+    draws = pooled(posterior, "tank_path")
+    outer, inner = (each for each in ax.collections if isinstance(each, PolyCollection))
+    for band, levels in ((outer, (0.05, 0.95)), (inner, (0.25, 0.75))):
+        at, low, high = ends(band)
+        np.testing.assert_array_equal(at, TIMES)
+        np.testing.assert_allclose([low, high], np.quantile(draws, levels, axis=0), rtol=1e-12)
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_allclose(lines["median"].get_ydata(), np.median(draws, axis=0), rtol=1e-12)
+    assert sorted(lines["readings"].get_xydata().tolist()) == sorted(
+        map(list, zip(READ_AT, OBSERVED, strict=True))
+    )
+    assert (ax.get_ylabel(), strip.get_xlabel()) == ("tank [m]", "time")
+    (span,) = ax.patches
+    assert (span.get_x(), span.get_x() + span.get_width()) == (4.0, 7.0)
+    assert [text.get_text() for text in ax.texts] == ["forecast"]
+    shown = [each for each in strip.collections if isinstance(each, PathCollection)]
+    residual = posterior.sensor_fit().standardised_residual[:3]
+    places = np.concatenate([each.get_offsets() for each in shown]).tolist()
+    assert sorted(places) == sorted(map(list, zip(READ_AT, residual, strict=True)))
+
+
+def test_new_readings_are_the_path_with_noise():
+    """Their variance is that of the path and of the noise, and the dashed lines their quantiles."""
+    posterior = posterior_along()
+    new = posterior.to_arviz().posterior_predictive["tank_path"]
+    assert new.dims == ("chain", "draw", "time")
+    added = new.values.reshape(-1, 6) - pooled(posterior, "tank_path")
+    error = SIGMA**2 * np.sqrt(2 / added.size)
+    assert abs(added.var() - SIGMA**2) < 4 * error
+    assert abs(added.var() - (1.2 * SIGMA) ** 2) > 4 * error
+    dashed = [line for line in posterior.plot_series(names=["tank"]).axes[0].lines
+              if line.is_dashed()]  # fmt: skip
+    expected = np.quantile(new.values.reshape(-1, 6), (0.05, 0.95), axis=0)
+    np.testing.assert_allclose([line.get_ydata() for line in dashed], expected, rtol=1e-12)
+
+
+def test_readings_that_differ_in_their_noise_have_no_band_of_new_ones():
+    posterior = posterior_along(np.array([0.5, 0.5, 0.6, 1.0, 1.0]))
+    assert "tank_path" not in posterior.to_arviz().posterior_predictive
+    assert not any(line.is_dashed() for line in posterior.plot_series().axes[0].lines)
+    shared = posterior_along(np.array([0.5, 0.5, 0.5, 1.0, 1.0]))
+    assert "tank_path" in shared.to_arviz().posterior_predictive
+
+
+def test_readings_without_a_path_are_shown_with_their_predictions():
+    posterior = posterior_along()
+    axes = posterior.plot_series(names=["flow"]).axes
+    median = next(line for line in axes[0].lines if line.get_label() == "median")
+    predicted = np.median(pooled(posterior, "predicted")[:, [4, 3]], axis=0)
+    np.testing.assert_array_equal(median.get_xdata(), [1, 3])
+    np.testing.assert_allclose(median.get_ydata(), predicted, rtol=1e-12)
+    assert axes[1].get_xlabel() == "day"
+
+
+def test_a_quantity_without_readings_is_bands_alone(tmp_path):
+    rain = Quantity("rain", {"year": [2001, 2002, 2004]}, "mm")
+    posterior = posterior_along(quantities=[rain], rain=lambda rng: rng.normal(size=(500, 3)))
+    (ax,) = posterior.plot_series(names=["rain"]).axes
+    assert [line.get_label() for line in ax.lines] == ["median"]
+    assert not ax.patches
+
+
+def test_files_hold_what_a_picture_needs(tmp_path):
+    rain = Quantity("rain", {"year": [2001, 2002, 2004]}, "mm")
+    posterior = posterior_along(quantities=[rain], rain=lambda rng: rng.normal(size=(500, 3)))
+    posterior.write(tmp_path)
+    content, loaded = gather(tmp_path), read_posterior(tmp_path)
+    assert [each.name for each in content.series] == ["tank", "flow", "rain"]
+    for found in (content.series, loaded._series):
+        for expected, each in zip(posterior._series, found, strict=True):
+            for name, value in vars(expected).items():
+                np.testing.assert_array_equal(getattr(each, name), value, err_msg=name)
+    words = charts.series(content.series[0]).alternative
+    assert "from 0 to 7, with 3 readings; after 4 it is a forecast." in words
+    page = render(content)
+    fit, chains = page.index('id="sensors"'), page.index('id="chains"')
+    assert fit < page.index("tank along time") < chains < page.index("rain along year")
+
+
+def test_residuals_are_along_the_axis_that_all_readings_have():
+    posterior = posterior_along()
+    assert places_of_residuals(posterior._series, 5) is None  # two axes
+    assert posterior.plot_sensors().axes[1].get_xlabel() == "sensor"
+    names, at = ["tank"] * 3 + ["flow"] * 2, [*READ_AT, 3.0, 1.5]
+    posterior = posterior_along(coordinates={"name": names, "time": at})
+    axis, found, kinds = places_of_residuals(posterior._series, 5)
+    assert (axis, found.tolist(), kinds.tolist()) == ("time", at, names)
+    ax = posterior.plot_sensors().axes[1]
+    offsets = np.concatenate(
+        [each.get_offsets() for each in ax.collections if isinstance(each, PathCollection)]
+    )
+    residual = posterior.sensor_fit().standardised_residual
+    assert sorted(offsets.tolist()) == sorted(map(list, zip(at, residual, strict=True)))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["tank", "flow"]
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "expected"),
+    [
+        ({}, []),
+        ({"name": ["a", "a"], "day": ["1900-01-01", "1900-01-02"]}, []),
+        ({"name": ["a", "a"], "day": [1, 2], "place": [1, 2]}, []),
+        ({"name": ["a", "b"], "day": [1, np.nan]}, ["a"]),
+        ({"name": ["a", "b"], "day": [1, 2], "place": ["", "x"]}, ["a"]),
+    ],
+)
+def test_which_readings_are_along_numbers(coordinates, expected):
+    assert list(readings_along(coordinates)) == expected
+
+
+def test_what_has_no_axis_of_numbers_is_no_series():
+    draws = {"rain": [np.zeros((4, 3))]}
+    for axes in ({"year": ["a", "b", "c"]}, {"year": None}, {"node": [1, 2, 3]}, {"year": [1] * 3}):
+        assert series_of(draws, {"rain": Quantity("rain", axes)}, {}, None, {}) == []
+    (found,) = series_of(draws, {"rain": Quantity("rain", {"year": [1, 2, 3]})}, {}, None, {})
+    assert found.name == "rain"
+
+
+def test_asking_for_what_is_not_there_is_an_error():
+    with pytest.raises(InputError, match="some of tank, flow, found 'sump'"):
+        posterior_along().plot_series(names=["sump"])
+    bare = Posterior([Chain({"x": np.arange(5.0)})])
+    assert not bare.has_series
+    with pytest.raises(InputError, match="draws along numbers"):
+        bare.plot_series()
