@@ -1,6 +1,21 @@
-"""Let the tests of this folder import `problem_files`."""
+"""Let the tests of this folder import `problem_files`; pages are drawn for those that use them."""
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+_WITH_PAGES = {
+    "test_checks", "test_cli", "test_examples", "test_faults", "test_named_fields",
+    "test_prior_pictures", "test_python_problem", "test_report", "test_results",
+    "test_robustness",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _page_where_it_is_used(request, monkeypatch):
+    """Elsewhere runs are written without it: it takes seconds to draw."""
+    if request.module.__name__.split(".")[-1] not in _WITH_PAGES:
+        monkeypatch.setattr("invlift.app.report.write_report", lambda directory: [])
