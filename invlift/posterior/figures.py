@@ -97,7 +97,7 @@ class Figures:
         InputError
             If there is no scalar of a name.
         """
-        scalars = chosen(self.scalars, names) if names else self.scalars
+        scalars = chosen(self.scalars, names)
         return plots.saved(plots.plot_chains(scalars, self.scalar_diagnostics), path)
 
     def plot_parameters(
@@ -126,7 +126,7 @@ class Figures:
             found = "fields or matrices alone"
             raise InputError("plot of parameters", "draws of a scalar", found, "plot the fields")
         names = names or parameter_plots.parameters_of(self.scalars, self._described)
-        scalars = chosen(self.scalars, names) if names else self.scalars
+        scalars = chosen(self.scalars, names)
         return plots.saved(parameter_plots.plot_parameters(scalars, self._described), path)
 
     def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:

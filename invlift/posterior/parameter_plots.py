@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from invlift.posterior.names import vector_of
-from invlift.posterior.plots import CHAIN_COLOURS, MAX_SCALARS, STYLE
+from invlift.posterior.plots import CHAIN_COLOURS, MAX_SCALARS, STYLE, draw_legend, with_unit
 from invlift.posterior.quantity import Quantity
 
 #: Points of a pair, and bars of a histogram.
@@ -75,12 +75,7 @@ def plot_parameters(
                 _label(ax, "x", _title(across, quantities) if down == names[-1] else None)
                 is_labelled = column == 0 < row
                 _label(ax, "y", _title(down, quantities) if is_labelled else None)
-        handles = {
-            label: handle
-            for ax in figure.axes
-            for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(handles.values(), handles.keys(), loc="upper right", ncols=2, fontsize=8)
+        draw_legend(figure, loc="upper right", ncols=2)
     return figure
 
 
@@ -122,7 +117,7 @@ def _label(ax: Axes, which: str, title: str | None) -> None:
 
 def _title(name: str, quantities: Mapping[str, Quantity]) -> str:
     quantity = quantities.get(vector_of(name))
-    return f"{name} [{quantity.unit}]" if quantity is not None and quantity.unit else name
+    return name if quantity is None else with_unit(name, quantity.unit)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

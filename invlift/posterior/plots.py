@@ -124,15 +124,15 @@ def plot_panels(
             _draw_panel(ax, panel, flat, mesh, sensor_points)
         for ax in list(axes.flat)[len(panels) :]:
             ax.set_axis_off()
-        unit = f" [{length_unit}]" if length_unit else ""
         for ax in axes[:-1].flat:
             ax.tick_params(bottom=False)
         for ax in axes[:, 1:].flat:
             ax.tick_params(left=False)
         for ax in axes[-1]:
-            ax.set_xlabel(AXIS_NAMES[flat.axes[0]] + unit)
+            ax.set_xlabel(with_unit(AXIS_NAMES[flat.axes[0]], length_unit))
         for ax in axes[:, 0]:
-            ax.set_ylabel(AXIS_NAMES[flat.axes[1]] + unit, rotation=0 if not unit else 90)
+            name = with_unit(AXIS_NAMES[flat.axes[1]], length_unit)
+            ax.set_ylabel(name, rotation=90 if length_unit else 0)
         if flat.place:
             place = f"{flat.place} {length_unit}".rstrip()
             note = "" if sensor_points is None else ", sensors projected onto it"
@@ -314,6 +314,21 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     ax.set_yticks(np.arange(num_chains) + 0.3, [f"chain {i}" for i in range(num_chains)][::-1])
     ax.tick_params(axis="y", length=0, labelsize=8)
     ax.spines["left"].set_visible(False)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A name with its unit behind it, if there is one."""
+    return f"{name} [{unit}]" if unit else name
+
+
+def draw_legend(figure: Figure, **place) -> None:
+    """Draw one legend for all axes, each label once; `place` as of ``Figure.legend``."""
+    handles = {
+        label: handle
+        for ax in figure.axes
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), fontsize=8, **place)
 
 
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:

@@ -174,7 +174,7 @@ class Posterior(DrawsInMesh, Figures):
         """What there is along axes of numbers: see `along_axis.series_of`."""
         observed = self.sensors.values if self._has_fit else None
         parts = self._draws, self._described, self._coordinates, observed
-        return series_of(*parts, self._replicated())
+        return series_of(*parts, self._replicated() if readings_along(self._coordinates) else {})
 
     @cached_property
     def _log_likelihood(self) -> list[np.ndarray] | None:

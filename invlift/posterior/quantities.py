@@ -95,15 +95,17 @@ def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
 
 
 def chosen(
-    scalars: Mapping[str, list[np.ndarray]], names: Sequence[str]
-) -> dict[str, list[np.ndarray]]:
-    """Scalars by name; the name of a vector stands for its entries.
+    scalars: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
+) -> Mapping[str, list[np.ndarray]]:
+    """Scalars by name, all of them without names; that of a vector stands for its entries.
 
     Raises
     ------
     InputError
         If there is no scalar of a name.
     """
+    if not names:
+        return scalars
     for name in names:
         if name not in scalars.keys() | set(map(vector_of, scalars)):
             known = ", ".join(scalars)

@@ -150,12 +150,7 @@ def draw_residuals(
         for which, size, face in ((~is_far, 18, colour), (is_far, 26, FAR_COLOUR)):
             here = is_own & which
             style = {"s": size, "facecolor": face, "edgecolor": colour, "zorder": 3}
-            ax.scatter(
-                at[here],
-                residual[here],
-                **style,
-                label=kind if len(kinds) > 1 and face == colour else None,
-            )
+            ax.scatter(at[here], residual[here], **style)
     finite = residual[np.isfinite(residual)]
     reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
     ax.set(ylim=(-reach, reach), ylabel="standardised residual")

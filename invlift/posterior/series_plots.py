@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from invlift.posterior.along_axis import Series
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, draw_legend, with_unit
 from invlift.posterior.sensor_plots import draw_residuals
 
 #: Series of one figure.
@@ -45,24 +44,19 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.5), layout="constrained")
         axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
         first: dict[str, Axes] = {}
-        handles: dict[str, Artist] = {}
         places = iter(axes)
         for each, has_strip in zip(series, is_fit, strict=True):
             ax = next(places)
             if first.setdefault(each.axis, ax) is not ax:
                 ax.sharex(first[each.axis])
             draw_series(ax, each)
-            drawn, labels = ax.get_legend_handles_labels()
-            handles |= dict(zip(labels, drawn, strict=True))
             if has_strip:
                 below = next(places)
                 below.sharex(ax)
                 _draw_strip(below, each, residual[each.rows])
                 ax.tick_params(labelbottom=False)
                 ax.set_xlabel("")
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside upper left", ncols=3, fontsize=8
-        )
+        draw_legend(figure, loc="outside upper left", ncols=3)
         figure.align_ylabels(axes)
     return figure
 
@@ -102,7 +96,7 @@ def draw_series(ax: Axes, series: Series) -> None:
             series.read_at, series.observed, "o", color=INK, markersize=4, markeredgecolor="white",
             markeredgewidth=0.5, label="readings",
         )  # fmt: skip
-    ax.set(xlabel=series.axis, ylabel=f"{series.name} [{series.unit}]".replace(" []", ""))
+    ax.set(xlabel=series.axis, ylabel=with_unit(series.name, series.unit))
     ax.margins(x=0.02)
     ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.yaxis.set_major_locator(MaxNLocator(5))

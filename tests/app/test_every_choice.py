@@ -21,12 +21,8 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
 @pytest.fixture
-def run(tmp_path, compiled_in_haste, monkeypatch):
-    """Check and run a problem: up to 15 s, as both compile all that a problem needs.
-
-    Without the page, which takes seconds to draw and is the same whatever was chosen.
-    """
-    monkeypatch.setattr("invlift.app.report.write_report", lambda directory: [])
+def run(tmp_path, compiled_in_haste):
+    """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
     def check_and_run(changes, mesh, is_checked=True):
         path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)

@@ -187,9 +187,11 @@ def _series(
     constants: xr.Dataset,
 ) -> list[Series]:
     """What there is along axes of numbers; draws are read where they are needed."""
+    of_readings = coordinates_of(constants)
+    if not of_readings:  # nothing else of the file is needed
+        return series_of(posterior, quantities, {}, None, {})
     names = ("observed_data", "posterior_predictive")
     observed, new = (read_group(file, name) or xr.Dataset() for name in names)
-    of_readings = coordinates_of(constants)
     values = observed[OBSERVED].to_numpy() if OBSERVED in observed else None
     return series_of(posterior, quantities, of_readings, values, new)
 

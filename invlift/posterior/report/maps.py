@@ -28,6 +28,7 @@ from invlift.posterior.plots import (
     draw_field,
     draw_sensors,
     shown_values,
+    with_unit,
 )
 from invlift.posterior.report.content import Body, FieldDraws, Group
 from invlift.posterior.report.picture import Picture, number, picture
@@ -156,8 +157,7 @@ class Maps:
         bases = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
         bases = [name for name in bases if not name.endswith("_mcse")]
         for name in sorted(set(bases) - {FIELD}, key=lambda name: (name == SOLUTION, name)):
-            unit = f" [{self.units[name]}]" if self.units.get(name) else ""
-            kind, note = "", f"{name}{unit}"
+            kind, note = "", with_unit(name, self.units.get(name, ""))
             if name == "conductivity":
                 kind, note = "log", "conductivity k, logarithmic scale"
             elif name == SOLUTION:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from invlift.posterior.along_axis import places_of_residuals
 from invlift.posterior.labelled import SUMMARY_COLUMNS
 from invlift.posterior.names import vector_of
+from invlift.posterior.plots import MAX_SCALARS
 from invlift.posterior.report import charts
 from invlift.posterior.report.content import Content
 from invlift.posterior.report.maps import Maps, colours_of
@@ -23,8 +24,8 @@ from invlift.posterior.report.picture import Picture, number
 from invlift.posterior.run_folder import Record
 from invlift.posterior.slices import AXIS_NAMES
 
-#: Rows of a table, and scalars whose traces are drawn.
-MAX_ROWS, MAX_SCALARS = 500, 8
+#: Rows of a table.
+MAX_ROWS = 500
 #: What is shown of the readings, and how it is called.
 COLUMNS = {
     "x": "x", "y": "y", "z": "z", "observed": "reading", "predicted_mean": "prediction",
