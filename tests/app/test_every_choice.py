@@ -155,7 +155,9 @@ def side_by_side():
     """
     fields, samplers = covering("prior", "noise"), covering("sampler")
     for number in range(max(len(fields), len(samplers))):
-        yield fields[number % len(fields)] | copy.deepcopy(samplers[number % len(samplers)])
+        # Those left over go with the last of the others, whose range is known: that compiles fast.
+        field, sampler = (each[min(number, len(each) - 1)] for each in (fields, samplers))
+        yield copy.deepcopy(field | sampler)
 
 
 ROWS = list(side_by_side())
