@@ -277,7 +277,7 @@ class Maps:
     def _size(self) -> tuple[float, float]:
         """Of the picture of a mesh in the plane, in inches."""
         extent = np.ptp(self.body.points, axis=0)
-        return WIDTH + 0.6, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
+        return WIDTH + 0.75, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
 
     def _sheet(self) -> tuple[Figure, list[Axes], dict]:
         """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
