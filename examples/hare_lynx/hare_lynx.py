@@ -26,7 +26,7 @@ small = invlift.Unknown(TruncatedNormal(0.05, 0.05, low=0.0), "1/year/thousand")
 first = invlift.Unknown(invlift.lognormal(np.log(10.0), 1.0), "thousand")
 problem = invlift.ode_problem(
     slope,
-    unknowns=dict(alpha=rate, beta=small, gamma=rate, delta=small, hare=first, lynx=first),
+    {"alpha": rate, "beta": small, "gamma": rate, "delta": small, "hare": first, "lynx": first},
     initial=lambda hare, lynx, **rates: {"hare": jnp.log(hare), "lynx": jnp.log(lynx)},
     times=YEAR,
     readings={"hare": np.log(HARE), "lynx": np.log(LYNX)},

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf, erfinv
 
@@ -10,6 +9,7 @@ import invlift
 
 
 def slope(t, pools, k1, k2, alpha12, alpha21, **others):
+    """Carbon a day that each pool gains, in mg per g of soil."""
     one, two = pools["one"], pools["two"]
     return {"one": alpha12 * k2 * two - k1 * one, "two": alpha21 * k1 * one - k2 * two}
 
@@ -50,8 +50,10 @@ def soil(file):
 
 
 def hn():
+    """The soil HN."""
     return soil("hn.csv")
 
 
 def ak():
+    """The soil AK."""
     return soil("ak.csv")
