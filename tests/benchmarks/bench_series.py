@@ -4,10 +4,10 @@
         [--draws N] [--mici-draws N] [--seeds N]
 
 Run it pinned to one core.  Prints for each sampler the smallest bulk ESS over the parameters per
-second of processor time for sampling, the largest R-hat and what failed (divergences, or projections
-onto the manifold), beside the paper's figures; then mean and standard deviation of each parameter by
-three samplers, with their Monte Carlo standard errors.  With ``--seeds N`` how many of N runs of the
-default settings have all R-hat below 1.01.
+second of processor time for sampling, the largest R-hat and what failed (divergences, or
+projections onto the manifold), beside the paper's figures; then mean and standard deviation of each
+parameter by three samplers, with their Monte Carlo standard errors.  With ``--seeds N`` how many of
+N runs of the default settings have all R-hat below 1.01.
 
 Peers: Mici's constrained HMC on the same lifted posterior, with dynamic trajectories and
 derivatives by this package's compiled functions; NumPyro's NUTS on the same log density.  All start
