@@ -141,16 +141,18 @@ def mici(problem, settings) -> Result:
 
     constraint = jax.jit(lifted.constraint)
     gradient = jax.jit(lambda position: lifted.point(position).logdensity_grad)
+    # Log density of what is not standard normal, as truncated priors.
+    correction = jax.jit(lambda position: lifted._correction(*lifted.split(position)))
 
     class System(mici.systems.GaussianDenseConstrainedEuclideanMetricSystem):
-        """The gradient of the log-determinant comes from the compiled point."""
+        """The gradient of the whole density comes from the compiled point."""
 
         @mici.states.cache_in_state("pos")
         def grad_log_det_sqrt_gram(self, state):
             return -np.asarray(gradient(state.pos))
 
     system = System(
-        neg_log_dens=lambda q: 0.0,
+        neg_log_dens=lambda q: -float(correction(q)),
         grad_neg_log_dens=lambda q: np.zeros_like(q),
         constr=lambda q: np.asarray(constraint(q)),
         jacob_constr=lambda q: tuple(map(np.asarray, jacobian_and_constraint(q))),
