@@ -12,8 +12,8 @@ import numpy as np
 
 import invlift
 
-#: When the conductances are wanted between the readings.
-GRID = np.linspace(0.0, 12.0, 61)
+#: When conductances are wanted, beside the readings: more often while they change fast.
+GRID = np.r_[0:40, 40:241:10] / 20
 
 
 def linear_rate(slope, shift, width, voltage):
@@ -72,7 +72,7 @@ def clamped(conductance, table, locations):
     rows = {f"{step:g} mV": np.flatnonzero(depolarisations == step) for step in steps}
 
     def model(**unknowns):
-        # Hodgkin & Huxley count voltages from rest, and depolarisations as negative.
+        # Hodgkin & Huxley count voltages from rest, and a depolarisation as negative.
         read = conductance(times, -depolarisations, **unknowns)
         paths = conductance(GRID[:, None], -np.array(steps), **unknowns).T
         kept = {f"{name}_path": path for name, path in zip(rows, paths, strict=True)}
