@@ -22,7 +22,7 @@ from invlift.posterior.exceedance import check_thresholds
 from invlift.posterior.figures import Figures
 from invlift.posterior.in_mesh import DrawsInMesh
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, path_name, vector_of
+from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.output import constants_of, write_results
 from invlift.posterior.quantities import (
     fields_of,
@@ -293,17 +293,9 @@ class Posterior(DrawsInMesh, Figures):
             )
         return self._leave_one_out
 
-    def summary(self, *, paths: bool = True) -> pd.DataFrame:
-        """Table of the scalars: see `labelled.summarise`.
-
-        Parameters
-        ----------
-        paths : bool
-            Whether entries of the paths of readings, which `plot_series` draws, are among them.
-        """
-        drawn = set() if paths else set(map(path_name, readings_along(self._coordinates)))
-        shown = {name: x for name, x in self.scalars.items() if vector_of(name) not in drawn}
-        return labelled.summarise(shown, self.scalar_diagnostics)
+    def summary(self) -> pd.DataFrame:
+        """Table of the scalars: see `labelled.summarise`."""
+        return labelled.summarise(self.scalars, self.scalar_diagnostics)
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
@@ -400,11 +392,11 @@ class Posterior(DrawsInMesh, Figures):
         )
 
     def __str__(self) -> str:
-        """Return summary, without entries of paths, and verdict as text."""
-        table = self.summary(paths=False).to_string(float_format="{:.4g}".format)
+        """Return summary and verdict as text."""
+        table = self.summary().to_string(float_format="{:.4g}".format)
         return f"{table}\n\n{self.verdict()}"
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks."""
-        table = self.summary(paths=False).to_html(float_format="{:.4g}".format)
+        table = self.summary().to_html(float_format="{:.4g}".format)
         return f"{table}{self.verdict()._repr_html_()}"
