@@ -13,7 +13,8 @@ SHOWN = (
     "examples/**/README.md",
     "examples/*/*.png",
     "examples/*/*.py",
-    "examples/own_models/*.csv",
+    "examples/hare_lynx/*.csv",
+    "examples/soil_carbon/*.csv",
     "meshes/README.md",
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from invlift.app.python_problem import load, read_python_problem
 
-FILE = Path(__file__).parents[1] / "examples" / "own_models" / "hare_lynx.py"
+FILE = Path(__file__).parents[1] / "examples" / "hare_lynx" / "hare_lynx.py"
 
 
 @cache

@@ -154,7 +154,7 @@ def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem)
         return Report(
             [
                 *of_file,
-                readiness.sensitivity(found.sensitivity),
+                readiness.sensitivity(field.problem, found),
                 readiness.fit(field.problem, found),
                 *_derivatives(lifted, start, rng),
                 *readiness.prior(spec, field, realised.result()),

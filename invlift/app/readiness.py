@@ -72,15 +72,16 @@ def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnPro
         beside.shutdown(wait=False)
         start = find_start(kernel, target, settings.seed, 0)
     findings = [
-        sensitivity(start.sensitivity),
+        sensitivity(field.problem, start),
         fit(field.problem, start),
         *prior(spec, field, realised.result()),
     ]
     return [str(finding) for finding in findings if finding.level == "bad"]
 
 
-def sensitivity(moves: np.ndarray) -> Finding:
-    """How far each reading, (d,), moves with the field, in standard deviations of its noise."""
+def sensitivity(problem: InverseProblem, start: Start) -> Finding:
+    """How far the readings move with the unknowns, in standard deviations of their noise."""
+    moves = start.sensitivity
     blind = np.flatnonzero(moves < BLIND)
     detail = (
         f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
@@ -90,7 +91,8 @@ def sensitivity(moves: np.ndarray) -> Finding:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
         return Finding("bad", "sensitivity", detail)
     if blind.size:
-        detail += f"; {blind.size} sensors say nothing about them, the first is sensor {blind[0]}"
+        first = _name_of_reading(problem, blind[0])
+        detail += f"; {blind.size} readings say nothing about them, the first is {first}"
         return Finding("note", "sensitivity", detail)
     return Finding("ok", "sensitivity", detail)
 
@@ -107,10 +109,16 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     if start.misfit[worst] <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += (
-        f", at sensor {worst}, which contradicts another or the model (a boundary value where it "
-        "stands, a unit, too small a noise)"
+        f", at {_name_of_reading(problem, worst)}, which contradicts another or the model (a "
+        "boundary value where it stands, a unit, too small a noise)"
     )
     return Finding("bad", "fit", detail)
+
+
+def _name_of_reading(problem: InverseProblem, index: int) -> str:
+    named = getattr(problem.model, "readings", ())
+    labels = [label for each in named for label in each.labels]
+    return labels[index] if labels else f"sensor {index}"
 
 
 def realised_std(field: FieldProblem | OwnProblem) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from invlift.inverse.distributions import Distribution, as_distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise, gaussian_noise, known_noise, unknown_scale
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.unknowns import Unknown
+from invlift.inverse.unknowns import RESERVED, Unknown
 
 #: Steps from the first reading to the last if no longest step is given.
 NUM_STEPS = 400
@@ -27,6 +27,7 @@ def ode_problem(
     readings: Mapping[str, Sequence[float]],
     noise: Noise | Distribution | float,
     *,
+    derived: Callable[..., Mapping[str, Any]] | None = None,
     observe: Callable[..., Mapping[str, Any]] | None = None,
     start: float | None = None,
     max_step: float | None = None,
@@ -51,6 +52,9 @@ def ode_problem(
     noise : Noise, Distribution or float
         Normal noise whose standard deviation has this distribution, one for each name, or is known;
         or any noise of all readings, those of one name after those of the other.
+    derived : callable, optional
+        ``derived(**unknowns)``: functions of the unknowns, a dict by names of their own, made of
+        JAX operations.  The other functions are given them with the unknowns, and draws hold them.
     observe : callable, optional
         ``observe(state, **unknowns)``: what is read of a state, by the names of the readings.  The
         state itself if left out.
@@ -68,16 +72,16 @@ def ode_problem(
     Returns
     -------
     InverseProblem
-        Draws hold the unknowns, and what would be read without noise at all times and those of the
-        forecast: ``hare_path`` of readings ``hare``.
+        Draws hold the unknowns, what is derived of them, and what would be read without noise at
+        all times and those of the forecast: ``hare_path`` of readings ``hare``.
 
     Raises
     ------
     InputError
         If times, readings, step or method are not as they must be, slope, initial state and what is
-        read of it do not have the same names, or as of :func:`inverse_problem`: among others where
-        the solution is not finite at the prior's medians.  Elsewhere a chain then stays where it
-        is.
+        read of it do not have the same names, what is derived has no names of its own, or as of
+        :func:`inverse_problem`: among others where the solution is not finite at the prior's
+        medians.  Elsewhere a chain then stays where it is.
     """
     times = np.asarray(times, dtype=float)
     columns = {str(name): np.asarray(column, dtype=float) for name, column in readings.items()}
@@ -89,6 +93,9 @@ def ode_problem(
     rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
 
     def model(**given):
+        further = {} if derived is None else _further(derived, given, set(rows))
+        given = given | further
+
         def own_slope(time, state):
             return slope(time, state, **given)
 
@@ -102,13 +109,29 @@ def ode_problem(
                 found,
                 "name the parts of the state, or what is read of it, as the readings",
             )
-        kept = {f"{name}_path": paths[name] for name in rows}
+        kept = further | {f"{name}_path": paths[name] for name in rows}
         return {name: paths[name][which] for name, which in rows.items()}, kept
 
     observed = {name: columns[name][which] for name, which in rows.items()}
     axes = {f"{name}_path": {"time": every} for name in rows}
     axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
     return inverse_problem(model, unknowns, _noise(noise, observed), observed, axes=axes)
+
+
+def _further(derived: Callable, unknowns: Mapping[str, Any], readings: set[str]) -> dict[str, Any]:
+    """What is derived of the unknowns, by names that are free."""
+    found = derived(**unknowns)
+    taken = {*unknowns, *RESERVED, *(f"{name}_path" for name in readings)}
+    if not isinstance(found, Mapping) or taken & set(found):
+        raise InputError(
+            "derived",
+            "a dict by names that are not those of unknowns or other draws",
+            ", ".join(map(str, sorted(taken & set(found))))
+            if isinstance(found, Mapping)
+            else f"a {type(found).__name__}",
+            "give each quantity a name of its own",
+        )
+    return dict(found)
 
 
 def _check_table(times: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:

@@ -12,10 +12,12 @@ from invlift.app.build import build_problem
 from invlift.app.checks import Report, check_problem, taylor_slope
 from invlift.app.problem_file import read_problem
 from invlift.app.readiness import Finding
-from invlift.app.starts import find_start
+from invlift.app.starts import Start, find_start
 from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import known_noise
+from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -173,7 +175,7 @@ def test_parts_that_do_not_touch_are_noted():
             {},
             "0.0,0.5,2.0\n0.6,0.7,2.9\n",
             "note",
-            "1 sensors say nothing about them",
+            "1 readings say nothing about them, the first is sensor 0",
         ),
         ({}, "0.3,0.4,2.0\n0.6,0.7,2.9\n", "ok", "readings move by"),
     ],
@@ -181,9 +183,24 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = readiness.sensitivity(find_start(ConstrainedHMC(), lifted, 1, 0).sensitivity)
+    found = readiness.sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
     assert found.level == level, found
     assert words in found.detail
+
+
+def test_readings_are_called_by_their_names():
+    problem = ode_problem(
+        lambda t, state, rate: {"body": -rate * state["body"]},
+        {"rate": lognormal(median=0.3, factor=1.6)},
+        lambda rate: {"body": jnp.asarray(80.0)},
+        [0.0, 1.0, 2.5],
+        {"body": [80.0, 58.0, 33.0]},
+        noise=0.5,
+    )
+    start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
+    found = readiness.sensitivity(problem, start)
+    assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
+    assert "at body[1.0], which contradicts" in readiness.fit(problem, start).detail
 
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])

@@ -89,7 +89,7 @@ def test_a_field_in_python_is_the_field_of_the_file(invlift, tmp_path):
 
 @pytest.mark.slow  # three commands of a model in time
 def test_hare_and_lynx_by_the_commands(invlift, tmp_path):
-    file, out = OWN / "hare_lynx.py", tmp_path / "out"
+    file, out = OWN.parent / "hare_lynx" / "hare_lynx.py", tmp_path / "out"
     assert "Ready to run" in invlift("check", file)
     said = invlift("run", file, "--draws", "converged", "--out", out)
     assert "Converged" in said

@@ -101,6 +101,27 @@ def test_what_is_read_may_be_a_function_of_the_state():
     np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
 
 
+def test_what_is_derived_goes_to_all_functions_and_into_the_draws():
+    def derived(rate, warm):
+        return {"half_life": jnp.log(2.0) / rate, "first": 20.0 + warm}
+
+    made = problem(
+        derived=derived,
+        slope=lambda t, state, half_life, **_: {
+            "body": -jnp.log(2.0) / half_life * (state["body"] - 20.0)
+        },
+        initial=lambda first, **_: {"body": first},
+        observe=lambda state, half_life, **_: {"scaled": state["body"] / half_life},
+        readings={"scaled": BODY},
+    )
+    half_life = np.log(2.0) / 0.4
+    expected = body(0.4, 55.0, TIMES[[0, 1, 3, 4]]) / half_life
+    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
+    kept = made.model.describe(jnp.array([0.4, 55.0]))
+    assert set(kept) == {"rate", "warm", "half_life", "first", "scaled_path"}
+    assert kept["half_life"] == pytest.approx(half_life)
+
+
 def test_a_solution_that_blows_up_is_a_rejected_step():
     """x' = x^2 from x(0) = a is infinite at 1 / a, in the middle of the prior."""
     made = ode_problem(
@@ -135,6 +156,10 @@ def test_any_noise_may_be_given():
         ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
         ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
         ({"observe": lambda state, **_: state["body"]}, "observe: .* found no names"),
+        ({"derived": lambda rate, warm: rate}, "derived: expected a dict .* found a .*Tracer"),
+        ({"derived": lambda rate, warm: {"k": rate, "warm": 1.0}}, "derived: .* found warm; "),
+        ({"derived": lambda rate, warm: {"body_path": rate}}, "derived: .* found body_path; "),
+        ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": -1.0}, "sigma"),
         ({"forecast": [5.0]}, "times: .* found 5 at index 5, after 6"),
