@@ -6,6 +6,7 @@ Times in ms, voltages in mV, currents in uA/cm^2, conductances in mS/cm^2, capac
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import least_squares
 
 import invlift
 
@@ -78,3 +79,25 @@ def problem(sigma=0.1, seed=1):
         {"V": np.asarray(voltage(**TRUTH)["V"]) + sigma * noise},
         axes={"V": {"time": TIMES}},
     )
+
+
+def starts(problem, chains=4, seed=0):
+    """Standard normal variables from which chains can start, (chains, 6), for `invlift.sample`.
+
+    A draw from the prior is fitted to the first 4 ms of the readings, then to more and more: fitted
+    to all at once it ends where spikes are missing or in wrong places.
+    """
+    predict = jax.jit(lambda w: problem.predict(jnp.append(0.0, w)))
+    derivative = jax.jit(jax.jacfwd(predict))
+    found = np.random.default_rng(seed).standard_normal((chains, len(TRUTH)))
+    for last in (14, 18, 22, 30, 40, 50, 60, 70, 80, 90, 110):
+        weight = np.where(TIMES <= last, 3.0, 1e-3)  # one by mV
+
+        def misfit(w, weight=weight):
+            return np.append(weight * (predict(w) - problem.observed), w)
+
+        def slope(w, weight=weight):
+            return np.concatenate([weight[:, None] * derivative(w), np.eye(w.size)])
+
+        found = np.stack([least_squares(misfit, w, slope, method="lm").x for w in found])
+    return found
