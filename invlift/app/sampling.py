@@ -178,10 +178,7 @@ def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable
         remedy = "give the prior's standard normal variables for each chain"
         raise InputError("starts", expected, f"shape {given.shape}", remedy)
 
-    def find(kernel, target, seed, _):
-        return GivenStarts(kernel, target, given, seed)
-
-    return find
+    return lambda kernel, target, _, __: GivenStarts(kernel, target, given)
 
 
 def _starts_of_target(target, starts, chains: int) -> Callable:

@@ -15,6 +15,7 @@ from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import (
     LaplaceApproximation,
     find_mode,
+    find_noise,
     laplace_approximation,
 )
 from invlift.inverse.problem import InverseProblem
@@ -143,7 +144,7 @@ class RoughStarts(Module):
 
 
 class GivenStarts(Module):
-    """Chains start from given unknowns, with noise parameters drawn from their prior.
+    """Chains start from given unknowns, with the noise parameters that are most probable there.
 
     Attributes
     ----------
@@ -151,7 +152,6 @@ class GivenStarts(Module):
     target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
     white : (num_chains, m)
         Standard normal variables that the prior transforms into the unknowns.
-    seed : int
     """
 
     #: They are lifted, and so on the manifold.
@@ -160,7 +160,6 @@ class GivenStarts(Module):
     kernel: Kernel
     target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
     white: np.ndarray
-    seed: int = static()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -175,7 +174,7 @@ class GivenStarts(Module):
         InputError
             If the model is not finite there.
         """
-        lifted = _lifted_start(self.target.problem, self.seed, chain, self.white[chain])
+        lifted = _lifted_start(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
             raise InputError(
                 f"starts, row {chain}", "unknowns at which the forward map is finite",
@@ -292,8 +291,8 @@ def _attempted_start(problem: InverseProblem, seed, chain, attempt):
     return initial_position(problem, _key(seed, chain, attempt))
 
 
-def _lifted_above(problem: InverseProblem, seed, chain, white):
-    zeta = jax.random.normal(_key(seed, chain, 0), (problem.noise.num_parameters,))
+def _lifted_above(problem: InverseProblem, white):
+    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
     return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 
 

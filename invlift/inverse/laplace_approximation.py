@@ -155,6 +155,12 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
     return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
+def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
+    """The most probable noise parameters, (h,), of the model linearised at w (m,)."""
+    parts = _marginal_loss(problem, white, *problem.value_and_jacobian(white))
+    return _minimise(lambda zeta: sum(parts(zeta)), jnp.zeros(problem.noise.num_parameters))
+
+
 def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
     """Minus the log posterior density of zeta, (h,), the field integrated out, in two parts.
 
