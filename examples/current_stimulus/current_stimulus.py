@@ -91,7 +91,7 @@ def starts(problem, chains=4, seed=0):
     derivative = jax.jit(jax.jacfwd(predict))
     found = np.random.default_rng(seed).standard_normal((chains, len(TRUTH)))
     for last in (14, 18, 22, 30, 40, 50, 60, 70, 80, 90, 110):
-        weight = np.where(TIMES <= last, 3.0, 1e-3)  # one by mV
+        weight = np.where(last >= TIMES, 3.0, 1e-3)  # one by mV
 
         def misfit(w, weight=weight):
             return np.append(weight * (predict(w) - problem.observed), w)

@@ -10,7 +10,7 @@ TRUTH = {"alpha": 3.0, "beta": 1.0, "gamma": 3.0, "delta": 1 / 3, "epsilon": 1 /
 TRUTH |= {"first_x0": 1.0, "first_x1": -1.0}
 
 
-def slope(t, x, alpha, beta, gamma, delta, epsilon, zeta, **first):
+def slope(t, x, alpha, beta, gamma, delta, epsilon, zeta, **others):
     """Eq. 10 of Au, Graham & Thiery (2023), the first term of which is printed as alpha x_1.
 
     It is alpha x_0: only so do x_1, 1/gamma, delta and zeta have a common scale that is free, and
@@ -22,7 +22,13 @@ def slope(t, x, alpha, beta, gamma, delta, epsilon, zeta, **first):
     }
 
 
-def initial(first_x0, first_x1, **rates):
+def invariants(gamma, delta, zeta, first_x1, **others):
+    """What stays the same when x_1, 1/gamma, delta and zeta are all multiplied by a number."""
+    return {"gamma_x1": gamma * first_x1, "gamma_delta": gamma * delta, "gamma_zeta": gamma * zeta}
+
+
+def initial(first_x0, first_x1, **others):
+    """State at time 0."""
     return {"x0": first_x0, "x1": first_x1}
 
 
@@ -40,5 +46,6 @@ def problem(sigma=0.01, seed=1):
         TIMES,
         {"x0": np.asarray(path["x0"]) + sigma * noise},
         noise=invlift.lognormal(0.0, 1.0),
+        derived=invariants,
         max_step=0.051,  # two steps from reading to reading
     )

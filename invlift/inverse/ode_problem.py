@@ -169,7 +169,7 @@ def _call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: 
     except Exception as error:
         raise InputError(
             name,
-            f"a function of {', '.join([*['time', 'state'][2 - len(leading):], *unknowns])}",
+            f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
             "take each unknown by its name, or all others as **others",
         ) from error
