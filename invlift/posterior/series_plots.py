@@ -16,8 +16,8 @@ from invlift.posterior.sensor_plots import draw_residuals
 
 #: Series of one figure, and most in one column.
 MAX_SERIES, MAX_ROWS = 12, 4
-#: Width of a figure of one column and of more, and heights of a series and of residuals below it, in
-#: inches.
+#: Width of a figure of one column and of more, and heights of a series and of residuals below it,
+#: in inches.
 WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
