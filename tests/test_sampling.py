@@ -288,7 +288,7 @@ def test_chains_from_the_laplace_approximation(run):
         close.chains[0].draws["parameters"], run.chains[0].draws["parameters"]
     )
     with pytest.raises(
-        InputError, match="starts: expected one of prior, laplace, or .* found 'map'"
+        InputError, match=r"starts: expected one of prior, laplace, or .* found 'map'"
     ):
         sample(problem_with(), **SHORT, starts="map")
 
