@@ -15,6 +15,7 @@ SHOWN = (
     "examples/*/*.py",
     "examples/hare_lynx/*.csv",
     "examples/soil_carbon/*.csv",
+    "examples/voltage_clamp/*.csv",
     "meshes/README.md",
 )
 

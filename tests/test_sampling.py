@@ -14,7 +14,7 @@ from rich.console import Console
 from invlift.app import progress
 from invlift.app.results import build_posterior
 from invlift.app.sampling import FIRST_GOAL, sample, target_of
-from invlift.app.starts import STARTS
+from invlift.app.starts import STARTS, GivenStarts
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
@@ -287,8 +287,26 @@ def test_chains_from_the_laplace_approximation(run):
     assert not np.array_equal(
         close.chains[0].draws["parameters"], run.chains[0].draws["parameters"]
     )
-    with pytest.raises(InputError, match="starts: expected one of prior, laplace, found 'map'"):
+    with pytest.raises(
+        InputError, match=r"starts: expected one of prior, laplace, or .* found 'map'"
+    ):
         sample(problem_with(), **SHORT, starts="map")
+
+
+def test_chains_start_from_given_unknowns():
+    problem = problem_with()
+    white = 0.1 * np.arange(2.0 * problem.prior.num_white).reshape(2, -1)
+    target = target_of(problem, ConstrainedHMC())
+    for chain, given in enumerate(white):
+        start = GivenStarts(ConstrainedHMC(), target, white)[chain]
+        np.testing.assert_array_equal(problem.split(start[: problem.num_unknowns])[1], given)
+        point = target.point(jnp.asarray(start))
+        assert np.abs(point.constraint).max() < 1e-9
+    expected = rf"or an array \(2, {white.shape[1]}\), found shape \(1, {white.shape[1]}\)"
+    with pytest.raises(InputError, match=expected):
+        sample(problem, chains=2, warmup=5, draws=5, starts=white[:1])
+    with pytest.raises(InputError, match="starts, row 1: expected unknowns at which the forward"):
+        GivenStarts(ConstrainedHMC(), target, np.where([[False], [True]], np.nan, white))[1]
 
 
 # As many draws as it takes ----------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from invlift.app.progress import bars_if_watched
 from invlift.app.quantities import fields_of, quantities_of
-from invlift.app.starts import STARTS, RoughStarts
+from invlift.app.starts import STARTS, GivenStarts, RoughStarts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
@@ -81,10 +81,12 @@ def sample(
         each time that there are half as many again.
     seed : int
         Same seed, same machine: the same bits, whatever the executor.
-    starts : {"prior", "laplace"} or (chains, Q) array
+    starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
-        posterior, which are closer to each other: R-hat then sees less.  For a target positions,
-        which need be on its manifold only roughly; without them standard normal ones.
+        posterior, which are closer to each other: R-hat then sees less.  Or standard normal
+        variables, (m,) for each chain, that the prior transforms into the unknowns to start from.
+        For a target positions, which need be on its manifold only roughly; without them standard
+        normal ones.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -128,7 +130,7 @@ def sample(
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     if isinstance(problem, InverseProblem):
-        find, scale = _starts_of_problem(starts), typical_scale(problem)
+        find, scale = _starts_of_problem(problem, starts, chains), typical_scale(problem)
         quantities = quantities_of(problem)
         fields = fields_of(problem, quantities)
     else:
@@ -164,11 +166,19 @@ def sample(
             )
 
 
-def _starts_of_problem(starts) -> Callable:
+def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable:
     """What finds the starts of chains on the posterior of a problem."""
-    if not isinstance(starts, str) or starts not in STARTS:
-        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}"[:80], "choose one")
-    return STARTS[starts]
+    if isinstance(starts, str) and starts in STARTS:
+        return STARTS[starts]
+    expected = f"one of {', '.join(STARTS)}, or an array ({chains}, {problem.prior.num_white})"
+    if isinstance(starts, str):
+        raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
+    given = np.asarray(starts, dtype=float)
+    if given.shape != (chains, problem.prior.num_white):
+        remedy = "give the prior's standard normal variables for each chain"
+        raise InputError("starts", expected, f"shape {given.shape}", remedy)
+
+    return lambda kernel, target, _, __: GivenStarts(kernel, target, given)
 
 
 def _starts_of_target(target, starts, chains: int) -> Callable:

@@ -15,6 +15,7 @@ from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import (
     LaplaceApproximation,
     find_mode,
+    find_noise,
     laplace_approximation,
 )
 from invlift.inverse.problem import InverseProblem
@@ -142,6 +143,46 @@ class RoughStarts(Module):
         return onto_manifold(self.target, np.asarray(rough))
 
 
+class GivenStarts(Module):
+    """Chains start from given unknowns, with the noise parameters that are most probable there.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
+    white : (num_chains, m)
+        Standard normal variables that the prior transforms into the unknowns.
+    """
+
+    #: They are lifted, and so on the manifold.
+    is_exact: ClassVar[bool] = True
+
+    kernel: Kernel
+    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
+    white: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return len(self.white), self.target.dimension
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain.
+
+        Raises
+        ------
+        InputError
+            If the model is not finite there.
+        """
+        lifted = _lifted_start(self.target.problem, self.white[chain])
+        if not np.all(np.isfinite(lifted)):
+            raise InputError(
+                f"starts, row {chain}", "unknowns at which the forward map is finite",
+                "readings that are not", "give another start",
+            )  # fmt: skip
+        return np.asarray(_from_lifted(self.target, lifted))
+
+
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
     """Starts that are draws of the posterior's Laplace approximation.
 
@@ -250,6 +291,11 @@ def _attempted_start(problem: InverseProblem, seed, chain, attempt):
     return initial_position(problem, _key(seed, chain, attempt))
 
 
+def _lifted_above(problem: InverseProblem, white):
+    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
+    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
+
+
 def _draw_of(problem: InverseProblem, approximation: LaplaceApproximation, seed, chain, attempt):
     white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
     return LiftedPosterior(problem).lift(approximation.colour(white))
@@ -266,6 +312,7 @@ def _mode_near(problem: InverseProblem, lifted):
 
 
 _start = Program(_attempted_start, "none")
+_lifted_start = Program(_lifted_above, "none")
 _from_lifted = Program(_position_of, "none")
 _approximate_start = Program(_draw_of, "none")
 _mode = Program(_mode_near, "none")

@@ -134,39 +134,50 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
         zeta, white, *_ = mode
         linear = fit(problem, zeta, zero_white, zero_eta, white)
         if has_parameters:
-            zeta = _minimise(_marginal_loss(problem, *linear), zeta)
+            parts = _marginal_loss(problem, *linear)
+            zeta = _minimise(lambda zeta: sum(parts(zeta)), zeta)
         return (zeta, *linear), None
 
     unknown = zeta, white, zero_eta, jnp.zeros((zero_eta.size, white.size))
     mode, _ = jax.lax.scan(improve, unknown, length=NUM_ROUNDS if has_parameters else 1)
     zeta, white, predicted, by_white = mode
-    loss = _marginal_loss(problem, white, predicted, by_white)
+    parts = _marginal_loss(problem, white, predicted, by_white)
     curvatures, directions = jnp.zeros(0), jnp.zeros((0, 0))
     if has_parameters:
-        curvatures, directions = jnp.linalg.eigh(jax.hessian(loss)(zeta))
+        curvatures, directions = jnp.linalg.eigh(jax.hessian(lambda z: sum(parts(z)))(zeta))
     curvatures = jnp.maximum(curvatures, LEAST_PRECISION)
-    log_mass = problem.prior.log_reference(white) - loss(zeta)
+    eta, slope = problem.noise_variables(predicted, zeta)
+    # The misfit as it is at w.  Where readings move by 1e8 standard deviations that of the
+    # linearised model has no digits left, and below zero would outweigh all other modes.
+    misfit = 0.5 * (white @ white + eta @ eta)
+    log_mass = problem.prior.log_reference(white) - misfit - parts(zeta)[1]
     log_mass -= 0.5 * jnp.sum(jnp.log(curvatures))
-    _, slope = problem.noise_variables(predicted, zeta)
     return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
-def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
-    """Minus the log posterior density of zeta, (h,) to (), the field integrated out.
+def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
+    """The most probable noise parameters, (h,), of the model linearised at w (m,)."""
+    parts = _marginal_loss(problem, white, *problem.value_and_jacobian(white))
+    return _minimise(lambda zeta: sum(parts(zeta)), jnp.zeros(problem.noise.num_parameters))
 
-    Of the model linearised at w (m,), with readings (d,) and their derivatives (d, m) there.
+
+def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
+    """Minus the log posterior density of zeta, (h,), the field integrated out, in two parts.
+
+    The misfit, and all else: the sum counts.  Of the model linearised at w (m,), with readings (d,)
+    and their derivatives (d, m) there.
     """
     product, along = by_white @ by_white.T, by_white @ white
 
-    def loss(zeta):
+    def parts(zeta):
         eta, slope = problem.noise_variables(predicted, zeta)
         sigma = 1.0 / slope  # in units of the observations
         gram = Beside((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
         residual = sigma * eta - along
         reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
-        return 0.5 * (residual @ gram.solve(residual) + gram.log_determinant()) - reference
+        return 0.5 * residual @ gram.solve(residual), 0.5 * gram.log_determinant() - reference
 
-    return loss
+    return parts
 
 
 def _laplace(problem: InverseProblem) -> LaplaceApproximation:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
@@ -13,7 +14,7 @@ from invlift.inverse.distributions import Distribution, as_distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise, gaussian_noise, known_noise, unknown_scale
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.unknowns import RESERVED, Unknown
+from invlift.inverse.unknowns import RESERVED, NamedPrior, Unknown, named_prior, unpack
 
 #: Steps from the first reading to the last if no longest step is given.
 NUM_STEPS = 400
@@ -83,17 +84,23 @@ def ode_problem(
         :func:`inverse_problem`: among others where the solution is not finite at the prior's
         medians.  Elsewhere a chain then stays where it is.
     """
-    times = np.asarray(times, dtype=float)
-    columns = {str(name): np.asarray(column, dtype=float) for name, column in readings.items()}
+    times = _numbers("times", times)
+    if not isinstance(readings, Mapping):
+        found, remedy = type(readings).__name__, "give them as a dict"
+        raise InputError("readings", "arrays by name", found, remedy)
+    columns = {str(name): _numbers(f"readings {name}", given) for name, given in readings.items()}
     _check_table(times, columns)
-    every = np.concatenate([times, np.asarray(forecast, dtype=float)])
-    first = float(times[0]) if start is None else float(start)
+    every = np.concatenate([times, np.ravel(_numbers("forecast", forecast))])
+    first = float(times[0] if start is None else _numbers("start", start))
     if max_step is None:
-        max_step = (every[-1] - first) / NUM_STEPS
+        max_step = (every[-1] - first) / NUM_STEPS or np.inf
     rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
 
+    def further_of(**given):
+        return {} if derived is None else _further(derived, given, set(rows))
+
     def model(**given):
-        further = {} if derived is None else _further(derived, given, set(rows))
+        further = further_of(**given)
         given = given | further
 
         def own_slope(time, state):
@@ -112,6 +119,7 @@ def ode_problem(
         kept = further | {f"{name}_path": paths[name] for name in rows}
         return {name: paths[name][which] for name, which in rows.items()}, kept
 
+    _check_functions(named_prior(unknowns), slope, initial, observe, further_of, first)
     observed = {name: columns[name][which] for name, which in rows.items()}
     axes = {f"{name}_path": {"time": every} for name in rows}
     axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
@@ -134,10 +142,54 @@ def _further(derived: Callable, unknowns: Mapping[str, Any], readings: set[str])
     return dict(found)
 
 
+def _numbers(where: str, given: Any) -> np.ndarray:
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(where, "numbers", f"{given!r}"[:80], "correct it") from None
+
+
+def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, first: float) -> None:
+    """Check that functions take the unknowns, and begin with finite numbers at their medians."""
+    given = unpack(prior.transform(jnp.zeros(prior.num_white)), prior.shapes)
+    given |= _call("derived", further_of, given)
+    state = _call("initial", initial, given)
+    _check_finite("initial state", state)
+    if observe is not None:
+        _call("observe", observe, given, state)
+    _check_finite(f"slope at the start, {first:g},", _call("slope", slope, given, first, state))
+
+
+def _call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
+    """What a user's function returns, its faults told as bad input."""
+    try:
+        return function(*leading, **unknowns)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            name,
+            f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            "take each unknown by its name, or all others as **others",
+        ) from error
+
+
+def _check_finite(where: str, values: Any) -> None:
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        if not np.all(np.isfinite(value)):
+            raise InputError(
+                f"{where} at the prior's medians",
+                f"a finite {name}",
+                f"{np.ravel(value)[~np.isfinite(np.ravel(value))][0]}",
+                "correct the function or the prior",
+            )
+
+
 def _check_table(times: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """Check that readings are a table of numbers with a row for each time."""
     if times.ndim != 1 or not times.size:
-        raise InputError("times", "at least one", f"shape {times.shape}", "give when was read")
+        raise InputError("times", "one or more in a row", f"shape {times.shape}", "give them flat")
     if not columns:
         raise InputError("readings", "at least one by name", "none", "give them as a dict")
     for name, column in columns.items():

@@ -14,10 +14,11 @@ from invlift.posterior.along_axis import Series
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, draw_legend, with_unit
 from invlift.posterior.sensor_plots import draw_residuals
 
-#: Series of one figure.
-MAX_SERIES = 8
-#: Width of a figure, and heights of a series and of residuals below it, in inches.
-WIDTH, HEIGHT, STRIP = 7.2, 2.0, 1.0
+#: Series of one figure, and most in one column.
+MAX_SERIES, MAX_ROWS = 12, 4
+#: Width of a figure of one column and of more, and heights of a series and of residuals below it,
+#: in inches.
+WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
 def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
@@ -26,7 +27,7 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
     Parameters
     ----------
     series : sequence of Series
-        The first eight are drawn.
+        The first twelve are drawn, four in a column.
     residual : (d,) array or None
         Standardised residuals of all readings.
 
@@ -38,26 +39,32 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
         the last reading is marked as forecast.
     """
     series = series[:MAX_SERIES]
-    is_fit = [residual is not None and each.rows.size > 0 for each in series]
+    columns = -(-len(series) // MAX_ROWS)
+    rows = [series[at : at + columns] for at in range(0, len(series), columns)]
+    is_fit = [residual is not None and any(each.rows.size for each in row) for row in rows]
     heights = [h for has_strip in is_fit for h in ((HEIGHT, STRIP) if has_strip else (HEIGHT,))]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, sum(heights) + 0.5), layout="constrained")
-        axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+        size = (WIDTH if columns == 1 else WIDE, sum(heights) + 0.5)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False)
         first: dict[str, Axes] = {}
-        places = iter(axes)
-        for each, has_strip in zip(series, is_fit, strict=True):
-            ax = next(places)
-            if first.setdefault(each.axis, ax) is not ax:
-                ax.sharex(first[each.axis])
-            draw_series(ax, each)
-            if has_strip:
-                below = next(places)
-                below.sharex(ax)
-                _draw_strip(below, each, residual[each.rows])
-                ax.tick_params(labelbottom=False)
-                ax.set_xlabel("")
+        places = iter(grid)
+        for row, has_strip in zip(rows, is_fit, strict=True):
+            above, below = next(places), next(places) if has_strip else [None] * columns
+            for each, ax, strip in zip(row, above, below, strict=False):
+                if first.setdefault(each.axis, ax) is not ax:
+                    ax.sharex(first[each.axis])
+                draw_series(ax, each)
+                if strip is not None and each.rows.size:
+                    strip.sharex(ax)
+                    _draw_strip(strip, each, residual[each.rows])
+                    ax.tick_params(labelbottom=False)
+                    ax.set_xlabel("")
+        for ax in grid.flat:
+            if not ax.has_data():
+                ax.remove()
         draw_legend(figure, loc="outside upper left", ncols=3)
-        figure.align_ylabels(axes)
+        figure.align_ylabels()
     return figure
 
 

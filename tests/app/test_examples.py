@@ -1,5 +1,6 @@
 """Every example runs, in a small version, and its results open."""
 
+import runpy
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pyvista
 import xarray as xr
 from scipy.special import erf
 
+import invlift
 from invlift.app.cli import main
 from invlift.app.python_problem import load, read_python_problem
 
@@ -36,6 +38,9 @@ def test_example_runs(name, tmp_path, capsys):
     [
         ("hare_lynx/hare_lynx.py", {"hare_path": 21, "lynx_path": 21, "sigma": 2}),
         ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "sigma": 1}),
+        ("voltage_clamp/voltage_clamp.py:potassium", {"109 mV_path": 61, "10.01 mV_path": 61}),
+        ("voltage_clamp/voltage_clamp.py:sodium", {"109 mV_path": 61, "6 mV_path": 61}),
+        ("fitzhugh_nagumo/fitzhugh_nagumo.py", {"x0_path": 200}),
     ],
 )
 def test_example_in_time_runs(name, sizes, tmp_path, capsys):
@@ -62,6 +67,61 @@ def test_soil_carbon_is_its_closed_form():
     slow = two * k2 / (k1 - k2)
     rest = (one - slow) * np.exp(-k1 * np.array(days)) + (two + slow) * np.exp(-k2 * np.array(days))
     np.testing.assert_allclose(found["carbon_path"], c0 - rest, rtol=1e-10)
+
+
+def of_example(name):
+    return runpy.run_path(str(EXAMPLES / name / f"{name}.py"))
+
+
+def test_voltage_clamp_is_the_solution_of_its_equations():
+    """By small steps, with rates written out, at Hodgkin & Huxley's own values."""
+    example = of_example("voltage_clamp")
+
+    def slope(t, x):
+        v = -63.0
+        am, bm = 0.1 * (v + 25) / (np.exp((v + 25) / 10) - 1), 4 * np.exp(v / 18)
+        ah, bh = 0.07 * np.exp(v / 20), 1 / (np.exp((v + 30) / 10) + 1)
+        return {"m": am * (1 - x["m"]) - bm * x["m"], "h": ah * (1 - x["h"]) - bh * x["h"]}
+
+    at_rest = {"m": 2.5 / (np.exp(2.5) - 1), "h": 0.07}
+    at_rest["m"] /= at_rest["m"] + 4
+    at_rest["h"] /= at_rest["h"] + 1 / (np.exp(3) + 1)
+    times = np.array([0.0, 0.2, 1.0, 5.0])
+    x = invlift.solve_ode(slope, at_rest, times, 0.001)
+    found = example["sodium_conductance"](
+        times, -63.0, alpha_m1=0.1, alpha_m2=25.0, alpha_m3=10.0, beta_m1=4.0, beta_m2=18.0,
+        alpha_h1=0.07, alpha_h2=20.0, beta_h1=30.0, beta_h2=10.0, g_Na=120.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(found, 120 * x["m"] ** 3 * x["h"], rtol=1e-8)
+
+
+def test_fitzhugh_nagumo_has_a_free_scale():
+    problem = of_example("fitzhugh_nagumo")["problem"](0.1)
+    names = [name for name, _ in problem.model.shapes]
+    truth = dict(zip(names, [3.0, 1.0, 3.0, 1 / 3, 1 / 15, 1 / 15, 1.0, -1.0], strict=True))
+    other = truth | {name: 2 * truth[name] for name in ("delta", "zeta", "first_x1")}
+    other["gamma"] /= 2
+    one, two = (problem.model.describe(jnp.array(list(each.values()))) for each in (truth, other))
+    for name in ("x0_path", "gamma_x1", "gamma_delta", "gamma_zeta"):
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-10)
+    other["beta"] = 1.1
+    changed = problem.model.describe(jnp.array(list(other.values())))
+    assert np.abs(changed["x0_path"] - one["x0_path"]).max() > 0.1
+
+
+@pytest.mark.slow
+def test_current_stimulus_starts_at_the_mode_and_moves():
+    """Spikes are where they were; without the fits to parts of the record they are not."""
+    example = of_example("current_stimulus")
+    problem = example["problem"](1.0)
+    starts = example["starts"](problem, chains=2)
+    for white in starts:
+        misfit = problem.predict(jnp.append(0.0, white)) - problem.observed
+        assert np.std(misfit) < 1.1
+    run = invlift.sample(problem, chains=2, warmup=30, draws=20, seed=1, starts=starts)
+    for chain in run.chains:
+        assert len(set(chain.draws["V_T"].tolist())) > 10
+        assert np.abs(chain.draws["V_T"] + 60.0).max() < 1.0
 
 
 @pytest.mark.slow

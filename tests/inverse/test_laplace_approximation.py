@@ -7,7 +7,7 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
-from invlift.inverse.laplace_approximation import laplace_approximation
+from invlift.inverse.laplace_approximation import find_mode, laplace_approximation
 from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -49,6 +49,20 @@ def test_it_is_the_posterior_of_a_linear_model(sizes):
     target = laplace_whitened(problem)
     values = [target.loglikelihood(jnp.asarray(RNG.normal(size=sizes[1]))) for _ in range(5)]
     np.testing.assert_allclose(values, values[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e10])
+def test_mass_of_a_mode_also_where_readings_move_much(size):
+    """Three readings, size times one standard normal unknown less 1, with noise 1."""
+    along, observed = size * np.array([0.5, 1.0, 2.0]), np.array([0.3, -0.7, 0.4])
+    problem = jax_problem(
+        lambda theta, along: along * (theta[0] - 1.0), 1, known_noise(1.0), observed,
+        arguments=(jnp.asarray(along),),
+    )  # fmt: skip
+    at_mode = (along @ (observed + along)) / (1.0 + along @ along)
+    found = find_mode(problem, jnp.zeros(0), jnp.full(1, at_mode)).log_mass
+    misfit = at_mode**2 + np.sum((observed - along * (at_mode - 1.0)) ** 2)
+    assert abs(found + 0.5 * (misfit + np.log1p(along @ along))) < 0.02
 
 
 def bent(theta):

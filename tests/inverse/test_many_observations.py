@@ -7,6 +7,8 @@ import pytest
 from inverse_cases import CorrelatedPrior, curved
 
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import inverse_problem
@@ -90,3 +92,16 @@ def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
     dense, _ = with_dense_solves(monkeypatch, lambda *args: there_and_back(*args), system, start)
     np.testing.assert_allclose(end.position, dense.position, rtol=0, atol=1e-8)
     assert abs(int(end.work[0]) - int(dense.work[0])) <= 1
+
+
+def test_normal_moves_keep_their_digits_where_readings_move_much():
+    """J^T (J J^T)^-1 c of J = [U | I] with columns U a hundred thousand times the identity's."""
+    rng = np.random.default_rng(4)
+    columns = 1e5 * rng.normal(size=(50, 3)) * np.array([1.0, 0.1, 0.01])
+    violation = columns @ rng.normal(size=3)
+    jacobian = Beside((jnp.asarray(columns.T),), DiagonalJacobian(jnp.ones(50)))
+    move = jacobian.apply_transpose(jacobian.inner().solve(jnp.asarray(violation)))
+    # By the orthogonal factor of J^T, which does not square the condition number.
+    orthogonal, triangular = np.linalg.qr(np.concatenate([columns, np.eye(50)], axis=1).T)
+    exact = orthogonal @ np.linalg.solve(triangular.T, violation)
+    assert np.abs(move - exact)[:3].max() < 1e-6

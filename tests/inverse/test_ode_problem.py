@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
+from numpyro.distributions import TruncatedNormal, Uniform
 
 import invlift
 from invlift.app.commands.run import write_picture
@@ -146,6 +147,11 @@ def test_any_noise_may_be_given():
     assert invlift.ode_problem is ode_problem
 
 
+def test_one_reading_at_the_start_needs_no_step():
+    made = problem(times=[1.0], readings={"body": [80.2]}, forecast=())
+    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), [75.0], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -156,7 +162,7 @@ def test_any_noise_may_be_given():
         ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
         ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
         ({"observe": lambda state, **_: state["body"]}, "observe: .* found no names"),
-        ({"derived": lambda rate, warm: rate}, "derived: expected a dict .* found a .*Tracer"),
+        ({"derived": lambda rate, warm: rate}, "derived: expected a dict .* found a ArrayImpl"),
         ({"derived": lambda rate, warm: {"k": rate, "warm": 1.0}}, "derived: .* found warm; "),
         ({"derived": lambda rate, warm: {"body_path": rate}}, "derived: .* found body_path; "),
         ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
@@ -164,6 +170,32 @@ def test_any_noise_may_be_given():
         ({"noise": -1.0}, "sigma"),
         ({"forecast": [5.0]}, "times: .* found 5 at index 5, after 6"),
         ({"method": "euler"}, "method: expected one of rk4"),
+        ({"times": list("abcde")}, "times: expected numbers, found .'a'"),
+        ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),
+        ({"readings": {"body": [1, [2, 3], 4, 5, 6]}}, "readings body: expected numbers"),
+        ({"readings": {"body": np.ones((5, 2))}}, r"readings body: .* found shape \(5, 2\)"),
+        ({"readings": BODY}, "readings: expected arrays by name, found ndarray"),
+        ({"start": "noon"}, "start: expected numbers, found 'noon'"),
+        ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
+        ({"unknowns": UNKNOWNS | {"rate": Uniform(2.0, 1.0)}}, "unknown rate: .* from 2 to 1"),
+        (
+            {"unknowns": UNKNOWNS | {"rate": TruncatedNormal(low=1.0, high=1.0)}},
+            "unknown rate: expected a support with a lower bound below the upper one",
+        ),
+        (
+            {"slope": lambda time, state, rate: state},
+            "slope: expected a function of time, state, rate, warm, .* argument 'warm'",
+        ),
+        ({"initial": lambda rate: {"body": rate}}, "initial: .* of rate, warm, .* argument 'warm'"),
+        ({"slope": lambda time, state, **_: state["lid"]}, "slope: .* found KeyError: 'lid'"),
+        (
+            {"slope": lambda time, state, **_: jax.tree.map(lambda x: jnp.log(x - 99), state)},
+            "slope at the start, 0, at the prior's medians: expected a finite body, found nan",
+        ),
+        (
+            {"initial": lambda **_: {"body": jnp.inf, "glass": 20.0}},
+            "initial state at the prior's medians: expected a finite body, found inf",
+        ),
         (
             {"slope": lambda time, state, **_: jax.tree.map(lambda x: x**3, state)},
             "forward map at the prior mean: expected finite",

@@ -145,6 +145,15 @@ def as_distribution(given: Any) -> Distribution:
     if kind is dist.ExpandedDistribution and type(given.base_dist).__name__ in FAMILIES:
         family = as_distribution(given.base_dist)
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, given.batch_shape), family)
+    bounds = (getattr(given.support, f"{end}_bound", None) for end in ("lower", "upper"))
+    low, high = (None if bound is None else np.asarray(bound) for bound in bounds)
+    if low is not None and high is not None and not np.all(low < high):
+        raise InputError(
+            f"NumPyro's {kind.__name__}",
+            "a support with a lower bound below the upper one",
+            f"from {low.max():g} to {high.min():g}",
+            "correct the bounds",
+        )
     if kind.__name__ in FAMILIES and not given.event_shape:
         family = FAMILIES[kind.__name__](given)
         return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), family))

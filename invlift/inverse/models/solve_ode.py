@@ -104,9 +104,12 @@ def _checked(times, start, max_step, method):
             index = backwards[0] if backwards.size else np.flatnonzero(~np.isfinite(times))[0]
             found = f"{every[index + 1]:g} at index {index}, after {every[index]:g}"
         raise InputError("times", "finite numbers that do not decrease", found, "sort them")
-    if not max_step > 0.0:
+    if not (isinstance(max_step, int | float | np.number) and max_step > 0.0):
         raise InputError(
-            "max_step", "a positive number", f"{max_step}", "give the longest step, in time's unit"
+            "max_step",
+            "a positive number",
+            f"{max_step!r}",
+            "give the longest step, in time's unit",
         )
     if (every[-1] - start) / max_step > MAX_STEPS:
         raise InputError(
