@@ -18,7 +18,7 @@ from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.quantity import Quantity
 from invlift.precision import require_float64
@@ -33,7 +33,7 @@ from invlift.samplers.kernels.base import Kernel
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {
-    "manifold": LiftedPosterior,
+    "manifold": lifted_posterior,
     "density": OrdinaryPosterior,
     "laplace": laplace_whitened,
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +100,16 @@ class InverseProblem(Module):
             "noise_score": self.noise.invert(predicted, zeta, self.observed),
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+
+    def own_lifted(self) -> Any:
+        """Target of constrained samplers in a form of its own, where it has one.
+
+        Its positions are the points (zeta, w, eta) of the general lift, which ``from_lifted`` and
+        ``to_lifted`` turn into each other: see
+        :class:`~invlift.inverse.targets.state_space.StateSpacePosterior`.  None for the general
+        form, :class:`~invlift.inverse.targets.lifted.LiftedPosterior`.
+        """
+        return None
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""

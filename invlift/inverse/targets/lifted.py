@@ -214,6 +214,12 @@ class LiftedPosterior(Module):
         return reference + noise.log_slope(self.problem.observed, zeta, eta)
 
 
+def lifted_posterior(problem: InverseProblem) -> Any:
+    """The target that constrained samplers walk on: the problem's own form, or the general one."""
+    own = problem.own_lifted()
+    return LiftedPosterior(problem) if own is None else own
+
+
 class NormalSpace(NamedTuple):
     """lambda -> c(origin - J^T lambda), J taken at a point on the manifold.
 
