@@ -12,6 +12,9 @@ from invlift.inverse.jacobians.small import factorise_block, for_each
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 
+#: How often noise is halved to where states follow from readings: see ``rough_position``.
+MAX_HALVINGS = 50
+
 
 class StateSpacePosterior(ManifoldTarget):
     """The lifted posterior of a state-space model, in the coordinates of its states.
@@ -58,6 +61,30 @@ class StateSpacePosterior(ManifoldTarget):
     def unknowns(self, point: ManifoldPoint) -> jax.Array:
         """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
         return self.to_lifted(point.position)[: self.problem.num_unknowns]
+
+    def rough_position(self, rng_key: jax.Array) -> jax.Array:
+        """A standard normal draw, (Q,), near which the manifold is to be met.
+
+        Where no state follows from a reading with noise of the draw, as with the logarithm of one
+        that is negative, the noise is as much closer to what the drawn moves leave as it takes.
+        """
+        problem = self.problem
+        key_theta, key_eta = jax.random.split(rng_key)
+        theta = jax.random.normal(key_theta, (problem.num_unknowns,))
+        drawn = jax.random.normal(key_eta, (problem.num_observations,))
+        left = problem.noise.invert(problem.predict(theta), problem.split(theta)[0], problem.observed)
+
+        def has_states(eta):
+            given, _, noise_free = self._look(self.from_lifted(jnp.concatenate([theta, eta])))
+            is_finite = jnp.isfinite(self._states(given, noise_free)).all(axis=1)
+            rows = jnp.broadcast_to(is_finite[:, None], noise_free.shape)
+            return self._model.by_name(rows)
+
+        def closer(eta, _):
+            return jnp.where(has_states(eta), eta, 0.5 * (eta + left)), None
+
+        eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
+        return self.from_lifted(jnp.concatenate([theta, eta]))
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (T n,), in units of the states."""
