@@ -88,10 +88,10 @@ def sample(
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
-        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns of
-        more than 1,000 entries, of all chains together, MB, an equal part for each.  Where they
-        would take more, every second, fourth, ... is stored; all count in mean, standard deviation
-        and effective sample size.
+        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns and
+        paths of more than 1,000 entries, of all chains together, MB, an equal part for each.  Where
+        they would take more, every second, fourth, ... is stored; all count in mean, standard
+        deviation and effective sample size.
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
         few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.

@@ -37,8 +37,8 @@ NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 8, 3, 100
 NEGLIGIBLE = np.log(100.0)
 #: Standard deviations of the noise by which a start may miss the readings.
 MAX_MISFIT = 10.0
-#: Distance from the manifold of a start that was moved there, and the random directions by which the
-#: sensitivity of readings is then estimated, to a fifth of it.
+#: Most that a start which was moved onto a manifold may be away from it, and random directions by
+#: which the sensitivity of the readings is then estimated, to a fifth of it.
 CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
 
 logger = logging.getLogger(__name__)

@@ -214,7 +214,9 @@ def _checked_number(number: Any) -> int:
     is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_integer or number < 1:
         expected = "an integer of at least 1"
-        raise InputError("num_noise", expected, f"{number!r}", "say how many variables move a state")
+        raise InputError(
+            "num_noise", expected, f"{number!r}", "say how many variables move a state"
+        )
     return int(number)
 
 
@@ -261,7 +263,10 @@ def _check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
     """Check names and shapes, in any order."""
     if dict(found) != dict(expected):
         raise InputError(
-            where, f"{what}: {_in_words(expected)}", _in_words(found), "return these names and sizes"
+            where,
+            f"{what}: {_in_words(expected)}",
+            _in_words(found),
+            "return these names and sizes",
         )
 
 
@@ -272,8 +277,7 @@ def _in_words(shapes: Shapes) -> str:
 def _check_functions(model: StateSpaceModel, given: dict, push: jax.Array, rows: Shapes) -> None:
     """Check what each function returns at the prior's medians."""
     state, reading = (
-        {name: jnp.zeros(shape) for name, shape in shapes}
-        for shapes in (model.state_shapes, rows)
+        {name: jnp.zeros(shape) for name, shape in shapes} for shapes in (model.state_shapes, rows)
     )
     calls = {
         "transition": (

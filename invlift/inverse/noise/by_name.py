@@ -13,9 +13,7 @@ from invlift.inverse.noise.gaussian import gaussian_noise, known_noise
 from invlift.inverse.noise.scales import unknown_scale
 
 
-def noise_by_name(
-    noise: Noise | Distribution | float, observed: Mapping[str, np.ndarray]
-) -> Noise:
+def noise_by_name(noise: Noise | Distribution | float, observed: Mapping[str, np.ndarray]) -> Noise:
     """Noise of all readings, those of one name after those of the other.
 
     Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,27 +44,28 @@ class StateSpacePosterior(ManifoldTarget):
     @property
     def structure(self) -> BlockBidiagonal:
         """Block bidiagonal in all but the unknowns of noise and prior."""
-        num_times = self._model.num_times
-        size = self.problem.num_observations // num_times
-        return BlockBidiagonal(num_times, self._model.num_noise + size)
+        return BlockBidiagonal(*self._shape)
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
-        """Position of a point on the lifted manifold, (h + m + T k, then T n)."""
-        shared, moves, eta = self._parts_of_lifted(lifted)
-        rows = jnp.concatenate([moves, self._model.in_time(eta)], axis=1)
+        """Position, (Q,), of a point (zeta, w, nu, eta) on the lifted manifold."""
+        shape = self._model.num_times, self._model.num_noise
+        theta, eta = jnp.split(lifted, [self.problem.num_unknowns])
+        shared, moves = jnp.split(theta, [theta.size - math.prod(shape)])
+        rows = jnp.concatenate([moves.reshape(shape), self._model.in_time(eta)], axis=1)
         return jnp.concatenate([shared, rows.ravel()])
 
     def to_lifted(self, position: jax.Array) -> jax.Array:
-        """Point on the lifted manifold, (h + m + T k, then T n), of a position."""
-        shared, moves, eta = self._split(position)
-        return jnp.concatenate([shared, moves.ravel(), eta])
+        """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), of a position."""
+        shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
+        moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
+        return jnp.concatenate([shared, moves.ravel(), self._model.by_name(eta)])
 
     def unknowns(self, point: ManifoldPoint) -> jax.Array:
         """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
         return self.to_lifted(point.position)[: self.problem.num_unknowns]
 
     def rough_position(self, rng_key: jax.Array) -> jax.Array:
-        """A standard normal draw, (Q,), near which the manifold is to be met.
+        """A standard normal draw, (Q,), from which the manifold is to be reached.
 
         Where no state follows from a reading with noise of the draw, as with the logarithm of one
         that is negative, the noise is as much closer to what the drawn moves leave as it takes.
@@ -71,91 +73,89 @@ class StateSpacePosterior(ManifoldTarget):
         problem = self.problem
         key_theta, key_eta = jax.random.split(rng_key)
         theta = jax.random.normal(key_theta, (problem.num_unknowns,))
-        drawn = jax.random.normal(key_eta, (problem.num_observations,))
-        left = problem.noise.invert(problem.predict(theta), problem.split(theta)[0], problem.observed)
-
-        def has_states(eta):
-            given, _, noise_free = self._look(self.from_lifted(jnp.concatenate([theta, eta])))
-            is_finite = jnp.isfinite(self._states(given, noise_free)).all(axis=1)
-            rows = jnp.broadcast_to(is_finite[:, None], noise_free.shape)
-            return self._model.by_name(rows)
+        zeta, _ = problem.split(theta)
+        left = problem.noise.invert(problem.predict(theta), zeta, problem.observed)
 
         def closer(eta, _):
-            return jnp.where(has_states(eta), eta, 0.5 * (eta + left)), None
+            states = self._meaning(self.from_lifted(jnp.concatenate([theta, eta]))).states
+            has_state = jnp.isfinite(states).all(axis=1, keepdims=True)
+            has_state = self._model.by_name(jnp.broadcast_to(has_state, states.shape))
+            return jnp.where(has_state, eta, 0.5 * (eta + left)), None
 
+        drawn = jax.random.normal(key_eta, (problem.num_observations,))
         eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
         return self.from_lifted(jnp.concatenate([theta, eta]))
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (T n,), in units of the states."""
-        model = self._model
-        given, moves, noise_free = self._look(position)
-        states = self._states(given, noise_free)
-        first = model.first(moves[0], given)
-        times = jnp.arange(1, model.num_times)
-        later = jax.vmap(lambda *each: model.step(*each, given))(times, moves[1:], states[:-1])
-        return (jnp.concatenate([first[None], later]) - states).ravel()
+        model, found = self._model, self._meaning(position)
+        first = model.first(found.moves[0], found.given)
+        later = jax.vmap(lambda *each: model.step(*each, found.given))(
+            jnp.arange(1, model.num_times), found.moves[1:], found.states[:-1]
+        )
+        return (jnp.concatenate([first[None], later]) - found.states).ravel()
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        problem = self.problem
-        theta, eta = self._theta_and_eta(position)
-        zeta, white = problem.split(theta)
-        reference = problem.noise.log_reference(zeta, eta) + problem.prior.log_reference(white)
-        slope = problem.noise.log_slope(problem.observed, zeta, eta)
-        given, _, noise_free = self._look(position)
-        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, given))
+        problem, found = self.problem, self._meaning(position)
+        reference = problem.noise.log_reference(found.zeta, found.eta)
+        reference += problem.prior.log_reference(found.white)
+        reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
+        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.given))
         stretch = for_each(
             lambda block: factorise_block(block).log_determinant(),
-            jax.vmap(recover)(noise_free),
-            noise_free.shape[1],
+            jax.vmap(recover)(found.noise_free),
+            found.noise_free.shape[1],
         )
-        return reference + slope + jnp.sum(stretch) - 0.5 * gram.log_determinant()
+        return reference + jnp.sum(stretch) - 0.5 * gram.log_determinant()
 
     def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is kept of a draw, by name; no moments.
 
-        As of the problem, with the states and readings that the noise variables leave: a sum of
-        many moves would differ from these by the rounding of all of them.
+        As of the problem, but with the states that the noise leaves: those that follow from the
+        moves have the rounding errors of all steps before.
         """
-        problem = self.problem
-        theta, eta = self._theta_and_eta(point.position)
-        zeta, white = problem.split(theta)
-        given, _, noise_free = self._look(point.position)
-        kept = given | self._model.paths(self._states(given, noise_free))
-        kept |= {"predicted": self._model.by_name(noise_free), "noise_score": eta}
-        return kept | problem.noise.parameters(zeta) | problem.prior.parameters(white), {}
+        problem, found = self.problem, self._meaning(point.position)
+        kept = found.given | self._model.paths(found.states)
+        kept |= {"predicted": self._model.by_name(found.noise_free), "noise_score": found.eta}
+        kept |= problem.noise.parameters(found.zeta)
+        return kept | problem.prior.parameters(found.white), {}
 
     @property
     def _model(self):
         return self.problem.model
 
-    def _parts_of_lifted(self, lifted):
-        """zeta and w, (h + m,), nu, (T, k), and eta, (T n,)."""
-        num_times, num_noise = self._model.num_times, self._model.num_noise
-        theta, eta = jnp.split(lifted, [self.problem.num_unknowns])
-        shared, moves = jnp.split(theta, [theta.size - num_times * num_noise])
-        return shared, moves.reshape(num_times, num_noise), eta
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """T, and k + n: a row for the variables of each time."""
+        size = self.problem.num_observations // self._model.num_times
+        return self._model.num_times, self._model.num_noise + size
 
-    def _split(self, position):
-        """The same of a position."""
-        num_times, num_noise = self._model.num_times, self._model.num_noise
-        num_rows = num_times * num_noise + self.problem.num_observations
-        shared, rest = jnp.split(position, [position.size - num_rows])
-        moves, eta = jnp.split(rest.reshape(num_times, -1), [num_noise], axis=1)
-        return shared, moves, self._model.by_name(eta)
-
-    def _theta_and_eta(self, position):
-        return jnp.split(self.to_lifted(position), [self.problem.num_unknowns])
-
-    def _look(self, position):
-        """Unknowns by name, nu (T, k) and noise-free readings (T, n)."""
-        problem = self.problem
-        theta, eta = self._theta_and_eta(position)
+    def _meaning(self, position) -> _Meaning:
+        problem, model = self.problem, self._model
+        theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
         zeta, white = problem.split(theta)
-        given, moves = self._model.split(problem.prior.transform(white))
-        noise_free = problem.noise.predicted(problem.observed, zeta, eta)
-        return given, moves, self._model.in_time(noise_free)
+        given, moves = model.split(problem.prior.transform(white))
+        noise_free = model.in_time(problem.noise.predicted(problem.observed, zeta, eta))
+        states = jax.vmap(lambda reading: model.recovered(reading, given))(noise_free)
+        return _Meaning(zeta, white, eta, given, moves, noise_free, states)
 
-    def _states(self, given, noise_free):
-        return jax.vmap(lambda reading: self._model.recovered(reading, given))(noise_free)
+
+class _Meaning(NamedTuple):
+    """What a position stands for.
+
+    Attributes
+    ----------
+    zeta, white, eta : (h,), (m + T k,), (T n,)
+    given : dict of arrays
+        The unknowns by name.
+    moves, noise_free, states : (T, k), (T, n), (T, n)
+    """
+
+    zeta: jax.Array
+    white: jax.Array
+    eta: jax.Array
+    given: dict[str, jax.Array]
+    moves: jax.Array
+    noise_free: jax.Array
+    states: jax.Array
