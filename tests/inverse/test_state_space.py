@@ -234,7 +234,7 @@ def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
     target = target_of(made, kernel)
     for chain in range(2):
         start = find_start(kernel, target, 1, chain)
-        point = target.point(start.position)
+        point = point_of(target, start.position)
         np.testing.assert_allclose(point.constraint, 0.0, atol=1e-8)
         assert np.isfinite(point.logdensity)
         assert start.misfit[-1] > 1.6
