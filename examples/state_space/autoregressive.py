@@ -59,3 +59,8 @@ def problem_of(readings):
 def problem():
     """That of the simulated readings."""
     return problem_of(simulated()[0])
+
+
+def precise():
+    """The same with a hundredth of the noise."""
+    return problem_of(simulated(sigma=0.001)[0])

@@ -102,12 +102,13 @@ class InverseProblem(Module):
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
     def own_lifted(self) -> Any:
-        """Target of constrained samplers in a form of its own, where it has one.
+        """The target of constrained samplers in a form of its own; None where it is the general one.
 
-        Its positions are the points (zeta, w, eta) of the general lift, which ``from_lifted`` and
-        ``to_lifted`` turn into each other: see
-        :class:`~invlift.inverse.targets.state_space.StateSpacePosterior`.  None for the general
-        form, :class:`~invlift.inverse.targets.lifted.LiftedPosterior`.
+        Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
+        what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
+        ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
+        ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
+        ``rough_position(rng_key)``, from which chains get onto its manifold.
         """
         return None
 

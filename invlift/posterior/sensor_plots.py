@@ -174,7 +174,7 @@ def draw_residuals(
 
 def mark_share(size: int) -> float:
     """Size of the marks of so many readings, as a share of that of few: they leave gaps."""
-    return min(1.0, max(0.25, NUM_LARGE / max(1, size)))
+    return min(1.0, max(0.4, NUM_LARGE / max(1, size)))
 
 
 def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:

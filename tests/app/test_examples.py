@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import pyvista
 
+import invlift
 from invlift.app.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -35,6 +36,23 @@ def test_calibration_example_runs(tmp_path, capsys):
     assert stop.value.code == 3
     assert "20 are the least for a verdict" in capsys.readouterr().out
     assert (out / "calibration.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow  # 10 s
+def test_state_space_example_runs(tmp_path, capsys):
+    """Of 40 readings, by the sampler that knows the structure and by one that does not."""
+    example = (EXAMPLES / "state_space" / "autoregressive.py").read_text()
+    file = tmp_path / "autoregressive.py"
+    file.write_text(example.replace("NUM_TIMES = 1000", "NUM_TIMES = 40"))
+    for method in ("chmc", "nuts"):
+        out = tmp_path / method
+        with pytest.raises(SystemExit) as stop:
+            main(["run", str(file), "--method", method, "--out", str(out), *SMALL])
+        assert stop.value.code == 3
+        assert "40 readings; 44 unknowns" in capsys.readouterr().out
+        posterior = invlift.load(out)
+        assert posterior.to_arviz().posterior["log_signal_path"].sizes["time"] == 40
+        assert (out / "posterior.png").stat().st_size > 10_000
 
 
 def test_no_example_is_forgotten():
