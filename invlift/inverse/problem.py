@@ -102,7 +102,7 @@ class InverseProblem(Module):
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
     def own_lifted(self) -> Any:
-        """The target of constrained samplers in a form of its own; None where it is the general one.
+        """The target of constrained samplers in a form of its own; None for the general one.
 
         Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
         what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and

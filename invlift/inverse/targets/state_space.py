@@ -102,12 +102,13 @@ class StateSpacePosterior(ManifoldTarget):
         reference += problem.prior.log_reference(found.white)
         reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
         recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.given))
+        slopes = jax.vmap(recover)(found.noise_free)
+        # |det R'| of R' R'^T, which is factorised without pivots.
+        squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
         stretch = for_each(
-            lambda block: factorise_block(block).log_determinant(),
-            jax.vmap(recover)(found.noise_free),
-            found.noise_free.shape[1],
+            lambda block: factorise_block(block).log_determinant(), squares, slopes.shape[1]
         )
-        return reference + jnp.sum(stretch) - 0.5 * gram.log_determinant()
+        return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
 
     def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is kept of a draw, by name; no moments.
