@@ -71,7 +71,8 @@ def state_space(
         Normal noise whose standard deviation has this distribution, one for each name, or is known;
         or any noise of all readings, those of one name after those of the other.
     times : (T,), optional
-        When it was read, increasing; 0, 1, ... if left out.
+        When it was read, increasing, as an axis of what results; 0, 1, ... if left out.  The
+        transition is given t, and not these.
     num_noise : int, optional
         k: as many as a state has numbers if left out.
     observe, recover : callable, optional

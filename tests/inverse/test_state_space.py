@@ -227,13 +227,18 @@ def test_draws_are_calibrated_and_those_of_a_wrong_density_are_not():
     assert wrong.p_values()["sigma"] < 1e-3
 
 
+def nothing(kernel, target, position):
+    """Of a state, to save its program."""
+    return position
+
+
 def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
     """The logarithm of a negative reading is none, nor is there any with noise of most draws."""
     made = growing(np.append(np.exp(simulated(20)), -4.0), 2.5)
     kernel = KERNELS["chmc"]()
     target = target_of(made, kernel)
     for chain in range(2):
-        start = find_start(kernel, target, 1, chain)
+        start = find_start(kernel, target, 1, chain, nothing)
         point = point_of(target, start.position)
         np.testing.assert_allclose(point.constraint, 0.0, atol=1e-8)
         assert np.isfinite(point.logdensity)
@@ -242,7 +247,7 @@ def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
         assert np.all(start.sensitivity > 0.0)
     # That of a sampler on the density is the same, in its coordinates.
     density = target_of(made, KERNELS["nuts"]())
-    other = find_start(KERNELS["nuts"](), density, 1, chain)
+    other = find_start(KERNELS["nuts"](), density, 1, chain, nothing)
     lifted = target.to_lifted(start.position)
     np.testing.assert_array_equal(other.position, lifted[: made.num_unknowns])
 
@@ -254,7 +259,7 @@ def test_nothing_dense_is_computed_for_a_chain():
     kernel = KERNELS["chmc"]()
     target = target_of(made, kernel)
     assert isinstance(target, StateSpacePosterior)
-    start = find_start(kernel, target, 1, 0)
+    start = find_start(kernel, target, 1, 0, nothing)
     np.testing.assert_allclose(target.constraint(start.position), 0.0, atol=1e-8)
 
 
