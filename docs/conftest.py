@@ -5,7 +5,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The tutorials sample for half a minute each: they are among the slow tests."""
+    """What samples for a quarter of a minute and more is among the slow tests."""
     for item in items:
-        if item.nodeid.startswith("docs/tutorial"):
+        if item.nodeid.startswith(("docs/tutorial", "docs/own_model", "docs/extending")):
             item.add_marker(pytest.mark.slow)

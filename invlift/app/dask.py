@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
 from contextlib import contextmanager
+from functools import cache
 
 from invlift.errors import InputError
 
@@ -65,11 +68,12 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
                 threads_per_worker=1,
                 dashboard_address="127.0.0.1:0",
                 preload=[__name__],
+                loop=_event_loop(),
             )
         # Not Dask's default: without an answer it would stay that, for all that asks Dask later,
         # such as xarray when it writes a file.
         with distributed.Client(
-            cluster or scheduler, timeout=TIMEOUT, set_as_default=False
+            cluster or scheduler, timeout=TIMEOUT, set_as_default=False, loop=_event_loop()
         ) as client:
             yield client.get_executor(pure=False)
     except (OSError, ValueError) as error:
@@ -98,6 +102,17 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     finally:
         if cluster is not None:
             cluster.close()
+
+
+@cache
+def _event_loop():
+    """A loop for Dask in a thread, which may be long in starting: Dask gives its own 10 s."""
+    from tornado.ioloop import IOLoop
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+    return IOLoop(asyncio_loop=loop, make_current=False)
 
 
 def _be_quiet() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
@@ -150,6 +151,7 @@ def _draw_panel(
     values = shown_values(flat, panel.values, panel.is_nodal)
     norm = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values)
     draw_field(ax, flat, mesh, values, panel.is_nodal, panel.colour_map, norm)
+    draw_outline(ax, flat)
     if sensor_points is not None and len(sensor_points):
         fill = {} if panel.sensor_values is None else {
             "c": panel.sensor_values, "cmap": panel.colour_map, "norm": norm
@@ -213,19 +215,22 @@ def draw_field(
     is_nodal: bool,
     colour_map: str,
     norm: Normalize,
-) -> None:
-    """Draw a field and the outline of its body, without a colour bar.
+) -> Artist:
+    """Draw a field under the outline of its body, without a colour bar.
 
     `mesh` is the triangulation of `flat`; the values, of its points, (k,), if `is_nodal`, otherwise
-    of its triangles, (m,), come from :func:`shown_values`.
+    of its triangles, (m,), come from :func:`shown_values`.  What is returned can be removed.
     """
     style = {"cmap": colour_map, "norm": norm, "rasterized": True}
     if is_nodal:
-        ax.tripcolor(mesh, values, shading="gouraud", **style)
-    else:
-        # edges in the face's own colour hide the hairlines between neighbouring triangles
-        ax.tripcolor(mesh, facecolors=values, edgecolors="face", linewidth=0.2, **style)
-    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+        return ax.tripcolor(mesh, values, shading="gouraud", **style)
+    # edges in the face's own colour hide the hairlines between neighbouring triangles
+    return ax.tripcolor(mesh, facecolors=values, edgecolors="face", linewidth=0.2, **style)
+
+
+def draw_outline(ax: Axes, flat: FlatMesh) -> None:
+    """Draw where a body ends, over its fields, and set the axes up for them."""
+    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7, zorder=2))
     ax.set_aspect("equal")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.xaxis.set_major_locator(MaxNLocator(4))

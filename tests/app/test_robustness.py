@@ -40,19 +40,16 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
-    """Two processes of 1,000 draws each, which take 10 s."""
-    path = write_problem(tmp_path, LONG)
+    path = write_problem(tmp_path, LONG | {"sampler.draws": 200})
     out = tmp_path / "out"
     process = start_held(100, "run", path)
     shutil.rmtree(out)
     let_go(process)
     status, printed, err = finish(process)
-    assert status == 0, printed + err
+    assert status in (0, 3), printed + err
     assert {entry.name for entry in out.iterdir()} == RESULTS | {"chains"}
-    longer = ["--draws", LONG["sampler.draws"] + 50]
-    status, printed, err = finish(start("run", out / "problem.toml", "--resume", *longer))
-    assert status == 0, printed + err
-    assert strict_json(out / "run.json")["num_draws"] == 1050
+    assert call("run", out / "problem.toml", "--resume", "--draws", 250) in (0, 3)
+    assert strict_json(out / "run.json")["num_draws"] == 250
 
 
 def test_simulate_overwrites_nothing(tmp_path, capsys):
@@ -73,10 +70,9 @@ def test_simulate_overwrites_nothing(tmp_path, capsys):
 # --- names and streams --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["c[/d]", "res[bold]x:smile:", "höhe 1"])
-def test_names_of_folders_are_printed_as_they_are(tmp_path, capsys, name):
+def test_names_of_folders_are_printed_as_they_are(tmp_path, capsys):
     path = write_problem(tmp_path, QUICK)
-    out = tmp_path / name
+    out = tmp_path / "c[/d]" / "res[bold]x:smile:" / "höhe 1"
     assert call("run", path, "--out", out) == 3
     assert f"Written to {out}: " in capsys.readouterr().out
     assert (out / "posterior.vtu").exists()
@@ -244,40 +240,34 @@ main()
 
 
 @pytest.mark.slow
-def test_check_says_that_it_compiles_on_pipes_and_terminals(tmp_path):
+def test_it_is_said_that_it_compiles_on_pipes_and_terminals(tmp_path):
     import pty
 
     places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
-    command = [sys.executable, "-c", TALKATIVE, "check", str(write_problem(tmp_path, QUICK))]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
-    assert found.stderr.startswith("compiling")
-    assert "compiling" not in found.stdout
-    again = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
-    assert again.returncode == found.returncode
-    assert again.stderr == ""
-    shutil.rmtree(tmp_path / "invlift")
-    leader, follower = pty.openpty()
-    on_terminal = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=follower, env=environment() | places
-    )
-    os.close(follower)
-    assert on_terminal.returncode == found.returncode
-    assert os.read(leader, 1000).startswith(b"compiling")
-    os.close(leader)
+    path = write_problem(tmp_path, QUICK)
 
+    def command(name):
+        return [sys.executable, "-c", TALKATIVE, name, str(path)]
 
-def test_it_is_said_that_it_compiles(tmp_path):
-    """Two processes, the first of which compiles without a cache: 10 s."""
-    places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
-    command = [sys.executable, "-c", TALKATIVE, "run", str(write_problem(tmp_path, QUICK))]
-    first = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
-    assert "compiling" in first.stderr
+    options = {"capture_output": True, "text": True, "env": environment() | places}
+    first = subprocess.run(command("run"), **options)
+    assert first.stderr.startswith("compiling")
+    assert "compiling" not in first.stdout
     shutil.rmtree(tmp_path / "out")
-    second = subprocess.run(command, capture_output=True, text=True, env=environment() | places)
+    second = subprocess.run(command("run"), **options)
     assert second.returncode == first.returncode == 3
     assert "compiling" not in second.stderr
     for name in ("summary.csv", "posterior.vtu"):
         assert (tmp_path / "out" / name).exists()
+    shutil.rmtree(tmp_path / "invlift")
+    leader, follower = pty.openpty()
+    on_terminal = subprocess.run(
+        command("check"), stdout=subprocess.PIPE, stderr=follower, env=environment() | places
+    )
+    os.close(follower)
+    assert on_terminal.returncode == 0
+    assert os.read(leader, 1000).startswith(b"compiling")
+    os.close(leader)
 
 
 def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):

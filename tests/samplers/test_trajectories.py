@@ -137,6 +137,7 @@ def test_stopping_early_on_the_way_back_changes_no_decision(monkeypatch, flower)
     assert counts < 0.9 * counts_to_the_end
 
 
+@pytest.mark.slow
 def test_exact_check_follows_the_way_back_to_its_end_and_decides_the_same(flower):
     squares, info = flower
     exact_squares, exact_info = squares_on_flower(ConstrainedHMC(return_check="exact"))
@@ -169,11 +170,13 @@ class NeverReversing(ConstrainedHMC, settings=True):
         return new._replace(momentum=jnp.where(info["is_accepted"], 1, -1) * new.momentum), info
 
 
+@pytest.mark.slow
 def test_momentum_that_is_kept_leaves_the_density_right():
     squares, _ = squares_on_flower(ConstrainedHMC(persistence=0.9))
     assert_mean_within(squares, flower_squares(), min_ess=1500)
 
 
+@pytest.mark.slow
 def test_momentum_not_reversed_by_a_rejection_makes_the_density_wrong():
     """Negative control of the reversal."""
     squares, _ = squares_on_flower(NeverReversing(persistence=0.9))
@@ -193,6 +196,7 @@ def test_first_momentum_depends_on_the_last_one_only_if_there_is_one():
     assert np.max(np.abs(np.subtract(*map(step, moving)))) > 0.01
 
 
+@pytest.mark.slow
 def test_momentum_that_is_kept_is_worth_more_draws_where_a_density_is_wide():
     """Ten standard deviations of the normal one in each direction of the plane."""
     system = RelativeDensity(on_plane, lambda position: 0.495 * position @ position)

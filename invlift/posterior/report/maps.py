@@ -26,6 +26,7 @@ from invlift.posterior.plots import (
     colour_limits,
     draw_bar,
     draw_field,
+    draw_outline,
     draw_sensors,
     shown_values,
     with_unit,
@@ -191,15 +192,11 @@ class Maps:
         """The mean and some draws of the conductivity, in the colours of its maps."""
         fields = [self.body.find(f"conductivity_{key}") for key in STATISTICS]
         scale = scale_of([each for each in fields if each is not None], "viridis", "log")
-        mean = "conductivity_mean"
-        is_nodal = mean in self.body.on_nodes
-        found = [self._map(mean, "Posterior mean, to compare", scale)]
+        maps = [self._map("conductivity_mean", "Posterior mean, to compare")]
         for values, chain, num in zip(draws.values, draws.chains, draws.numbers, strict=True):
             title = f"Chain {chain}, draw {num}"
-            figure = self._field(np.exp(values), is_nodal, scale)
-            words = f"Map of a draw of the conductivity: {title}."
-            found.append(picture(figure, title, words, "", scale.colour_map))
-        return found
+            maps.append((np.exp(values), title, f"Map of a draw of the conductivity: {title}."))
+        return self._drawn(maps, "conductivity_mean" in self.body.on_nodes, scale)
 
     def residuals(self, residuals: np.ndarray) -> Picture:
         """The sensors in the colours of their standardised residuals, (d,)."""
@@ -208,10 +205,9 @@ class Maps:
         with matplotlib.rc_context(STYLE):
             figure, axes, place = self._sheet()
             for flat, ax in zip(self.flats, axes, strict=True):
-                ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7))
+                draw_outline(ax, flat)
                 places = self.sensors[:, list(flat.axes)]
                 draw_sensors(ax, places, residuals, self._mark, **colours)
-                ax.set_aspect("equal")
             draw_bar(norm=colours["norm"], colour_map=colours["cmap"], **place)
             words = "Map of the sensors in the colours of their residuals; the table has them."
             return picture(figure, "Residuals where the sensors are", words, "", "RdBu_r")
@@ -231,37 +227,57 @@ class Maps:
         if not there:
             return Family(title, note, ())
         scale = scale_of(map(self.body.find, there), colour_map, kind)
-        beside = "" if title else note
-        pictures = [self._map(name, text, scale, beside) for name, text in there.items()]
-        return Family(title, note, tuple(pictures))
+        is_nodal = next(iter(there)) in self.body.on_nodes
+        maps = [self._map(name, text) for name, text in there.items()]
+        return Family(title, note, tuple(self._drawn(maps, is_nodal, scale, "" if title else note)))
 
-    def _map(self, name: str, title: str, scale: Scale, note: str = "") -> Picture:
+    def _map(self, name: str, title: str) -> tuple[np.ndarray, str, str]:
+        """Values, title and words of a map."""
         values = self.body.find(name)
         finite = values[np.isfinite(values)]
         words = f"Map: {name.replace('_', ' ')}, {title}"
         if finite.size:
             words += f", from {number(finite.min())} to {number(finite.max())}"
-        figure = self._field(values, name in self.body.on_nodes, scale)
-        return picture(figure, title, f"{words}.", note, scale.colour_map)
+        return values, title, f"{words}."
 
-    def _field(self, values: np.ndarray, is_nodal: bool, scale: Scale) -> Figure:
-        """A field in the plane or on the slices, with outline, sensors and colour bar."""
+    def _drawn(
+        self,
+        maps: Iterable[tuple[np.ndarray, str, str]],
+        is_nodal: bool,
+        scale: Scale,
+        note: str = "",
+    ) -> list[Picture]:
+        """Fields in the plane or on the slices, with outline, sensors and colour bar.
+
+        All are drawn on one sheet, one after the other: what they share takes longer than they do.
+        """
+        found = []
         with matplotlib.rc_context(STYLE):
             figure, axes, place = self._sheet()
+            meshes = [Triangulation(*flat.points.T, flat.triangles) for flat in self.flats]
             for flat, ax in zip(self.flats, axes, strict=True):
-                mesh = Triangulation(*flat.points.T, flat.triangles)
-                shown = shown_values(flat, values, is_nodal)
-                draw_field(ax, flat, mesh, shown, is_nodal, scale.colour_map, scale.norm)
+                draw_outline(ax, flat)
                 if len(self.sensors):
                     draw_sensors(ax, self.sensors[:, list(flat.axes)], share=self._mark)
             draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
-        return figure
+            for values, title, words in maps:
+                drawn = []
+                for flat, mesh, ax in zip(self.flats, meshes, axes, strict=True):
+                    shown, style = (
+                        shown_values(flat, values, is_nodal),
+                        (scale.colour_map, scale.norm),
+                    )
+                    drawn.append(draw_field(ax, flat, mesh, shown, is_nodal, *style))
+                found.append(picture(figure, title, words, note, scale.colour_map))
+                for each in drawn:
+                    each.remove()
+        return found
 
     @property
     def _size(self) -> tuple[float, float]:
         """Of the picture of a mesh in the plane, in inches."""
         extent = np.ptp(self.body.points, axis=0)
-        return WIDTH + 0.6, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
+        return WIDTH + 0.75, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
 
     def _sheet(self) -> tuple[Figure, list[Axes], dict]:
         """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
