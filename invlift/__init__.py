@@ -66,7 +66,7 @@ _MODULE_OF = {
     "sample": "app.sampling",
     "sensors_from_arrays": "fem.sensors",
     "solve_ode": "inverse.models.solve_ode",
-    "state_space": "inverse.targets.state_space",
+    "state_space": "inverse.state_space",
     "student_t_noise": "inverse.noise",
     "uniform": "inverse.distributions",
     "unknown_scale": "inverse.noise",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED, target_of
 from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.inverse.targets.lifted import LiftedPosterior, Point
+from invlift.inverse.targets.protocols import Sight
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC
@@ -73,45 +72,15 @@ class Report:
 _KERNEL = ConstrainedHMC()
 
 
-class _Sight(NamedTuple):
-    """What a position looks like, and how the readings change along a heading.
-
-    Attributes
-    ----------
-    point : Point
-    first, second : (d,)
-        Derivatives of the readings along the scaled heading.
-    scale : ()
-        By which it was scaled, so that the field changes by no more than 1 along it.
-    """
-
-    point: Point
-    first: jax.Array
-    second: jax.Array
-    scale: jax.Array
-
-
-def _look(lifted: LiftedPosterior, position, heading) -> _Sight:
+def _look(lifted, position, heading) -> Sight:
     """One program for all that is asked of single positions: its parts share a factorisation."""
-    point, problem = lifted.point(position), lifted.problem
-    _, along, _ = lifted.split(heading)
-    _, tangent = problem.prior.linearise(lifted.split(position)[1])
-    direction = tangent.push(along)
-    # Where the prior is wide, this would be too long a step to see the order.
-    scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
-    direction = scale * direction
-    _, expansion = problem.model.linearise(point.coefficients)
-    first = problem.model.derivative(expansion, direction)
-    second = problem.model.higher_derivative(expansion, (direction,))[0]
-    if not problem.prior.is_affine:
-        second += problem.model.derivative(expansion, tangent.curvature(scale * along))
-    return _Sight(point, first, second, scale)
+    return lifted.look(position, heading)
 
 
 _sight = Program(_look, "none")
 
 
-def _evaluate(lifted: LiftedPosterior, position) -> Point:
+def _evaluate(lifted, position):
     return _sight(lifted, position, np.zeros(lifted.dimension)).point
 
 
@@ -256,34 +225,31 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     return Finding("note" if is_notable else "ok", "sensors", detail)
 
 
-def _derivatives(lifted: LiftedPosterior, point: Point, rng) -> list[Finding]:
+def _derivatives(lifted, point, rng) -> list[Finding]:
     """Taylor slopes along a random direction, and the adjoint dot product."""
     position = np.asarray(point.position)
     # Where the unknowns are tall, a unit direction would be a leap.
     height = np.max(np.abs(position[: lifted.problem.num_unknowns]))
     heading = rng.standard_normal(position.shape) * (0.1 / max(1.0, height))
-    _, *along = _sight(lifted, position, heading)
-    first, second, scale = map(np.asarray, along)
+    _, *found = _sight(lifted, position, heading)
+    value, slope, first, second, scale = map(np.asarray, found)
     heading = scale * heading
-    value, gradients = np.asarray(point.predicted), np.asarray(point.gradients)
-    _, white, _ = lifted.split(heading)
-    slope = white @ gradients
-    there = {h: _evaluate(lifted, position + h * heading) for h in TAYLOR_STEPS}
+    there = {h: _sight(lifted, position + h * heading, 0.0 * heading) for h in TAYLOR_STEPS}
     findings = [
         _slope_finding(
-            "derivative of the forward map",
-            lambda h: there[h].predicted,
+            f"derivative of the {lifted.looked_at}",
+            lambda h: there[h].value,
             lambda h: value + h * slope,
         ),
         _slope_finding(
-            "second derivative of the forward map",
-            lambda h: there[h].predicted,
+            f"second derivative of the {lifted.looked_at}",
+            lambda h: there[h].value,
             lambda h: value + h * first + 0.5 * h**2 * second,
             order=3,
         ),
         _slope_finding(
             "gradient of log det G",
-            lambda h: there[h].logdensity,
+            lambda h: there[h].point.logdensity,
             lambda h: point.logdensity + h * (np.asarray(point.logdensity_grad) @ heading),
         ),
     ]
@@ -317,7 +283,7 @@ def _slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
     )
 
 
-def _there_and_back(lifted: LiftedPosterior, point: Point, seed, size):
+def _there_and_back(lifted, point, seed, size):
     """A step with a random momentum, and the one back: failures, errors, factorisations."""
     momentum = sample_momentum(lifted, jax.random.key(seed), point)
 
@@ -338,7 +304,7 @@ def _there_and_back(lifted: LiftedPosterior, point: Point, seed, size):
 _trial = Program(_there_and_back, "none")
 
 
-def _step(spec: ProblemSpec, lifted: LiftedPosterior, point: Point) -> list[Finding]:
+def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:
     """One step forwards and back, and the time a draw will take."""
     size = TRIAL_STEP
     trial = _trial(lifted, point, spec.sampler.seed, size)

@@ -136,7 +136,8 @@ def _is_on(part, mesh: Mesh) -> bool:
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """Names of the draws that may be too large to be kept: fields, and long vectors."""
-    long = []
-    if isinstance(problem.prior, NamedPrior):
-        long = [name for name, shape in problem.prior.shapes if np.prod(shape) > MAX_ENTRIES]
+    shapes = problem.prior.shapes if isinstance(problem.prior, NamedPrior) else ()
+    kept = getattr(problem.model, "kept_axes", ())
+    shapes += tuple((name, tuple(len(at) for _, at in axes)) for name, axes in kept)
+    long = [name for name, shape in shapes if np.prod(shape) > MAX_ENTRIES]
     return tuple(dict.fromkeys([*(each.name for each in quantities if each.place), *long]))

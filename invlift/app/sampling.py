@@ -18,7 +18,7 @@ from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.quantity import Quantity
 from invlift.precision import require_float64
@@ -33,7 +33,7 @@ from invlift.samplers.kernels.base import Kernel
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {
-    "manifold": LiftedPosterior,
+    "manifold": lifted_posterior,
     "density": OrdinaryPosterior,
     "laplace": laplace_whitened,
 }
@@ -90,10 +90,10 @@ def sample(
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
-        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns of
-        more than 1,000 entries, of all chains together, MB, an equal part for each.  Where they
-        would take more, every second, fourth, ... is stored; all count in mean, standard deviation
-        and effective sample size.
+        Memory for the stored draws of log-conductivity and solution on a mesh, and of unknowns and
+        paths of more than 1,000 entries, of all chains together, MB, an equal part for each.  Where
+        they would take more, every second, fourth, ... is stored; all count in mean, standard
+        deviation and effective sample size.
     executor : concurrent.futures.Executor, optional
         Threads on the machine's cores if left out.  Any other kind runs the chains in processes, a
         few seconds at a time: ``ProcessPoolExecutor``, ``distributed.Client(...).get_executor()``.

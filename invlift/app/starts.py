@@ -25,7 +25,7 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
 from invlift.samplers.chains.chain import evaluate_state
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels.base import Kernel
 
@@ -38,6 +38,9 @@ NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 8, 3, 100
 NEGLIGIBLE = np.log(100.0)
 #: Standard deviations of the noise by which a start may miss the readings.
 MAX_MISFIT = 10.0
+#: Most that a start which was moved onto a manifold may be away from it, and random directions by
+#: which the sensitivity of the readings is then estimated, to a fifth of it.
+CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +220,9 @@ def find_start(
     which may hold next to nothing, and no chain would leave it.  Where several modes hold some,
     draws still decide between them, so that chains that start in different ones show it.
 
+    For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
+    first draw of that form that the shortest moves lead onto the manifold.
+
     Returns
     -------
     Start
@@ -227,20 +233,25 @@ def find_start(
         If none of 20 draws has a finite density.
     """
     problem = target.problem
+    own = problem.own_lifted()
     has_many = problem.num_unknowns > FEW_UNKNOWNS
     found, masses = [], []
     for attempt in range(MAX_STARTS):
-        if approximation is None:
+        if approximation is not None:
+            start = _approximate_start(problem, approximation, seed, chain, attempt)
+        elif own is None:
             start = _start(problem, seed, chain, attempt)
         else:
-            start = _approximate_start(problem, approximation, seed, chain, attempt)
+            start = _landed_start(own, seed, chain, attempt)
         lifted, position = np.asarray(start), np.asarray(_from_lifted(target, start))
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
-        log_mass, sensitivity = map(np.asarray, _mode(problem, lifted))
         misfit = np.abs(lifted[problem.num_unknowns :])
         misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
+        if own is not None:
+            return Start(position, misfit, np.asarray(_sensitivity(problem, lifted)))
+        log_mass, sensitivity = map(np.asarray, _mode(problem, lifted))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
         found.append(Start(position, misfit, sensitivity))
         least = max(masses) - NEGLIGIBLE
@@ -311,6 +322,33 @@ def _mode_near(problem: InverseProblem, lifted):
     return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
 
 
+def _landed_start(own, seed, chain, attempt) -> np.ndarray:
+    """Point on the lifted manifold; NaN where it was not reached."""
+    landed = onto_manifold(own, np.asarray(_rough(own, seed, chain, attempt)))
+    is_there = distance_from_manifold(own, landed) <= CLOSE_ENOUGH
+    return np.asarray(_lifted(own, landed)) if is_there else np.full(landed.size, np.nan)
+
+
+def _rough_position(own, seed, chain, attempt):
+    return own.rough_position(_key(seed, chain, attempt))
+
+
+def _lifted_point(own, position):
+    return own.to_lifted(position)
+
+
+def _sensitivity_near(problem: InverseProblem, lifted):
+    """As that of :func:`_mode_near`, estimated: a standard deviation over random directions."""
+    zeta, white = problem.split(lifted[: problem.num_unknowns])
+    predicted, push = jax.linearize(lambda w: problem.predict(jnp.concatenate([zeta, w])), white)
+    directions = jax.random.normal(jax.random.key(0), (NUM_DIRECTIONS, white.size))
+    _, slope = problem.noise_variables(predicted, zeta)
+    return jnp.sqrt(jnp.mean((slope * jax.vmap(push)(directions)) ** 2, axis=0))
+
+
+_rough = Program(_rough_position, "none")
+_lifted = Program(_lifted_point, "none")
+_sensitivity = Program(_sensitivity_near, "none")
 _start = Program(_attempted_start, "none")
 _lifted_start = Program(_lifted_above, "none")
 _from_lifted = Program(_position_of, "none")

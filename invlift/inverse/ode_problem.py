@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.distributions import Distribution, as_distribution
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.solve_ode import solve_ode
-from invlift.inverse.noise import Noise, gaussian_noise, known_noise, unknown_scale
+from invlift.inverse.noise import Noise
+from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.unknowns import RESERVED, NamedPrior, Unknown, named_prior, unpack
 
@@ -123,7 +124,7 @@ def ode_problem(
     observed = {name: columns[name][which] for name, which in rows.items()}
     axes = {f"{name}_path": {"time": every} for name in rows}
     axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
-    return inverse_problem(model, unknowns, _noise(noise, observed), observed, axes=axes)
+    return inverse_problem(model, unknowns, noise_by_name(noise, observed), observed, axes=axes)
 
 
 def _further(derived: Callable, unknowns: Mapping[str, Any], readings: set[str]) -> dict[str, Any]:
@@ -208,16 +209,3 @@ def _check_table(times: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
                 f"{column[infinite[0]]} at index {infinite[0]}" if infinite.size else "none",
                 "correct it, or leave the name out",
             )
-
-
-def _noise(noise: Any, observed: Mapping[str, np.ndarray]) -> Noise:
-    """Noise of all readings, those of one name after those of the other."""
-    if isinstance(noise, Noise):
-        return noise
-    if isinstance(noise, int | float | np.number):
-        return known_noise(noise)
-    groups = np.repeat(np.arange(len(observed)), [each.size for each in observed.values()])
-    try:
-        return gaussian_noise(unknown_scale(as_distribution(noise), groups))
-    except InputError as error:
-        raise error.at("noise") from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +100,17 @@ class InverseProblem(Module):
             "noise_score": self.noise.invert(predicted, zeta, self.observed),
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+
+    def own_lifted(self) -> Any:
+        """The target of constrained samplers in a form of its own; None for the general one.
+
+        Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
+        what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
+        ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
+        ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
+        ``rough_position(rng_key)``, from which chains get onto its manifold.
+        """
+        return None
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""

@@ -30,9 +30,10 @@ def typical_scale(problem: InverseProblem) -> float | None:
     Returns
     -------
     float or None
-        In the unit of the scale; None if the scale is known, or no estimate is finite.
+        In the unit of the scale; None if the scale is known, no estimate is finite, or the problem
+        has a lifted form of its own: derivatives are dense here.
     """
-    if not problem.noise.num_parameters:
+    if not problem.noise.num_parameters or problem.own_lifted() is not None:
         return None
     estimate = float(_estimate(problem))
     return float(f"{estimate:.1e}") if np.isfinite(estimate) and estimate > 0.0 else None

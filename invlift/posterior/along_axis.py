@@ -117,7 +117,7 @@ def series_of(
         read_at = np.array([coordinates[axis][row] for row in rows], dtype=float)
         path = quantities.get(path_name(name))
         of = {"rows": rows, "read_at": read_at, "observed": np.asarray(observed)[rows]}
-        if path is not None and _axis_of(path) and path.name in draws:
+        if path is not None and axis_of(path) and path.name in draws:
             used.add(path.name)
             found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
         elif PREDICTED in draws and len(set(read_at)) > 1:
@@ -128,7 +128,7 @@ def series_of(
             )
             found.append(_series(name, own, *parts, **of))
     alone = [each for name, each in quantities.items() if name in draws and name not in used]
-    return found + [_series(q.name, q, draws[q.name]) for q in alone if _axis_of(q)]
+    return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
 
 
 def _series(
@@ -151,7 +151,7 @@ def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
 
 
-def _axis_of(quantity: Quantity) -> str | None:
+def axis_of(quantity: Quantity) -> str | None:
     """The one axis of a quantity that is none of a mesh, if it has different numbers along it."""
     if len(quantity.axes) != 1 or quantity.place or quantity.is_derived:
         return None

@@ -206,8 +206,9 @@ class Posterior(DrawsInMesh, Figures):
 
         All scalars that are drawn (such as `sigma`); of each field its arithmetic mean
         `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
-        N) over its nodes or cells; of a vector of more than 1,000 entries the same; last the
-        entries of other vectors, as `sigma[0]`, or `rate[hare]` where they have coordinates.
+        N) over its nodes or cells; of a vector of more than 1,000 entries, or of more than 50 along
+        an axis of numbers, the same; last the entries of other vectors, as `sigma[0]`, or
+        `rate[hare]` where they have coordinates.
         """
         return scalar_draws(self._draws, self._described)
 
@@ -226,9 +227,10 @@ class Posterior(DrawsInMesh, Figures):
 
     @cached_property
     def vector_diagnostics(self) -> dict[str, Diagnostics]:
-        """Diagnostics of vectors of more than 1,000 entries, of matrices and of further fields.
+        """Diagnostics of long vectors, of matrices and of further fields.
 
-        By name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
+        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.  By
+        name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
         """
         known = {self._field.name} if self._field else set()
         vectors = vector_draws(self._draws, self._described)

@@ -8,6 +8,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.moments import BatchMeans, Moments, merged
+from invlift.posterior.along_axis import axis_of
 from invlift.posterior.batches import ess_of_batches
 from invlift.posterior.chains import Chain, every_of, kept
 from invlift.posterior.diagnostics import diagnose_field
@@ -20,8 +21,9 @@ from invlift.posterior.statistics import (
     variance_reduction,
 )
 
-#: Longer vectors are not looked at entry by entry.
-MAX_ENTRIES = 1000
+#: Longer vectors are not looked at entry by entry, nor longer series along an axis of numbers, of
+#: which pictures tell more.
+MAX_ENTRIES, MAX_ALONG = 1000, 50
 
 
 def scalar_draws(
@@ -40,7 +42,8 @@ def scalar_draws(
     -------
     dict of str to list of (num_draws,) arrays
         One array per chain: scalars, then mean and standard deviation of fields and of vectors of
-        more than 1,000 entries, then the entries of the other vectors. Nothing of what is derived.
+        more than `MAX_ENTRIES` or `MAX_ALONG` entries, then the entries of the other vectors.
+        Nothing of what is derived.
     """
     own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     result = {
@@ -77,7 +80,7 @@ def vector_draws(
     Returns
     -------
     dict of str to list of (num_draws, N) arrays
-        Fields, vectors of more than 1,000 entries and matrices; what is derived only where nothing
+        Fields, long vectors and matrices; what is derived only where nothing
         that it could be derived from is recorded.
     """
     has_own = any(not quantities[name].is_derived for name in draws)
@@ -90,8 +93,9 @@ def vector_draws(
 
 def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
     shape = np.shape(chains[0])
-    is_vector = len(shape) == 2
-    return len(shape) > 2 or (is_vector and (bool(quantity.place) or shape[1] > MAX_ENTRIES))
+    if len(shape) != 2:
+        return len(shape) > 2
+    return bool(quantity.place) or shape[1] > (MAX_ALONG if axis_of(quantity) else MAX_ENTRIES)
 
 
 def chosen(

@@ -18,6 +18,8 @@ from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
 from invlift.posterior.statistics import SensorStatistics
 
+#: Readings of which each has a mark of full size.
+NUM_LARGE = 100
 #: Of readings of one name after the other, and of those that stand out.
 KIND_COLOURS, FAR_COLOUR = CHAIN_COLOURS[:4], CHAIN_COLOURS[4]
 
@@ -142,14 +144,14 @@ def draw_residuals(
     axis, at, names = places or ("", np.arange(len(residual)), np.zeros(len(residual)))
     ax.axhspan(-2, 2, color=CHAIN_COLOURS[0], alpha=0.09, linewidth=0)
     ax.axhline(0, color=FAINT, linewidth=0.9)
-    is_far = np.abs(residual) > 2
+    is_far, share = np.abs(residual) > 2, mark_share(len(residual))
     kinds = list(dict.fromkeys(names))
     for kind, colour in zip(kinds, cycle(KIND_COLOURS), strict=False):
         is_own = names == kind
-        ax.vlines(at[is_own], 0, residual[is_own], color=colour, linewidth=1.1)
+        ax.vlines(at[is_own], 0, residual[is_own], color=colour, linewidth=1.1 * share)
         for which, size, face in ((~is_far, 18, colour), (is_far, 26, FAR_COLOUR)):
             here = is_own & which
-            style = {"s": size, "facecolor": face, "edgecolor": colour, "zorder": 3}
+            style = {"s": size * share**2, "facecolor": face, "edgecolor": colour, "zorder": 3}
             ax.scatter(at[here], residual[here], **style)
     finite = residual[np.isfinite(residual)]
     reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
@@ -168,6 +170,11 @@ def draw_residuals(
                 marks, kinds, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=4,
                 fontsize=8,
             )  # fmt: skip
+
+
+def mark_share(size: int) -> float:
+    """Size of the marks of so many readings, as a share of that of few: they leave gaps."""
+    return min(1.0, max(0.4, NUM_LARGE / max(1, size)))
 
 
 def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from invlift.posterior.along_axis import Series
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, draw_legend, with_unit
-from invlift.posterior.sensor_plots import draw_residuals
+from invlift.posterior.sensor_plots import draw_residuals, mark_share
 
 #: Series of one figure, and most in one column.
 MAX_SERIES, MAX_ROWS = 12, 4
@@ -99,9 +99,10 @@ def draw_series(ax: Axes, series: Series) -> None:
         )
         ax.plot(series.at, series.new_readings[1], **style)
     if series.rows.size:
+        share = mark_share(series.rows.size)
         ax.plot(
-            series.read_at, series.observed, "o", color=INK, markersize=4, markeredgecolor="white",
-            markeredgewidth=0.5, label="readings",
+            series.read_at, series.observed, "o", color=INK, markersize=4 * share,
+            markeredgecolor="white", markeredgewidth=0.5 * (share == 1.0), label="readings",
         )  # fmt: skip
     ax.set(xlabel=series.axis, ylabel=with_unit(series.name, series.unit))
     ax.margins(x=0.02)

@@ -20,7 +20,9 @@ from invlift.inverse.noise import known_noise
 from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 
@@ -89,6 +91,30 @@ def test_a_wrong_jacobian_is_called_wrong(factor, level):
     assert report.is_good == (level == "ok")
     if level == "bad":
         assert "derivative of the forward map" in report.verdict
+
+
+class Scaled(StateSpacePosterior):
+    """The Jacobian is off by a factor."""
+
+    def apply_jacobian(self, point, vector):
+        return 1.03 * super().apply_jacobian(point, vector)
+
+
+@pytest.mark.parametrize(("lift", "level"), [(StateSpacePosterior, "ok"), (Scaled, "bad")])
+def test_a_lifted_form_of_its_own_is_looked_at_likewise(lift, level):
+    problem = state_space(
+        lambda t, state, push, rate: {"x": jnp.tanh(rate * state["x"]) + push[0]},
+        {"rate": lognormal(0.0, 0.3)},
+        lambda push, rate: {"x": push[0]},
+        {"x": [0.3, 0.5, -0.2]},
+        0.1,
+    )
+    lifted, rng = lift(problem), np.random.default_rng(1)
+    position = jnp.asarray(0.3 * rng.standard_normal(lifted.dimension))
+    report = Report(checks._derivatives(lifted, checks._evaluate(lifted, position), rng))
+    assert finding(report, "derivative of the constraint").level == level
+    assert finding(report, "second derivative of the constraint").level == "ok"
+    assert finding(report, "gradient of log det G").level == "ok"
 
 
 @pytest.mark.parametrize(

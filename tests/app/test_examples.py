@@ -136,6 +136,25 @@ def test_calibration_example_runs(tmp_path, capsys):
     assert (out / "calibration.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow  # 10 s
+def test_state_space_example_runs(tmp_path, capsys):
+    """With 40 readings."""
+    example = (EXAMPLES / "state_space" / "autoregressive.py").read_text()
+    file, out = tmp_path / "autoregressive.py", tmp_path / "results"
+    file.write_text(example.replace("NUM_TIMES = 1000", "NUM_TIMES = 40"))
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(file)])
+    assert stop.value.code == 0
+    assert "derivative of the constraint: right" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(file), "--out", str(out), *SMALL])
+    assert stop.value.code == 3
+    assert "40 readings; 44 unknowns" in capsys.readouterr().out
+    path = invlift.load(out).to_arviz().posterior["log_signal_path"]
+    assert path.sizes["time"] == 40
+    assert (out / "posterior.png").stat().st_size > 10_000
+
+
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
     assert folders == {"disc", "plate", "wolfcamp", "body3d", "calibration"}

@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_jacobians.py [--repeats 5]
 
 Element-wise: readings of two shared inputs, each with noise of its own.  State space: a state that
-is read with noise.  Dense is the same constraint without a structure.
+is read with noise, as a problem's constrained samplers take it.  Dense is the same constraint
+without a structure.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import numpy as np
 
 import invlift
 from invlift.inverse.jacobians import Diagonal
+from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import ConstrainedHMC
@@ -22,32 +24,37 @@ from invlift.samplers.kernels import ConstrainedHMC
 MOST_DENSE = 400
 
 
-def elementwise(size):
+def elementwise(size, is_dense):
     at = jnp.linspace(0.0, 3.0, size)
 
     def constraint(inputs):
         return jnp.exp(0.3 * inputs[0]) * jnp.sin(at + inputs[1]) + 0.1 * inputs[2:] - jnp.sin(at)
 
-    return constraint, Diagonal(), size + 2
+    structure = None if is_dense else Diagonal()
+    return WithGramTerm(constraint, minus_half_square, structure), size + 2
 
 
-def state_space(size):
-    target = invlift.state_space(
-        lambda t, state, noise, rate, log_error: jnp.tanh(rate) * jnp.sin(state) + 0.3 * noise,
-        lambda noise, **_: noise,
-        {"rate": invlift.normal(1.0, 0.1), "log_error": invlift.normal(-2.0, 0.2)},
-        np.sin(np.linspace(0.0, 0.1 * size, size)),
-        lambda log_error, **_: jnp.exp(log_error),
+def state_space(size, is_dense):
+    problem = invlift.state_space(
+        lambda t, state, push, rate: {"x": jnp.tanh(rate) * jnp.sin(state["x"]) + 0.3 * push[0]},
+        {"rate": invlift.normal(1.0, 0.1)},
+        lambda push, rate: {"x": push[0]},
+        {"x": np.sin(np.linspace(0.0, 0.1 * size, size))},
+        invlift.lognormal(median=0.13, factor=1.2),
     )
-    return target.constraint, target.structure, target.dimension
+    target = lifted_posterior(problem)
+    if is_dense:
+        return WithGramTerm(target.constraint, minus_half_square), target.dimension
+    return target, target.dimension
+
+
+def minus_half_square(position):
+    return -0.5 * position @ position
 
 
 def time_of_step(make, size, is_dense, repeats):
     """Median of the time of a step of size 0.1, s."""
-    constraint, structure, num_variables = make(size)
-    target = WithGramTerm(
-        constraint, lambda position: -0.5 * position @ position, None if is_dense else structure
-    )
+    target, num_variables = make(size, is_dense)
     position = onto_manifold(target, np.random.default_rng(0).standard_normal(num_variables))
     integrator = ConstrainedHMC().integrator
 

@@ -22,13 +22,13 @@ from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
+from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
-from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.state_space import state_space
 from invlift.pytrees import Module
 from invlift.samplers.constrained.landing import onto_manifold
 
@@ -59,15 +59,19 @@ def elementwise(inputs):
 
 def states():
     """Three readings of a pair, of which a function with an inverse is read."""
-    return state_space(
-        lambda time, state, noise, rate: jnp.tanh(rate * state[::-1]) + noise[1:] * noise[0],
-        lambda noise, rate: noise[:2] + rate,
+    problem = state_space(
+        lambda t, state, push, rate: {
+            "place": jnp.tanh(rate * state["place"][::-1]) + push[1:] * push[0]
+        },
         {"rate": lognormal(0.0, 0.3)},
-        np.array([[0.4, -0.2], [0.8, 0.3], [0.1, -0.7]]),
-        lambda rate: 0.3 * rate,
+        lambda push, rate: {"place": push[:2] + rate},
+        {"angle": np.array([[0.4, -0.2], [0.8, 0.3], [0.1, -0.7]])},
+        lognormal(median=0.3, factor=2.0),
         num_noise=3,
-        recover=lambda reading, rate: reading + 0.1 * reading[::-1] ** 3,
+        observe=lambda state, rate: {"angle": jnp.arcsinh(state["place"][::-1])},
+        recover=lambda reading, rate: {"place": jnp.sinh(reading["angle"][::-1])},
     )
+    return lifted_posterior(problem)
 
 
 def on_sphere(position):
@@ -81,7 +85,7 @@ def tilted(position):
 THETA = np.array([0.3, 0.4, -0.6, 0.1])
 MODEL, PRIOR = JaxFunction(readings), StandardNormalPrior(jnp.zeros(5))
 ELEMENTWISE = JaxFunction(elementwise)
-ROUGH = 0.4 * np.random.default_rng(2).standard_normal(16)
+ROUGH = 0.4 * np.random.default_rng(2).standard_normal(17)
 INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 ON_MANIFOLDS = {
     "lifted": lambda: (LiftedPosterior(problem_of()), THETA),

@@ -1,32 +1,60 @@
-"""State-space models against the Kalman filter, quadrature and dense matrices."""
+"""State-space models against the Kalman filter, quadrature, dense matrices and other samplers."""
 
-import jax
+from dataclasses import fields, replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_mean_within, stacked
+from monte_carlo import assert_mean_within, assert_same_mean, stacked
 
+import invlift
+from invlift.app.calibrate import calibrate
+from invlift.app.quantities import fields_of, quantities_of
 from invlift.app.results import build_posterior
-from invlift.app.sampling import sample
+from invlift.app.sampling import sample, target_of
+from invlift.app.starts import find_start
+from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.targets.explicit_manifold import ExplicitManifold
-from invlift.inverse.targets.state_space import StateSpacePosterior, state_space
+from invlift.inverse.noise import gaussian_noise, student_t_noise
+from invlift.inverse.scale_coordinate import typical_scale
+from invlift.inverse.state_space import StateSpaceProblem, state_space
+from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.inverse.targets.state_space import StateSpacePosterior
+from invlift.samplers.kernels import KERNELS
 
-UNKNOWNS = {"rate": normal(0.7, 0.2), "error": lognormal(median=0.3, factor=1.6)}
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+UNKNOWNS = {"rate": normal(0.7, 0.2)}
+ERROR = lognormal(median=0.3, factor=1.6)
 MOVE = 0.5
 
 
-def follow(time, state, noise, rate, **_):
-    return rate * state + MOVE * noise
+def follow(time, state, push, rate):
+    return {"level": rate * state["level"] + MOVE * push[0]}
 
 
-def begin(noise, **_):
-    return noise
+def begin(push, rate):
+    return {"level": push[0]}
 
 
-def scale(error, **_):
-    return error
+def problem(readings, noise=ERROR, **changes):
+    arguments = {"transition": follow, "initial": begin, "unknowns": UNKNOWNS, "noise": noise}
+    readings = readings if isinstance(readings, dict | list) else {"level": readings}
+    return state_space(**(arguments | {"readings": readings} | changes))
+
+
+def with_target(made, target_class):
+    """The same problem, lifted in another way."""
+
+    class Other(StateSpaceProblem):
+        def own_lifted(self):
+            return target_class(self)
+
+    return Other(*(getattr(made, field.name) for field in fields(made)))
 
 
 def simulated(num_times=30):
@@ -50,20 +78,17 @@ def kalman(rate, sigma, readings):
     return total
 
 
+@pytest.mark.slow  # 8 s
 def test_posterior_is_that_of_the_kalman_filter():
     readings = simulated()
-    target = state_space(follow, begin, UNKNOWNS, readings, scale)
-    run = sample(target, chains=4, warmup=200, draws=1000, seed=2)
+    run = sample(problem(readings), chains=4, warmup=200, draws=1000, seed=2)
     rate, sigma = np.meshgrid(np.linspace(-0.1, 1.5, 301), np.linspace(0.01, 1.4, 301))
     log_density = kalman(rate, sigma, readings) - 0.5 * ((rate - 0.7) / 0.2) ** 2
-    log_density += UNKNOWNS["error"].log_density_of_log(jnp.log(sigma))
+    log_density += ERROR.log_density_of_log(jnp.log(sigma))
     mass = np.exp(log_density - log_density.max())
     exact = [(mass * each).sum() / mass.sum() for each in (rate, sigma, sigma**2)]
-    found = [stacked(run, "rate"), stacked(run, "error"), stacked(run, "error") ** 2]
+    found = [stacked(run, "rate"), stacked(run, "sigma"), stacked(run, "sigma") ** 2]
     assert_mean_within(np.stack(found, axis=-1), exact, min_ess=500)
-    assert run.chains[0].draws["path"].shape == (1000, 30, 1)
-    summary = build_posterior(target, run).summary()
-    assert {"rate", "error"} <= set(summary.index)
 
 
 class WithoutStretch(StateSpacePosterior):
@@ -73,15 +98,16 @@ class WithoutStretch(StateSpacePosterior):
         return -0.5 * gram.log_determinant()
 
 
+@pytest.mark.slow  # 15 s
 def test_what_is_read_may_be_a_function_with_an_inverse():
     """Two readings asinh(x) + noise, against quadrature over both states."""
     readings, sigma = np.array([1.4, 0.2]), 0.5
-
-    def recover(reading, **_):
-        return jnp.sinh(reading)
-
-    unknowns = {"rate": normal(0.7, 0.2)}
-    target = state_space(follow, begin, unknowns, readings, lambda **_: sigma, recover=recover)
+    made = problem(
+        {"angle": readings},
+        sigma,
+        observe=lambda state, rate: {"angle": jnp.arcsinh(state["level"])},
+        recover=lambda reading, rate: {"level": jnp.sinh(reading["angle"])},
+    )
     first, second = np.meshgrid(np.linspace(-6, 6, 1201), np.linspace(-6, 6, 1201), indexing="ij")
     misfit = (np.arcsinh(first) - readings[0]) ** 2 + (np.arcsinh(second) - readings[1]) ** 2
     spread = MOVE**2 + (0.2 * first) ** 2  # of the second, the rate integrated out
@@ -89,52 +115,257 @@ def test_what_is_read_may_be_a_function_with_an_inverse():
     mass = np.exp(-0.5 * energy)
     exact = [(mass * each).sum() / mass.sum() for each in (first, second, first**2)]
 
-    def moments(target):
-        path = stacked(sample(target, chains=4, warmup=200, draws=2000, seed=3), "path")[..., 0]
+    def moments(made):
+        path = stacked(sample(made, chains=4, warmup=200, draws=2000, seed=3), "level_path")
         return np.stack([path[..., 0], path[..., 1], path[..., 0] ** 2], axis=-1)
 
-    assert_mean_within(moments(target), exact, min_ess=1000)
-    fields = [getattr(target, name) for name in target.__dataclass_fields__]
+    assert_mean_within(moments(made), exact, min_ess=1000)
     with pytest.raises(AssertionError, match="standard errors"):
-        assert_mean_within(moments(WithoutStretch(*fields)), exact, min_ess=1000)
+        assert_mean_within(moments(with_target(made, WithoutStretch)), exact, min_ess=1000)
 
 
-def turning(time, state, noise, rate, **_):
-    return jnp.tanh(rate * state[::-1]) + 0.1 * time + MOVE * noise[:2] * jnp.exp(0.1 * noise[2])
+def turning(time, state, push, rate):
+    turned = jnp.tanh(rate * state["place"][::-1]) + 0.1 * time + push[:2] * jnp.exp(0.1 * push[2])
+    return {"mass": 0.5 * state["mass"] + push[3], "place": turned}
 
 
-def pair(num_times):
-    readings = np.random.default_rng(1).standard_normal((num_times, 2))
+def several(noise, num_times=6):
+    """A pair and a number, read as functions of another order and with other names."""
+    rng = np.random.default_rng(1)
+    made = {"ratio": rng.uniform(0.5, 1.5, num_times), "pair": rng.normal(size=(num_times, 2))}
     return state_space(
-        turning, lambda noise, **_: noise[:2], UNKNOWNS, readings, scale, num_noise=3,
-        recover=lambda reading, **_: reading + 0.1 * reading[::-1] ** 3,
+        turning,
+        {"rate": lognormal(0.0, 0.3)},
+        lambda push, rate: {"place": push[:2] + rate, "mass": push[3]},
+        made,
+        noise,
+        num_noise=4,
+        observe=lambda state, rate: {
+            "pair": jnp.arcsinh(state["place"]), "ratio": jnp.exp(rate * state["mass"]),
+        },
+        recover=lambda reading, rate: {
+            "mass": jnp.log(reading["ratio"]) / rate, "place": jnp.sinh(reading["pair"]),
+        },
     )  # fmt: skip
 
 
-def test_it_is_that_of_dense_matrices():
-    target = pair(6)
-    position = 0.4 * np.random.default_rng(2).standard_normal(target.dimension)
-    dense = ExplicitManifold(target.constraint, lambda at: 0.0 * at[0])
-    one, other = jax.jit(lambda at: (target.point(at), dense.point(at)))(position)
-    moved = np.linspace(-1.0, 1.0, 12)
-    np.testing.assert_allclose(one.gram.solve(moved), other.gram.solve(moved), rtol=1e-10)
-    determinants = [each.gram.log_determinant() for each in (one, other)]
-    np.testing.assert_allclose(*determinants, rtol=1e-11)
+def growing(readings, noise, **changes):
+    """A level that is read by its exponential."""
+    changes |= {
+        "observe": lambda state, rate: {"size": jnp.exp(state["level"])},
+        "recover": lambda reading, rate: {"level": jnp.log(reading["size"])},
+    }
+    return problem({"size": readings}, noise, **changes)
+
+
+point_of = Program(lambda target, position: target.point(position), "none")
+CASES = {
+    "itself": lambda: problem(simulated(12)),
+    "relative": lambda: growing(np.exp(simulated(8)), gaussian_noise(ERROR, relative=True)),
+    "a scale for each name": lambda: several(lognormal(0.2, 0.5)),
+    "Student-t": lambda: several(student_t_noise(lognormal(0.2, 0.5), 4.0)),
+}
+
+
+@pytest.mark.parametrize("name", ["itself", "relative", *map(slow, list(CASES)[2:])])
+def test_it_is_that_of_the_dense_lift(name):
+    made = CASES[name]()
+    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    assert isinstance(own, StateSpacePosterior)
+    lifted = dense.lift(0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns))
+    position = own.from_lifted(lifted)
+    np.testing.assert_array_equal(own.to_lifted(position), lifted)
+    one, other = point_of(own, position), point_of(dense, lifted)
+    np.testing.assert_allclose(one.constraint, 0.0, atol=1e-12)
+    np.testing.assert_allclose(one.logdensity, other.logdensity, rtol=1e-10)
+    found, expected = own.describe(one)[0], dense.describe(other)[0]
+    assert found.keys() == expected.keys()
+    for each, value in expected.items():
+        np.testing.assert_allclose(found[each], value, rtol=1e-9, atol=1e-12)
+    if name == "itself":  # where c is solved for the same, and the order of rows as well
+        determinants = [each.gram.log_determinant() for each in (one, other)]
+        assert abs(determinants[0]) > 1.0
+        np.testing.assert_allclose(*determinants, rtol=1e-10)
+
+
+class WithoutGramTerm(StateSpacePosterior):
+    """Negative control: conditioned by the readings as if the manifold were flat."""
+
+    def logdensity(self, position, gram):
+        found, noise = self._meaning(position), self.problem.noise
+        reference = noise.log_reference(found.zeta, found.eta)
+        return reference + self.problem.prior.log_reference(found.white)
+
+
+@pytest.mark.slow  # 20 s
+def test_other_samplers_draw_the_same():
+    """Constrained HMC with the structure, HMC on the moves, and a wrong density."""
+    made = growing(np.array([1.6, 0.7, 1.1, 2.4, 1.9, 0.6]), ERROR)
+
+    def moments(made, kernel):
+        run = sample(made, kernel, chains=4, warmup=300, draws=1500, seed=5)
+        path = stacked(run, "level_path")
+        return {"rate": stacked(run, "rate"), "log sigma": np.log(stacked(run, "sigma"))} | {
+            "first": path[..., 0], "last": path[..., -1], "square": path[..., 2] ** 2
+        }  # fmt: skip
+
+    structured, other = moments(made, "chmc"), moments(made, "nuts")
+    for name, draws in structured.items():
+        assert_same_mean(draws, other[name], min_ess=500)
+    wrong = moments(with_target(made, WithoutGramTerm), "chmc")
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_same_mean(wrong["log sigma"], other["log sigma"], min_ess=200)
+
+
+@pytest.mark.slow  # 30 s
+def test_draws_are_calibrated_and_those_of_a_wrong_density_are_not():
+    made = growing(np.ones(20), lognormal(median=0.2, factor=1.6))
+    options = {"simulations": 64, "draws": 15, "warmup": 100, "seed": 1}
+    assert calibrate(made, **options).verdict().is_calibrated
+    wrong = calibrate(with_target(made, WithoutGramTerm), **options)
+    assert not wrong.verdict().is_calibrated
+    assert wrong.p_values()["sigma"] < 1e-3
+
+
+def nothing(kernel, target, position):
+    """Of a state, to save its program."""
+    return position
+
+
+def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
+    """The logarithm of a negative reading is none, nor is there any with noise of most draws."""
+    made = growing(np.append(np.exp(simulated(20)), -4.0), 2.5)
+    kernel = KERNELS["chmc"]()
+    target = target_of(made, kernel)
+    for chain in range(2):
+        start = find_start(kernel, target, 1, chain, nothing)
+        point = point_of(target, start.position)
+        np.testing.assert_allclose(point.constraint, 0.0, atol=1e-8)
+        assert np.isfinite(point.logdensity)
+        assert start.misfit[-1] > 1.6
+        assert start.sensitivity.shape == (21,)
+        assert np.all(start.sensitivity > 0.0)
+    # That of a sampler on the density is the same, in its coordinates.
+    density = target_of(made, KERNELS["nuts"]())
+    other = find_start(KERNELS["nuts"](), density, 1, chain, nothing)
+    lifted = target.to_lifted(start.position)
+    np.testing.assert_array_equal(other.position, lifted[: made.num_unknowns])
+
+
+def test_nothing_dense_is_computed_for_a_chain():
+    """With 20,000 readings a dense matrix of them would take 3 GB."""
+    made = problem(np.sin(np.arange(20_000.0)))
+    assert typical_scale(made) is None
+    kernel = KERNELS["chmc"]()
+    target = target_of(made, kernel)
+    assert isinstance(target, StateSpacePosterior)
+    start = find_start(kernel, target, 1, 0, nothing)
+    np.testing.assert_allclose(target.constraint(start.position), 0.0, atol=1e-8)
+
+
+@pytest.mark.slow  # 4 s
+def test_paths_are_series():
+    times = 1900.0 + np.arange(60)
+    made = several(0.3)
+    assert {"mass_path", "place_path"} <= {each.name for each in quantities_of(made)}
+    made = problem(simulated(60), times=times)
+    run = sample(made, chains=2, warmup=20, draws=20, seed=1)
+    assert set(run.chains[0].draws) == {
+        "rate", "sigma", "level_path", "predicted", "noise_score"
+    }  # fmt: skip
+    posterior = build_posterior(made, run)
+    path = posterior.to_arviz().posterior["level_path"]
+    assert path.dims == ("chain", "draw", "time")
+    assert path["time"].values.tolist() == times.tolist()
+    whole = ["level_path_field_mean", "level_path_field_std"]
+    assert sorted(posterior.summary().index) == [*whole, "rate", "sigma"]
+    assert "level_path" in posterior.vector_diagnostics
+    labels = [axes.get_ylabel() for axes in posterior.plot_series().axes]
+    assert labels == ["level", "residual"]
+
+
+def test_long_paths_count_towards_the_memory_of_fields():
+    made = problem(np.zeros(1200))
+    assert fields_of(made, quantities_of(made)) == ("level_path",)
+    made = problem(np.zeros(900))
+    assert not fields_of(made, quantities_of(made))
+
+
+def test_one_or_several_readings_at_a_time():
+    made = several(lognormal(0.2, 0.5))
+    assert made.observed.shape == (18,)
+    assert made.noise.num_parameters == 2
+    assert problem(simulated()).noise.scale.groups is None
+    one = problem(np.array([0.3]))  # one time is enough
+    assert one.predict(np.zeros(3)).tolist() == [0.0]
+    assert str(one).startswith("model     follow\nrate")
+    assert invlift.state_space is state_space
+    assert replace(made, observed=made.observed).own_lifted() is not None
+
+
+def upside_down(reading, rate):
+    return {"level": -reading["angle"]}
+
+
+ANGLE = {
+    "readings": {"angle": [0.1, 0.2]},
+    "observe": lambda state, rate: {"angle": jnp.tanh(state["level"])},
+    "recover": lambda reading, rate: {"level": jnp.arctanh(reading["angle"])},
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"observed": [0.1, np.nan]}, "observed: .* finite numbers, found nan in row 1"),
-        ({"observed": np.zeros((2, 0))}, r"observed: .*found \(2, 0\)"),
-        ({"unknowns": UNKNOWNS | {"path": normal(0, 1)}}, "unknown path: expected another name"),
-        ({"initial": lambda noise, **_: noise[0]}, r"initial: expected a state of shape \(1,\)"),
-        ({"transition": lambda *_, **__: jnp.zeros(2)}, r"transition: .* found \(2,\)"),
-        ({"recover": lambda *_, **__: jnp.zeros(2)}, r"recover: .* found \(2,\)"),
-        ({"scale": lambda **_: jnp.zeros(2)}, r"scale: expected a number, or 1 of them"),
+        ({"readings": [0.1]}, "readings: expected a dict of arrays by name, found list"),
+        ({"readings": {}}, "readings: .* found none"),
+        ({"readings": {"level": ["a"]}}, "readings level: expected an array of numbers"),
+        ({"readings": {"level": [0.1, np.nan]}}, "readings level: .* found nan at index 1"),
+        ({"readings": {"level": np.zeros((2, 0))}}, r"readings level: .* found shape \(2, 0\)"),
+        ({"readings": {"level": 0.3}}, r"readings level: .* found shape \(\)"),
+        (
+            {"readings": {"level": [0.1, 0.2], "flow": [0.1]}},
+            "readings flow: expected 2 times, as of level, found 1",
+        ),
+        ({"times": [0.0]}, "times: expected 2 numbers, one for each row"),
+        ({"times": [1.0, 1.0]}, "times: .* found 1 at index 1"),
+        ({"times": [0.0, np.nan]}, "times: .* found nan at index 1"),
+        ({"times": ["a", "b"]}, "times: expected numbers"),
+        ({"num_noise": 0}, "num_noise: expected an integer of at least 1, found 0"),
+        ({"num_noise": 1.5}, "num_noise: .* found 1.5"),
+        ({"unknowns": {"level_path": normal(0, 1)}, "transition": lambda *_, **__: {"level": 0.0},
+          "initial": lambda *_, **__: {"level": 0.0}}, "state level: .* found level_path"),
+        ({"unknowns": {}}, "unknowns: expected at least one"),
+        ({"noise": "loud"}, "noise: "),
+        ({"noise": -1.0}, "noise sigma: expected a positive number"),
+        ({"noise": gaussian_noise(np.ones(5))}, "noise sigma: .* or 2 numbers, found 5"),
+        ({"initial": lambda push, rate: push}, "initial: expected a dict of numbers"),
+        ({"initial": lambda push: {"level": push[0]}}, "initial: expected a JAX function"),
+        ({"initial": begin, "readings": {"flow": [1.0, 2.0]}},
+         "initial: expected the state, which is read: flow, found level"),
+        ({"transition": lambda *_, **__: {"level": jnp.zeros(2)}},
+         r"transition: expected the state as initial has it: level, found level \(2,\)"),
+        ({"transition": lambda t, state, push, rate: {"flow": 1.0}}, "transition: .* found flow"),
+        ({"transition": lambda t, state, push, rate: {"level": state["flow"]}},
+         "transition: expected a JAX function .* found KeyError: 'flow'"),
+        ({"observe": ANGLE["observe"]}, "recover: expected the inverse of observe, found none"),
+        ({"recover": ANGLE["recover"]}, "observe: expected the inverse of recover, found none"),
+        (ANGLE | {"observe": lambda state, rate: {"angles": 1.0}},
+         "observe: expected what is read: angle, found angles"),
+        (ANGLE | {"recover": lambda reading, rate: {"levels": 1.0}},
+         "recover: expected the state as initial has it: level, found levels"),
+        (ANGLE | {"readings": {"level": [0.1, 0.2]}}, "state level: .* other names than a reading"),
+        (ANGLE | {"readings": {"angle": np.zeros((2, 3))},
+                  "observe": lambda state, rate: {"angle": jnp.ones(3) * state["level"]},
+                  "recover": lambda reading, rate: {"level": reading["angle"][0]}},
+         "observe: expected as many numbers as the state has, 1, found 3"),
+        (ANGLE | {"recover": upside_down}, "recover: expected the inverse of observe, found other"),
+        (ANGLE | {"observe": lambda state, rate: {"angle": state["level"] ** 2},
+                  "recover": lambda reading, rate: {"level": jnp.sqrt(reading["angle"])}},
+         "recover: expected the inverse of observe, found other states"),
+        ({"initial": lambda push, rate: {"level": push[0] / 0.0}}, "forward map at the prior mean"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(changes, message):
-    arguments = {"transition": follow, "initial": begin, "unknowns": UNKNOWNS, "scale": scale}
     with pytest.raises(InputError, match=message):
-        state_space(**(arguments | {"observed": [0.1, 0.2]} | changes))
+        problem(**({"readings": {"level": [0.1, 0.2]}} | changes))

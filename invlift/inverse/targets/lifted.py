@@ -13,7 +13,7 @@ noise and priors whose coordinates are not standard normal).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
+from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
 from invlift.pytrees import Module
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
@@ -85,6 +85,9 @@ class LiftedPosterior(Module):
     ----------
     problem : InverseProblem
     """
+
+    #: What :meth:`look` differentiates.
+    looked_at: ClassVar[str] = "forward map"
 
     problem: InverseProblem
 
@@ -187,6 +190,26 @@ class LiftedPosterior(Module):
         coefficients = self.problem.prior.transform(white) if is_affine else None
         return NormalSpace(self, point, origin, coefficients, transposed)
 
+    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+        """The readings at q along a heading, (h + m + d,), scaled to change the field by 1 at most.
+
+        Their slope is from the Jacobian of a point, the other derivatives are the model's along a
+        direction.
+        """
+        point, problem = self.point(position), self.problem
+        _, along, _ = self.split(heading)
+        _, tangent = problem.prior.linearise(self.split(position)[1])
+        direction = tangent.push(along)
+        # Where the prior is wide, this would be too long a step to see the order.
+        scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
+        direction, along = scale * direction, scale * along
+        _, expansion = problem.model.linearise(point.coefficients)
+        first = problem.model.derivative(expansion, direction)
+        second = problem.model.higher_derivative(expansion, (direction,))[0]
+        if not problem.prior.is_affine:
+            second += problem.model.derivative(expansion, tangent.curvature(along))
+        return Sight(point, point.predicted, along @ point.gradients, first, second, scale)
+
     def unknowns(self, point: Point) -> jax.Array:
         """Theta = (zeta, w), (h + m,), at a point."""
         return point.position[: self.problem.num_unknowns]
@@ -212,6 +235,12 @@ class LiftedPosterior(Module):
         noise = self.problem.noise
         reference = noise.log_reference(zeta, eta) + self.problem.prior.log_reference(white)
         return reference + noise.log_slope(self.problem.observed, zeta, eta)
+
+
+def lifted_posterior(problem: InverseProblem) -> Any:
+    """The target that constrained samplers walk on: the problem's own form, or the general one."""
+    own = problem.own_lifted()
+    return LiftedPosterior(problem) if own is None else own
 
 
 class NormalSpace(NamedTuple):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
+from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
 from invlift.pytrees import Module
 
 
@@ -43,6 +43,9 @@ class ManifoldTarget(Module):
     all is dense, which suits some hundred constraints.  The force is the derivative of the log
     density, through the Jacobian where that enters it.
     """
+
+    #: What :meth:`look` differentiates.
+    looked_at: ClassVar[str] = "constraint"
 
     @property
     def structure(self) -> Structure | None:
@@ -97,6 +100,14 @@ class ManifoldTarget(Module):
     def on_normal_space(self, point: ManifoldPoint, origin: jax.Array) -> ManifoldNormalSpace:
         """The constraint on the normal space of a point through ``origin``, (Q,)."""
         return ManifoldNormalSpace(self, point.jacobian, origin)
+
+    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+        """The constraint along a heading, (Q,), scaled to change it by 1 at most to first order."""
+        point, still = self.point(position), jnp.zeros_like(position)
+        value, first, second = derivatives_along(self.constraint, (position, heading, still))
+        scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(first)))
+        slope = self.apply_jacobian(point, heading)
+        return Sight(point, value, scale * slope, scale * first, scale**2 * second, scale)
 
     def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
         """The position, and nothing of which only moments are kept."""

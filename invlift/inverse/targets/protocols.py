@@ -42,6 +42,29 @@ class NormalSolves(NamedTuple):
     derivative: int = 0
 
 
+class Sight(NamedTuple):
+    """How a target changes along a heading: what shows whether its derivatives are right.
+
+    Attributes
+    ----------
+    point
+        At the position.
+    value, slope : (d,)
+        What is differentiated, and its derivative along the heading as steps use it.
+    first, second : (d,)
+        The same derivative and the next one, of other code.
+    scale : ()
+        By which the heading was scaled.
+    """
+
+    point: Any
+    value: jax.Array
+    slope: jax.Array
+    first: jax.Array
+    second: jax.Array
+    scale: jax.Array
+
+
 class LocalConstraint(NamedTuple):
     """A constraint on a normal space, lambda -> c(origin - J^T lambda), around one lambda.
 

@@ -2,182 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from invlift.errors import InputError
-from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
-from invlift.precision import require_float64
-from invlift.pytrees import static
+
+#: How often noise is halved to where states follow from readings: see ``rough_position``.
+MAX_HALVINGS = 50
 
 
 class StateSpacePosterior(ManifoldTarget):
-    """Posterior of unknowns and states.  Build it with :func:`state_space`.
+    """The lifted posterior of a state-space model, in the coordinates of its states.
 
-    With x_t = R(y_t - sigma eta_t), R the inverse of what is read, the constraint is
-    c_1 = G_1(nu_1) - x_1 and c_t = G_t(x_t-1, nu_t) - x_t: group t has variables (nu_t, eta_t) of
-    its own and depends on eta_t-1.  The density with respect to the manifold's own measure is
-    exp(-|q|^2/2) prod |det R'| det(J J^T)^(-1/2), R' at the y_t - sigma eta_t, as c is solved for
-    states and not for readings (Au, Graham & Thiery 2023, supplement 4).
+    The positions are those of the general lift, in another order: q = (zeta, w, nu_1, eta_1, ...,
+    nu_T, eta_T).  With x_t = R(g_t), R the inverse of what is read and g_t the noise-free reading
+    that the data would mean under (zeta, eta_t), the constraint is c_1 = G_1(nu_1) - x_1 and
+    c_t = G_t(x_t-1, nu_t) - x_t: group t has variables (nu_t, eta_t) of its own and depends on
+    eta_t-1.  The density is that of :class:`~invlift.inverse.targets.lifted.LiftedPosterior` with
+    the factor prod |det R'(g_t)|, as c is solved for states and not for readings (Au, Graham &
+    Thiery 2023, supplement 4).
 
     Attributes
     ----------
-    prior : NamedPrior
-        Of the unknowns, m standard normal variables.
-    observed : (T, d)
-        y.
-    transition, initial, scale, recover : callable
-        See :func:`state_space`.
-    num_noise : int
-        Number k of the variables nu_t.
+    problem : InverseProblem
+        Of :func:`~invlift.inverse.state_space.state_space`.
     """
 
-    prior: NamedPrior
-    observed: jax.Array
-    transition: Callable = static()
-    initial: Callable = static()
-    scale: Callable = static()
-    recover: Callable = static()
-    num_noise: int = static()
+    problem: InverseProblem
 
     @property
     def dimension(self) -> int:
-        """Dimension m + T (k + d) of the ambient space."""
-        num_times, size = self.observed.shape
-        return self.prior.num_white + num_times * (self.num_noise + size)
+        """Dimension h + m + T (k + n) of the ambient space."""
+        return self.problem.num_unknowns + self.problem.num_observations
 
     @property
     def structure(self) -> BlockBidiagonal:
-        """Block bidiagonal in all but the unknowns."""
-        num_times, size = self.observed.shape
-        return BlockBidiagonal(num_times, self.num_noise + size)
+        """Block bidiagonal in all but the unknowns of noise and prior."""
+        return BlockBidiagonal(*self._shape)
 
-    def split(self, position: jax.Array) -> tuple[dict[str, jax.Array], jax.Array, jax.Array]:
-        """Unknowns by name, nu (T, k) and y - sigma eta, (T, d)."""
-        white, rest = jnp.split(position, [self.prior.num_white])
-        given = unpack(self.prior.transform(white), self.prior.shapes)
-        moves, eta = jnp.split(rest.reshape(len(self.observed), -1), [self.num_noise], axis=1)
-        return given, moves, self.observed - self.scale(**given) * eta
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (Q,), of a point (zeta, w, nu, eta) on the lifted manifold."""
+        shape = self._model.num_times, self._model.num_noise
+        theta, eta = jnp.split(lifted, [self.problem.num_unknowns])
+        shared, moves = jnp.split(theta, [theta.size - math.prod(shape)])
+        rows = jnp.concatenate([moves.reshape(shape), self._model.in_time(eta)], axis=1)
+        return jnp.concatenate([shared, rows.ravel()])
 
-    def states(self, given: Mapping[str, jax.Array], noise_free: jax.Array) -> jax.Array:
-        """States, (T, d), of which the noise-free readings (T, d) were made."""
-        return jax.vmap(lambda reading: self.recover(reading, **given))(noise_free)
+    def to_lifted(self, position: jax.Array) -> jax.Array:
+        """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), of a position."""
+        shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
+        moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
+        return jnp.concatenate([shared, moves.ravel(), self._model.by_name(eta)])
+
+    def unknowns(self, point: ManifoldPoint) -> jax.Array:
+        """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
+        return self.to_lifted(point.position)[: self.problem.num_unknowns]
+
+    def rough_position(self, rng_key: jax.Array) -> jax.Array:
+        """A standard normal draw, (Q,), from which the manifold is to be reached.
+
+        Where no state follows from a reading with noise of the draw, as with the logarithm of one
+        that is negative, the noise is as much closer to what the drawn moves leave as it takes.
+        """
+        problem = self.problem
+        key_theta, key_eta = jax.random.split(rng_key)
+        theta = jax.random.normal(key_theta, (problem.num_unknowns,))
+        zeta, _ = problem.split(theta)
+        left = problem.noise.invert(problem.predict(theta), zeta, problem.observed)
+
+        def closer(eta, _):
+            states = self._meaning(self.from_lifted(jnp.concatenate([theta, eta]))).states
+            has_state = jnp.isfinite(states).all(axis=1, keepdims=True)
+            has_state = self._model.by_name(jnp.broadcast_to(has_state, states.shape))
+            return jnp.where(has_state, eta, 0.5 * (eta + left)), None
+
+        drawn = jax.random.normal(key_eta, (problem.num_observations,))
+        eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
+        return self.from_lifted(jnp.concatenate([theta, eta]))
 
     def constraint(self, position: jax.Array) -> jax.Array:
-        """c(q), (T d,)."""
-        given, moves, noise_free = self.split(position)
-        states = self.states(given, noise_free)
-
-        def follow(time, state, move):
-            return self.transition(time, state, move, **given)
-
-        first = self.initial(moves[0], **given)
-        later = jax.vmap(follow)(jnp.arange(1, len(states)), states[:-1], moves[1:])
-        return (jnp.concatenate([first[None], later]) - states).ravel()
+        """c(q), (T n,), in units of the states."""
+        model, found = self._model, self._meaning(position)
+        first = model.first(found.moves[0], found.given)
+        later = jax.vmap(lambda *each: model.step(*each, found.given))(
+            jnp.arange(1, model.num_times), found.moves[1:], found.states[:-1]
+        )
+        return (jnp.concatenate([first[None], later]) - found.states).ravel()
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        given, _, noise_free = self.split(position)
-        slopes = jax.vmap(jax.jacfwd(lambda reading: self.recover(reading, **given)))(noise_free)
-        reference = self.prior.log_reference(position[: self.prior.num_white])
-        size = self.observed.shape[1]
-        stretch = for_each(lambda each: factorise_block(each).log_determinant(), slopes, size)
-        return reference + jnp.sum(stretch) - 0.5 * gram.log_determinant()
+        problem, found = self.problem, self._meaning(position)
+        reference = problem.noise.log_reference(found.zeta, found.eta)
+        reference += problem.prior.log_reference(found.white)
+        reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
+        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.given))
+        slopes = jax.vmap(recover)(found.noise_free)
+        # |det R'| of R' R'^T, which is factorised without pivots.
+        squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
+        stretch = for_each(
+            lambda block: factorise_block(block).log_determinant(), squares, slopes.shape[1]
+        )
+        return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
 
     def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The unknowns by name, and ``path``, the states, (T, d)."""
-        given, _, noise_free = self.split(point.position)
-        return {**given, "path": self.states(given, noise_free)}, {}
+        """What is kept of a draw, by name; no moments.
+
+        As of the problem, but with the states that the noise leaves: those that follow from the
+        moves have the rounding errors of all steps before.
+        """
+        problem, found = self.problem, self._meaning(point.position)
+        kept = found.given | self._model.paths(found.states)
+        kept |= {"predicted": self._model.by_name(found.noise_free), "noise_score": found.eta}
+        kept |= problem.noise.parameters(found.zeta)
+        return kept | problem.prior.parameters(found.white), {}
+
+    @property
+    def _model(self):
+        return self.problem.model
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """T, and k + n: a row for the variables of each time."""
+        size = self.problem.num_observations // self._model.num_times
+        return self._model.num_times, self._model.num_noise + size
+
+    def _meaning(self, position) -> _Meaning:
+        problem, model = self.problem, self._model
+        theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
+        zeta, white = problem.split(theta)
+        given, moves = model.split(problem.prior.transform(white))
+        noise_free = model.in_time(problem.noise.predicted(problem.observed, zeta, eta))
+        states = jax.vmap(lambda reading: model.recovered(reading, given))(noise_free)
+        return _Meaning(zeta, white, eta, given, moves, noise_free, states)
 
 
-def state_space(
-    transition: Callable[..., jax.Array],
-    initial: Callable[..., jax.Array],
-    unknowns: Mapping[str, Unknown | Distribution],
-    observed,
-    scale: Callable[..., jax.Array],
-    *,
-    num_noise: int | None = None,
-    recover: Callable[..., jax.Array] | None = None,
-) -> StateSpacePosterior:
-    """Posterior of a state-space model, whose steps take a time linear in the number of readings.
+class _Meaning(NamedTuple):
+    """What a position stands for.
 
-    Parameters
+    Attributes
     ----------
-    transition : callable
-        ``transition(t, state, noise, **unknowns)``: state t, (d,), of state t - 1 and k standard
-        normal variables (k,), t = 1, ..., T - 1.
-    initial : callable
-        ``initial(noise, **unknowns)``: state 0, (d,).
-    unknowns : mapping of str to Unknown or Distribution
-        As of :func:`~invlift.inverse.problem.inverse_problem`.
-    observed : (T, d) or (T,) array
-        Readings, one row after the other; numbers are states of length 1.
-    scale : callable
-        ``scale(**unknowns)``: standard deviation of the readings' normal noise, () or (d,).
-    num_noise : int, optional
-        k; as many as there are states, d, if left out.
-    recover : callable, optional
-        ``recover(reading, **unknowns)``: the state, (d,), that a reading without noise, (d,), is
-        of; the reading itself if left out.  What is read must be a function with an inverse.
-
-    Returns
-    -------
-    StateSpacePosterior
-        A target for :func:`~invlift.app.sampling.sample`; its draws hold the unknowns, and the
-        states as ``path``, (T, d).
-
-    Raises
-    ------
-    InputError
-        If a reading is not finite, a name is not one for an unknown, or a function returns another
-        shape.
+    zeta, white, eta : (h,), (m + T k,), (T n,)
+    given : dict of arrays
+        The unknowns by name.
+    moves, noise_free, states : (T, k), (T, n), (T, n)
     """
-    require_float64()
-    observed = np.asarray(observed, dtype=float)
-    observed = observed[:, None] if observed.ndim == 1 else observed
-    if observed.ndim != 2 or not observed.size or not np.all(np.isfinite(observed)):
-        bad = np.argwhere(~np.isfinite(observed))
-        found = f"{observed[tuple(bad[0])]} in row {bad[0][0]}" if len(bad) else f"{observed.shape}"
-        raise InputError("observed", "an array (T, d) of finite numbers", found, "correct it")
-    prior = named_prior(unknowns)
-    if "path" in prior.parts:
-        raise InputError("unknown path", "another name", "that of the states", "rename it")
-    size = observed.shape[1]
-    num_noise = size if num_noise is None else num_noise
-    functions = transition, initial, scale, recover or _itself
-    made = StateSpacePosterior(prior, jax.device_put(observed), *functions, num_noise)
-    _check_shapes(made, size)
-    return made
 
-
-def _check_shapes(made: StateSpacePosterior, size: int) -> None:
-    """Check what each function returns at the prior's medians."""
-    given = unpack(made.prior.transform(jnp.zeros(made.prior.num_white)), made.prior.shapes)
-    state, noise = jnp.zeros(size), jnp.zeros(made.num_noise)
-    calls = {
-        "transition": lambda: made.transition(1, state, noise, **given),
-        "initial": lambda: made.initial(noise, **given),
-        "recover": lambda: made.recover(made.observed[0], **given),
-    }
-    for name, call in calls.items():
-        shape = jnp.shape(jax.eval_shape(call))
-        if shape != (size,):
-            raise InputError(
-                name, f"a state of shape {(size,)}, as readings have", f"{shape}", "return one"
-            )
-    shape = jnp.shape(jax.eval_shape(lambda: made.scale(**given)))
-    if shape not in ((), (size,)):
-        raise InputError("scale", f"a number, or {size} of them", f"{shape}", "return one")
-
-
-def _itself(reading, **given):
-    return reading
+    zeta: jax.Array
+    white: jax.Array
+    eta: jax.Array
+    given: dict[str, jax.Array]
+    moves: jax.Array
+    noise_free: jax.Array
+    states: jax.Array

@@ -52,6 +52,14 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
     return position
 
 
+def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
+    """How far a position, (Q,), is from the manifold, relative to positions larger than 1.
+
+    Not a number where the constraint or its Jacobian is not finite.
+    """
+    return float(_look(target, np.asarray(position, dtype=float))[1])
+
+
 def _evaluated(target, position):
     """The point, its distance to the manifold, and the shortest move that mends it."""
     point = target.point(position)

@@ -1,0 +1,340 @@
+"""State-space models: a state that moves at random from reading to reading, read with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.errors import InputError, printable
+from invlift.inverse.axes import checked_axes
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.models.state_space import Shapes, StateSpaceModel, StateSpacePrior
+from invlift.inverse.noise import Noise
+from invlift.inverse.noise.by_name import noise_by_name
+from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.readings import named_readings
+from invlift.inverse.targets.state_space import StateSpacePosterior
+from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
+from invlift.precision import require_float64
+
+#: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must
+#: find a state, relative to states larger than 1, and the share of states at which it may not, as
+#: where what is read hardly changes.
+NUM_PATHS, SEED, CLOSE, MOST_LOST = 8, 0, 1e-6, 0.1
+
+
+class StateSpaceProblem(InverseProblem):
+    """Inverse problem of a state-space model.  Build it with :func:`state_space`."""
+
+    def own_lifted(self) -> StateSpacePosterior:
+        """The lifted posterior in the coordinates of the states, of a cost linear in time."""
+        return StateSpacePosterior(self)
+
+
+def state_space(
+    transition: Callable[..., Mapping[str, Any]],
+    unknowns: Mapping[str, Unknown | Distribution],
+    initial: Callable[..., Mapping[str, Any]],
+    readings: Mapping[str, Any],
+    noise: Noise | Distribution | float,
+    *,
+    times: Sequence[float] | np.ndarray | None = None,
+    num_noise: int | None = None,
+    observe: Callable[..., Mapping[str, Any]] | None = None,
+    recover: Callable[..., Mapping[str, Any]] | None = None,
+) -> StateSpaceProblem:
+    """Inverse problem of a state that moves at random and is read with noise, T times.
+
+    A step of constrained samplers takes a time linear in T, as an evaluation for all others does.
+    For that the state must follow from what is read of it (Au, Graham & Thiery 2023, section 6.2
+    and supplement 4).
+
+    Parameters
+    ----------
+    transition : callable
+        ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name, of
+        state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1; made of JAX
+        operations.
+    unknowns : mapping of str to Unknown or Distribution
+        As of :func:`~invlift.inverse.problem.inverse_problem`.
+    initial : callable
+        ``initial(push, **unknowns)``: state 0, of k such variables of its own.
+    readings : mapping of str to (T,) or (T, ...)
+        What was read, by name: all of it each time.
+    noise : Noise, Distribution or float
+        Normal noise whose standard deviation has this distribution, one for each name, or is known;
+        or any noise of all readings, those of one name after those of the other.
+    times : (T,), optional
+        When it was read, increasing, as an axis of what results; 0, 1, ... if left out.  The
+        transition is given t, and not these.
+    num_noise : int, optional
+        k: as many as a state has numbers if left out.
+    observe, recover : callable, optional
+        ``observe(state, **unknowns)``, what is read of a state, by the names of the readings, and
+        ``recover(reading, **unknowns)``, the state of which that is read.  The state itself is read
+        if they are left out.
+
+    Returns
+    -------
+    StateSpaceProblem
+        Draws hold the unknowns and the states, ``level_path``, (T, ...), of ``level``, but not the
+        variables that move them.
+
+    Raises
+    ------
+    InputError
+        If readings, times or names are not as they must be, a function returns something else, or
+        ``recover`` is not the inverse of ``observe``; or as of
+        :func:`~invlift.inverse.problem.inverse_problem`.
+    """
+    require_float64()
+    columns = _checked_readings(readings)
+    at = _checked_times(times, len(next(iter(columns.values()))))
+    _check_pair(observe, recover)
+    named = named_prior(unknowns)
+    rows = tuple((name, column.shape[1:]) for name, column in columns.items())
+    size = _size(rows)
+    num_noise = size if num_noise is None else _checked_number(num_noise)
+    given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
+    push = jnp.zeros(num_noise)
+    state = _shapes("initial", lambda: initial(push, **given))
+    if observe is None:
+        _check_same("initial", "the state, which is read", state, rows)
+        state = rows  # in their order
+    _check_names(state, rows, named, is_read=observe is None)
+    axes = {name: _axes(name, shape, at) for name, shape in (*rows, *state)}
+    observed, found = named_readings(columns, {name: axes[name] for name, _ in rows})
+    model = StateSpaceModel(
+        transition,
+        named.shapes,
+        found,
+        tuple(_kept(name, shape, axes[name]) for name, shape in state),
+        initial=initial,
+        observe=observe or _itself,
+        recover=recover or _itself,
+        state_shapes=state,
+        num_noise=num_noise,
+    )
+    _check_functions(model, given, push, rows)
+    parts = named.parts, named.shapes, named.units, named.axes
+    prior = StateSpacePrior(*parts, num_moves=at.size * num_noise)
+    made = inverse_problem(model, prior, noise_by_name(noise, columns), observed)
+    made = StateSpaceProblem(made.model, made.prior, made.noise, made.observed)
+    if observe is not None:
+        _check_inverse(made)
+    return made
+
+
+def _itself(values: Mapping[str, Any], **given) -> Mapping[str, Any]:
+    return values
+
+
+def _size(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for _, shape in shapes)
+
+
+def _axes(name: str, shape: tuple[int, ...], at: np.ndarray) -> dict[str, Sequence]:
+    """Axes of a value for each time, those after the time by number."""
+    return {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
+
+
+def _kept(name, shape, axes):
+    size = len(axes["time"])
+    return f"{name}_path", checked_axes(f"state {name}", axes, (size, *shape))
+
+
+# What may be wrong --------------------------------------------------------------------------------
+
+
+def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
+    """Arrays by name, one value or more for each time."""
+    if not isinstance(readings, Mapping) or not readings:
+        found = "none" if isinstance(readings, Mapping) else type(readings).__name__
+        raise InputError("readings", "a dict of arrays by name", found, "name what was read")
+    columns = {}
+    for name, given in readings.items():
+        where = f"readings {name}"
+        try:
+            column = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            expected = "an array of numbers"
+            raise InputError(where, expected, f"{given!r}"[:80], "correct it") from None
+        if not column.size or not column.ndim:
+            expected = "a value for each time"
+            raise InputError(where, expected, f"shape {column.shape}", "correct it")
+        bad = np.argwhere(~np.isfinite(column))
+        if len(bad):
+            raise InputError(
+                where,
+                "a finite value at each time, as a state follows from what is read of it",
+                f"{column[tuple(bad[0])]} at index {', '.join(map(str, bad[0]))}",
+                "correct it; with gaps write the model as a function for inverse_problem",
+            )
+        columns[str(name)] = column
+    first = next(iter(columns))
+    for name, column in columns.items():
+        if len(column) != len(columns[first]):
+            raise InputError(
+                f"readings {name}",
+                f"{len(columns[first])} times, as of {first}",
+                f"{len(column)}",
+                "give all that was read each time",
+            )
+    return columns
+
+
+def _checked_times(times: Any, size: int) -> np.ndarray:
+    """Increasing numbers, (T,)."""
+    if times is None:
+        return np.arange(size)
+    try:
+        at = np.asarray(times, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("times", "numbers", f"{times!r}"[:80], "count from a start") from None
+    if at.shape != (size,):
+        expected = f"{size} numbers, one for each row of the readings"
+        raise InputError("times", expected, f"shape {at.shape}", "correct it")
+    wrong = np.flatnonzero(~(np.diff(at, prepend=-np.inf) > 0) | ~np.isfinite(at))
+    if wrong.size:
+        raise InputError(
+            "times",
+            "finite numbers that increase",
+            f"{at[wrong[0]]:g} at index {wrong[0]}",
+            "sort the rows by time",
+        )
+    return at
+
+
+def _checked_number(number: Any) -> int:
+    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not is_integer or number < 1:
+        expected = "an integer of at least 1"
+        raise InputError(
+            "num_noise", expected, f"{number!r}", "say how many variables move a state"
+        )
+    return int(number)
+
+
+def _check_pair(observe: Callable | None, recover: Callable | None) -> None:
+    """Check that there are both or neither."""
+    if (observe is None) != (recover is None):
+        missing, other = ("recover", "observe") if recover is None else ("observe", "recover")
+        raise InputError(missing, f"the inverse of {other}", "none", "give both, or neither")
+
+
+def _check_names(state: Shapes, rows: Shapes, prior: NamedPrior, *, is_read: bool) -> None:
+    """Check that draws have one name for one thing."""
+    unknowns = dict(prior.shapes)
+    for name, _ in state:
+        taken = {f"{name}_path": "an unknown"} if f"{name}_path" in unknowns else {}
+        if not is_read and name in dict(rows):
+            taken = {name: "a reading"}
+        for each, what in taken.items():
+            expected = f"other names than {what} has"
+            raise InputError(f"state {name}", expected, each, "rename one of them")
+
+
+def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
+    """Names and shapes of what a function returns."""
+    try:
+        found = jax.eval_shape(call)
+    except InputError:
+        raise
+    except Exception as error:
+        words = printable(f"{type(error).__name__}: {error}".splitlines()[0])[:200]
+        expected = "a JAX function of the unknowns by name, behind its other arguments"
+        raise InputError(where, expected, words, "correct it") from error
+    if not isinstance(found, Mapping) or not found:
+        raise InputError(
+            where,
+            "a dict of numbers or arrays by name",
+            "an empty one" if isinstance(found, Mapping) else type(found).__name__,
+            'return one, {"level": ...} say',
+        )
+    return tuple((str(name), jnp.shape(value)) for name, value in found.items())
+
+
+def _check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
+    """Check names and shapes, in any order."""
+    if dict(found) != dict(expected):
+        raise InputError(
+            where,
+            f"{what}: {_in_words(expected)}",
+            _in_words(found),
+            "return these names and sizes",
+        )
+
+
+def _in_words(shapes: Shapes) -> str:
+    return ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
+
+
+def _check_functions(model: StateSpaceModel, given: dict, push: jax.Array, rows: Shapes) -> None:
+    """Check what each function returns at the prior's medians."""
+    state, reading = (
+        {name: jnp.zeros(shape) for name, shape in shapes} for shapes in (model.state_shapes, rows)
+    )
+    calls = {
+        "transition": (
+            lambda: model.fn(1, state, push, **given),
+            "the state as initial has it",
+            model.state_shapes,
+        ),
+        "observe": (lambda: model.observe(state, **given), "what is read", rows),
+        "recover": (
+            lambda: model.recover(reading, **given),
+            "the state as initial has it",
+            model.state_shapes,
+        ),
+    }
+    for name, (call, what, expected) in calls.items():
+        _check_same(name, what, _shapes(name, call), expected)
+    if _size(model.state_shapes) != _size(rows):
+        raise InputError(
+            "observe",
+            f"as many numbers as the state has, {_size(model.state_shapes)}",
+            f"{_size(rows)}",
+            "a state must follow from what is read of it: else write the model as a function for "
+            "inverse_problem",
+        )
+
+
+def _check_inverse(problem: StateSpaceProblem) -> None:
+    """Check that ``recover`` finds the states of paths drawn from the prior."""
+    rng = np.random.default_rng(SEED)
+    white = np.stack([problem.prior.sample(rng) for _ in range(NUM_PATHS)])
+    lost = float(_share_lost(problem, white))
+    if lost > MOST_LOST:
+        raise InputError(
+            "recover",
+            "the inverse of observe",
+            f"other states than were read at {100 * lost:.0f} % of the times, on paths drawn from "
+            "the prior",
+            "correct one of them",
+        )
+
+
+def _lost(problem: StateSpaceProblem, white):
+    """Share of finite states on paths of w, (num, m + T k), that are not recovered, ()."""
+
+    def of_path(white):
+        model = problem.model
+        given, moves = model.split(problem.prior.transform(white))
+        states = model.states(given, moves)
+        read = jax.vmap(lambda state: model.read(state, given))(states)
+        found = jax.vmap(lambda reading: model.recovered(reading, given))(read)
+        is_close = jnp.abs(found - states) <= CLOSE * jnp.maximum(1.0, jnp.abs(states))
+        is_known = jnp.isfinite(states).all(axis=1) & jnp.isfinite(read).all(axis=1)
+        return jnp.sum(is_known & ~is_close.all(axis=1)), jnp.sum(is_known)
+
+    lost, known = jax.vmap(of_path)(white)
+    return jnp.sum(lost) / jnp.maximum(1, jnp.sum(known))
+
+
+_share_lost = Program(_lost, "none")
