@@ -33,12 +33,6 @@ def pytest_configure(config):
         os.environ |= environment
 
 
-def pytest_collection_finish():
-    """Modules and tests stay; the collector of garbage need not look through them again."""
-    gc.collect()
-    gc.freeze()
-
-
 # Programs compiled by one test, or the command line it starts, serve the others; none stay behind.
 _COMPILED = tempfile.TemporaryDirectory()
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
