@@ -37,7 +37,7 @@ def test_example_runs(name, tmp_path, capsys):
     ("name", "sizes"),
     [
         ("hare_lynx/hare_lynx.py", {"hare_path": 21, "lynx_path": 21, "sigma": 2}),
-        ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "sigma": 1}),
+        ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "alpha21": 10}),
         ("voltage_clamp/voltage_clamp.py:potassium", {"109 mV_path": 61, "10.01 mV_path": 61}),
         ("voltage_clamp/voltage_clamp.py:sodium", {"109 mV_path": 61, "6 mV_path": 61}),
         ("fitzhugh_nagumo/fitzhugh_nagumo.py", {"x0_path": 200}),
