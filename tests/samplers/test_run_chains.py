@@ -112,8 +112,10 @@ def interrupting(monkeypatch, is_stopped):
     def at(iteration):
         def on_progress(progress):
             if progress.iteration >= iteration and not is_stopped.is_set():
+                # Python drops what is raised in a finaliser, so that one press can be lost.
                 os.kill(os.getpid(), signal.SIGINT)
-                is_stopped.wait()
+                while not is_stopped.wait(10):
+                    os.kill(os.getpid(), signal.SIGINT)
 
         return on_progress
 
