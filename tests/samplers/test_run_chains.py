@@ -3,7 +3,6 @@
 import io
 import json
 import multiprocessing
-import os
 import shutil
 import signal
 import threading
@@ -112,10 +111,9 @@ def interrupting(monkeypatch, is_stopped):
     def at(iteration):
         def on_progress(progress):
             if progress.iteration >= iteration and not is_stopped.is_set():
-                # Python drops what is raised in a finaliser, so that one press can be lost.
-                os.kill(os.getpid(), signal.SIGINT)
-                while not is_stopped.wait(10):
-                    os.kill(os.getpid(), signal.SIGINT)
+                # To this thread: the system may choose any, and the main one then sleeps on.
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+                is_stopped.wait()
 
         return on_progress
 

@@ -25,6 +25,9 @@ from invlift.samplers.chains.workers import Processes, Segment, Threads, Work, W
 
 #: Least time between two saves of a chain, s.
 SAVE_INTERVAL = 10.0
+#: Longest time that the calling thread sleeps, s.  Of a Ctrl-C that the system gives to another
+#: thread Python tells this one only when it wakes.
+MAX_SLEEP = 0.5
 
 
 def run_chains(
@@ -96,11 +99,12 @@ def run_chains(
     try:
         done = leading.submit(conductor.run)
         try:
-            done.result()
+            while not done.done():
+                wait([done], timeout=MAX_SLEEP)
         except KeyboardInterrupt:
             is_interrupted = True
             conductor.stop()
-            done.result()
+        done.result()
     finally:
         conductor.stop()
         leading.shutdown()
