@@ -37,6 +37,11 @@ class InputError(ValueError):
         return type(self), (self.where, self.expected, self.found, self.remedy)
 
 
+def first_line(error: Exception) -> str:
+    """An exception in a line: its type, and the first line of what it says."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def _cut(text: str) -> str:
     """The beginning of a text that is too long to be read."""
     return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."

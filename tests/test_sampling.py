@@ -305,6 +305,8 @@ def test_chains_start_from_given_unknowns():
     expected = rf"or an array \(2, {white.shape[1]}\), found shape \(1, {white.shape[1]}\)"
     with pytest.raises(InputError, match=expected):
         sample(problem, chains=2, warmup=5, draws=5, starts=white[:1])
+    with pytest.raises(InputError, match=r"starts: expected .* found .*'x'"):
+        sample(problem, chains=2, warmup=5, draws=5, starts=["prior", "x"])
     with pytest.raises(InputError, match="starts, row 1: expected unknowns at which the forward"):
         GivenStarts(ConstrainedHMC(), target, np.where([[False], [True]], np.nan, white))[1]
 

@@ -21,6 +21,7 @@ from invlift.app.starts import MAX_MISFIT, Start, find_start
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import labels_of
 from invlift.samplers.chains.chain import Plan, compile_chain
 from invlift.samplers.chains.workers import single_threaded_blas
 
@@ -116,8 +117,7 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
 
 
 def _name_of_reading(problem: InverseProblem, index: int) -> str:
-    named = getattr(problem.model, "readings", ())
-    labels = [label for each in named for label in each.labels]
+    labels = labels_of(getattr(problem.model, "readings", ()))
     return labels[index] if labels else f"sensor {index}"
 
 

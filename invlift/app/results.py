@@ -25,7 +25,7 @@ from invlift.fem.sensors import Sensors
 from invlift.input_files import read_input
 from invlift.inverse.noise import Noise, Scale
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import coordinates_of
+from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws, shared_scale
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior, read_record
@@ -153,7 +153,7 @@ def build_posterior(
     if not isinstance(problem, InverseProblem):
         return Posterior(**_of_run(run), **options)
     readings = getattr(problem.model, "readings", ())
-    labels = [label for each in readings for label in each.labels] or None
+    labels = labels_of(readings) or None
     return Posterior(
         mesh=mesh_of(problem.prior),
         quantities=quantities_of(problem, labels, with_prior=True),

@@ -16,6 +16,7 @@ from invlift.app.quantities import fields_of, quantities_of
 from invlift.app.starts import STARTS, GivenStarts, RoughStarts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import as_numbers
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
@@ -173,11 +174,10 @@ def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable
     expected = f"one of {', '.join(STARTS)}, or an array ({chains}, {problem.prior.num_white})"
     if isinstance(starts, str):
         raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
-    given = np.asarray(starts, dtype=float)
+    given = as_numbers("starts", starts, expected)
     if given.shape != (chains, problem.prior.num_white):
         remedy = "give the prior's standard normal variables for each chain"
         raise InputError("starts", expected, f"shape {given.shape}", remedy)
-
     return lambda kernel, target, _, __: GivenStarts(kernel, target, given)
 
 

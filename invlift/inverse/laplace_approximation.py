@@ -134,8 +134,7 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
         zeta, white, *_ = mode
         linear = fit(problem, zeta, zero_white, zero_eta, white)
         if has_parameters:
-            parts = _marginal_loss(problem, *linear)
-            zeta = _minimise(lambda zeta: sum(parts(zeta)), zeta)
+            zeta = _fitted(_marginal_loss(problem, *linear), zeta)
         return (zeta, *linear), None
 
     unknown = zeta, white, zero_eta, jnp.zeros((zero_eta.size, white.size))
@@ -158,7 +157,12 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
 def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
     """The most probable noise parameters, (h,), of the model linearised at w (m,)."""
     parts = _marginal_loss(problem, white, *problem.value_and_jacobian(white))
-    return _minimise(lambda zeta: sum(parts(zeta)), jnp.zeros(problem.noise.num_parameters))
+    return _fitted(parts, jnp.zeros(problem.noise.num_parameters))
+
+
+def _fitted(parts: Callable, zeta: jax.Array) -> jax.Array:
+    """Where the sum of the parts of a loss is smallest, (h,), from a start."""
+    return _minimise(lambda zeta: sum(parts(zeta)), zeta)
 
 
 def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:

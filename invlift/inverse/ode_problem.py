@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, first_line
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.readings import as_numbers
 from invlift.inverse.unknowns import RESERVED, NamedPrior, Unknown, named_prior, unpack
 
 #: Steps from the first reading to the last if no longest step is given.
@@ -85,20 +87,19 @@ def ode_problem(
         :func:`inverse_problem`: among others where the solution is not finite at the prior's
         medians.  Elsewhere a chain then stays where it is.
     """
-    times = _numbers("times", times)
+    times = as_numbers("times", times)
     if not isinstance(readings, Mapping):
         found, remedy = type(readings).__name__, "give them as a dict"
         raise InputError("readings", "arrays by name", found, remedy)
-    columns = {str(name): _numbers(f"readings {name}", given) for name, given in readings.items()}
+    columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}
     _check_table(times, columns)
-    every = np.concatenate([times, np.ravel(_numbers("forecast", forecast))])
-    first = float(times[0] if start is None else _numbers("start", start))
+    every = np.concatenate([times, np.ravel(as_numbers("forecast", forecast))])
+    first = float(times[0] if start is None else as_numbers("start", start))
     if max_step is None:
         max_step = (every[-1] - first) / NUM_STEPS or np.inf
     rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
 
-    def further_of(**given):
-        return {} if derived is None else _further(derived, given, set(rows))
+    further_of = partial(_further, derived, tuple(rows))
 
     def model(**given):
         further = further_of(**given)
@@ -127,9 +128,9 @@ def ode_problem(
     return inverse_problem(model, unknowns, noise_by_name(noise, observed), observed, axes=axes)
 
 
-def _further(derived: Callable, unknowns: Mapping[str, Any], readings: set[str]) -> dict[str, Any]:
+def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -> dict[str, Any]:
     """What is derived of the unknowns, by names that are free."""
-    found = derived(**unknowns)
+    found = {} if derived is None else derived(**unknowns)
     taken = {*unknowns, *RESERVED, *(f"{name}_path" for name in readings)}
     if not isinstance(found, Mapping) or taken & set(found):
         raise InputError(
@@ -141,13 +142,6 @@ def _further(derived: Callable, unknowns: Mapping[str, Any], readings: set[str])
             "give each quantity a name of its own",
         )
     return dict(found)
-
-
-def _numbers(where: str, given: Any) -> np.ndarray:
-    try:
-        return np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(where, "numbers", f"{given!r}"[:80], "correct it") from None
 
 
 def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, first: float) -> None:
@@ -171,7 +165,7 @@ def _call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: 
         raise InputError(
             name,
             f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
-            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            first_line(error),
             "take each unknown by its name, or all others as **others",
         ) from error
 

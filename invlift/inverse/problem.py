@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.errors import InputError
+from invlift.errors import InputError, first_line
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
@@ -212,7 +212,7 @@ def inverse_problem(
         raise InputError(
             "forward map",
             "a JAX function of the unknowns",
-            f"{type(error).__name__}: {str(error).splitlines()[0]}",
+            first_line(error),
             "check the function's arguments and shapes",
         ) from error
     if not np.all(np.isfinite(value)):
@@ -247,7 +247,7 @@ def _readings_at_prior_mean(problem: InverseProblem):
         raise InputError(
             "forward map",
             "a JAX function with derivatives in forward and in reverse mode",
-            f"{type(error).__name__}: {str(error).splitlines()[0]}",
+            first_line(error),
             "see JAX's documentation of what the function is made of",
         ) from error
     return value

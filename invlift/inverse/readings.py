@@ -40,6 +40,27 @@ class NamedReading(NamedTuple):
         return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*along)]
 
 
+def as_numbers(
+    where: str, given: Any, expected: str = "numbers", remedy: str = "correct it"
+) -> np.ndarray:
+    """What was given as an array of float64.
+
+    Raises
+    ------
+    InputError
+        If it has no such form: with what was ``expected``, and the ``remedy``.
+    """
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(where, expected, f"{given!r}"[:80], remedy) from None
+
+
+def labels_of(readings: Sequence[NamedReading]) -> list[str]:
+    """A name for each of all readings."""
+    return [label for each in readings for label in each.labels]
+
+
 def named_readings(
     observed: Mapping[str, Any], axes: Mapping[str, Mapping[str, Sequence]]
 ) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
@@ -66,12 +87,7 @@ def named_readings(
     readings, values = [], []
     for name, given in observed.items():
         where = f"argument observed, {name}"
-        try:
-            array = np.asarray(given, dtype=float)
-        except (TypeError, ValueError):
-            raise InputError(
-                where, "an array of numbers", f"{given!r}"[:80], "correct it"
-            ) from None
+        array = as_numbers(where, given, "an array of numbers")
         bad = np.argwhere(~np.isfinite(array))
         if array.size == 0 or bad.size:
             raise InputError(

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.errors import InputError, printable
+from invlift.errors import InputError, first_line
 from invlift.inverse.axes import checked_axes
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.state_space import Shapes, StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.readings import named_readings
+from invlift.inverse.readings import as_numbers, named_readings
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
 from invlift.precision import require_float64
@@ -160,11 +160,7 @@ def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
     columns = {}
     for name, given in readings.items():
         where = f"readings {name}"
-        try:
-            column = np.asarray(given, dtype=float)
-        except (TypeError, ValueError):
-            expected = "an array of numbers"
-            raise InputError(where, expected, f"{given!r}"[:80], "correct it") from None
+        column = as_numbers(where, given, "an array of numbers")
         if not column.size or not column.ndim:
             expected = "a value for each time"
             raise InputError(where, expected, f"shape {column.shape}", "correct it")
@@ -193,10 +189,7 @@ def _checked_times(times: Any, size: int) -> np.ndarray:
     """Increasing numbers, (T,)."""
     if times is None:
         return np.arange(size)
-    try:
-        at = np.asarray(times, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError("times", "numbers", f"{times!r}"[:80], "count from a start") from None
+    at = as_numbers("times", times, remedy="count from a start")
     if at.shape != (size,):
         expected = f"{size} numbers, one for each row of the readings"
         raise InputError("times", expected, f"shape {at.shape}", "correct it")
@@ -247,9 +240,8 @@ def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
     except InputError:
         raise
     except Exception as error:
-        words = printable(f"{type(error).__name__}: {error}".splitlines()[0])[:200]
         expected = "a JAX function of the unknowns by name, behind its other arguments"
-        raise InputError(where, expected, words, "correct it") from error
+        raise InputError(where, expected, first_line(error), "correct it") from error
     if not isinstance(found, Mapping) or not found:
         raise InputError(
             where,

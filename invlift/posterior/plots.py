@@ -151,7 +151,6 @@ def _draw_panel(
     values = shown_values(flat, panel.values, panel.is_nodal)
     norm = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values)
     draw_field(ax, flat, mesh, values, panel.is_nodal, panel.colour_map, norm)
-    draw_outline(ax, flat)
     if sensor_points is not None and len(sensor_points):
         fill = {} if panel.sensor_values is None else {
             "c": panel.sensor_values, "cmap": panel.colour_map, "norm": norm
@@ -207,19 +206,27 @@ def shown_values(flat: FlatMesh, values: np.ndarray, is_nodal: bool) -> np.ndarr
     return flat.at_points(values) if is_nodal else flat.on_triangles(values)
 
 
-def draw_field(
+def draw_field(ax: Axes, flat: FlatMesh, mesh: Triangulation, *field) -> None:
+    """Draw a field and the outline of its body, without a colour bar.
+
+    `mesh` is the triangulation of `flat`, and `field` what else :func:`draw_values` takes.
+    """
+    draw_values(ax, mesh, *field)
+    draw_outline(ax, flat)
+
+
+def draw_values(
     ax: Axes,
-    flat: FlatMesh,
     mesh: Triangulation,
     values: np.ndarray,
     is_nodal: bool,
     colour_map: str,
     norm: Normalize,
 ) -> Artist:
-    """Draw a field under the outline of its body, without a colour bar.
+    """Draw a field alone, as something that can be removed.
 
-    `mesh` is the triangulation of `flat`; the values, of its points, (k,), if `is_nodal`, otherwise
-    of its triangles, (m,), come from :func:`shown_values`.  What is returned can be removed.
+    The values, of a mesh's points, (k,), if `is_nodal`, otherwise of its triangles, (m,), come from
+    :func:`shown_values`.
     """
     style = {"cmap": colour_map, "norm": norm, "rasterized": True}
     if is_nodal:

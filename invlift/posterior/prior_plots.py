@@ -20,7 +20,6 @@ from invlift.posterior.plots import (
     colour_limits,
     draw_bar,
     draw_field,
-    draw_outline,
     shown_values,
 )
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten
@@ -113,7 +112,6 @@ def plot_prior(picture: PriorPicture) -> Figure:
         norm = colour_limits(np.concatenate(shown))
         for ax, values, name in zip(axes, shown, picture.field_names, strict=True):
             draw_field(ax, flat, mesh, values, picture.is_nodal, "viridis", norm)
-            draw_outline(ax, flat)
             ax.set_title(name)
             ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
         for ax in axes[1:]:
@@ -133,7 +131,6 @@ def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulati
     values = shown_values(flat, picture.std, picture.is_nodal)
     norm = colour_limits(values)
     draw_field(ax, flat, mesh, values, picture.is_nodal, "magma", norm)
-    draw_outline(ax, flat)
     size = float(np.clip(500 / len(picture.sensor_points), 5, 20))
     places = picture.sensor_points[:, list(flat.axes)]
     ax.scatter(*places.T, s=size, c="white", edgecolors=INK, linewidths=0.7, zorder=4)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, first_line
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
@@ -98,7 +98,7 @@ def potential_noise(
         raise InputError(
             where,
             "a JAX function of an array",
-            f"{type(error).__name__}: {str(error).split(chr(10))[0]}",
+            first_line(error),
             "make it of JAX operations, elementwise",
         ) from error
     if values.shape != points.shape or values.dtype != np.float64:

@@ -25,9 +25,9 @@ from invlift.posterior.plots import (
     STYLE,
     colour_limits,
     draw_bar,
-    draw_field,
     draw_outline,
     draw_sensors,
+    draw_values,
     shown_values,
     with_unit,
 )
@@ -263,11 +263,9 @@ class Maps:
             for values, title, words in maps:
                 drawn = []
                 for flat, mesh, ax in zip(self.flats, meshes, axes, strict=True):
-                    shown, style = (
-                        shown_values(flat, values, is_nodal),
-                        (scale.colour_map, scale.norm),
-                    )
-                    drawn.append(draw_field(ax, flat, mesh, shown, is_nodal, *style))
+                    shown = shown_values(flat, values, is_nodal)
+                    colours = scale.colour_map, scale.norm
+                    drawn.append(draw_values(ax, mesh, shown, is_nodal, *colours))
                 found.append(picture(figure, title, words, note, scale.colour_map))
                 for each in drawn:
                     each.remove()
