@@ -23,7 +23,7 @@ _MODULE_OF = {
     "Kernel": "samplers.kernels.base",
     "Mesh": "fem.mesh.mesh",
     "Noise": "inverse.noise",
-    "Plan": "samplers.chains.chain",
+    "Plan": "samplers.chains.plan",
     "Positive": "inverse.distributions",
     "Posterior": "posterior",
     "Prior": "inverse.priors.base",

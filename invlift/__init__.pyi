@@ -57,8 +57,8 @@ from invlift.posterior import Posterior as Posterior
 from invlift.posterior import Quantity as Quantity
 from invlift.posterior import Readings as Readings
 from invlift.precision import enable_x64 as enable_x64
-from invlift.samplers.chains.chain import Plan as Plan
 from invlift.samplers.chains.parallel import run_chains as run_chains
+from invlift.samplers.chains.plan import Plan as Plan
 from invlift.samplers.kernels import KERNELS as KERNELS
 from invlift.samplers.kernels.alternate import Alternate as Alternate
 from invlift.samplers.kernels.base import Kernel as Kernel

@@ -24,7 +24,7 @@ from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
-from invlift.samplers.chains.chain import evaluate_state
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels.base import Kernel

@@ -48,8 +48,6 @@ class Efficiency:
         standards, and mean step size; NaN where there is no such thing.
     num_factorisations : int
         Evaluations of the forward map while sampling, one sparse factorisation each.
-    num_solves : int or None
-        Right-hand sides solved for with the factors; None if the kernel does not count them.
     note : str
         Why there is nothing, if there is nothing; or what holds of the draws however many they are.
     is_approximate : bool
@@ -69,7 +67,6 @@ class Efficiency:
     failure_share: float = math.nan
     step_size: float = math.nan
     num_factorisations: int = 0
-    num_solves: int | None = None
     note: str = ""
     is_approximate: bool = False
 
@@ -158,7 +155,6 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
         step_size=mean("step_size"),
         num_factorisations=total("num_factorisations") or 0,
-        num_solves=total("num_solves"),
         note=standards.caveat,
         is_approximate=bool(standards.caveat),
     )

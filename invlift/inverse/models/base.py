@@ -16,25 +16,6 @@ from invlift.pytrees import Module
 FEW_COEFFICIENTS = 12
 
 
-class Solves(NamedTuple):
-    """Right-hand sides that a model solves for with the factor of its equation.
-
-    Attributes
-    ----------
-    value : int
-        For F(x).
-    linearise : int
-        For F(x) and dF/dx.
-    product : int
-        For a product of dF/dx with one vector or of its transpose, and for a second derivative
-        along one.
-    """
-
-    value: int = 0
-    linearise: int = 0
-    product: int = 0
-
-
 class Expansion(NamedTuple):
     """Where a model was evaluated, for further derivatives there.
 
@@ -75,11 +56,6 @@ class ForwardModel(Module):
 
     coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 2
-
-    @property
-    def solves(self) -> Solves:
-        """What it solves for; nothing, as far as is known of a function."""
-        return Solves()
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

@@ -12,7 +12,6 @@ import jax
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
 
 
@@ -38,11 +37,6 @@ class LaplaceWhitened(Module):
     def dimension(self) -> int:
         """Number h + m of unknowns."""
         return self.posterior.dimension
-
-    @property
-    def solves(self) -> DensitySolves:
-        """What its model solves for."""
-        return self.posterior.solves
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
         """Position, (h + m,), of a point on the lifted manifold."""

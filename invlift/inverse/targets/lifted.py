@@ -24,7 +24,7 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
+from invlift.inverse.targets.protocols import LocalConstraint, Sight
 from invlift.pytrees import Module
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
@@ -95,12 +95,6 @@ class LiftedPosterior(Module):
     def dimension(self) -> int:
         """Dimension h + m + d of the ambient space."""
         return self.problem.num_unknowns + self.problem.num_observations
-
-    @property
-    def solves_of_point(self) -> int:
-        """Right-hand sides that the model solves for at a point."""
-        solves = self.problem.model.solves
-        return solves.linearise + (self.problem.num_observations + 1) * solves.product
 
     def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """zeta (h,), w (m,) and eta (d,) from q."""
@@ -267,16 +261,6 @@ class NormalSpace(NamedTuple):
     transposed: jax.Array
 
     @property
-    def solves(self) -> NormalSolves:
-        """What the model solves for."""
-        problem = self.target.problem
-        value, linearise, product = problem.model.solves
-        derivative = product if problem.prior.is_affine else 2 * product
-        if self._is_iterative:
-            return NormalSolves(value, value, derivative + product)
-        return NormalSolves(value, linearise, derivative)
-
-    @property
     def max_derivative(self) -> int:
         """That of the model, or 2 where a third one costs more than it saves.
 
@@ -358,7 +342,7 @@ class NormalSpace(NamedTuple):
             pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
             by_white = pull(by_coefficients.T)
         factor = _jacobian(by_zeta, by_white, by_eta).inner(here, product)
-        return lambda rhs, _: (factor.solve(rhs), 0)
+        return lambda rhs, _: factor.solve(rhs)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
         """The same to a relative tolerance, from products with M alone.
@@ -383,9 +367,7 @@ class NormalSpace(NamedTuple):
             return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            found = conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV)
-            solution, num_products = found
-            return to_multiplier(solution), num_products * model.solves.product
+            return to_multiplier(conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV))
 
         return solve
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
+from invlift.inverse.targets.protocols import LocalConstraint, Sight
 from invlift.pytrees import Module
 
 
@@ -53,11 +53,6 @@ class ManifoldTarget(Module):
         :func:`invlift.inverse.jacobians.differentiate`.
         """
         return None
-
-    @property
-    def solves_of_point(self) -> int:
-        """Right-hand sides that a model solves for at a point: not counted."""
-        return 0
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,)."""
@@ -122,11 +117,6 @@ class ManifoldNormalSpace(NamedTuple):
     origin: jax.Array
 
     @property
-    def solves(self) -> NormalSolves:
-        """Not counted."""
-        return NormalSolves()
-
-    @property
     def max_derivative(self) -> int:
         """As of a model by automatic differentiation."""
         return 2
@@ -146,7 +136,7 @@ class ManifoldNormalSpace(NamedTuple):
             curve = (position, *moves, jnp.zeros_like(position))
             return derivatives_along(self.target.constraint, curve)[-1], lower
 
-        return LocalConstraint(value, lambda rhs, _: (factor.solve(rhs), 0), derivative)
+        return LocalConstraint(value, lambda rhs, _: factor.solve(rhs), derivative)
 
     def _at(self, multiplier):
         return self.origin - self.jacobian.apply_transpose(multiplier)

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
 
 
@@ -24,12 +23,6 @@ class OrdinaryPosterior(Module):
     def dimension(self) -> int:
         """Number h + m of unknowns."""
         return self.problem.num_unknowns
-
-    @property
-    def solves(self) -> DensitySolves:
-        """What its model solves for."""
-        value, linearise, product = self.problem.model.solves
-        return DensitySolves(value, value + product, linearise, linearise)
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
         """Position, (h + m,), of a point on the lifted manifold, (h + m + d,)."""

@@ -8,40 +8,6 @@ from typing import Any, NamedTuple
 import jax
 
 
-class DensitySolves(NamedTuple):
-    """Right-hand sides that a density's model solves for, by what is evaluated.
-
-    Attributes
-    ----------
-    value : int
-        The log density.
-    gradient : int
-        The log density and its gradient.
-    metric : int
-    metric_derivative : int
-        A derivative of the metric in one direction or, transposed, along one matrix.
-    """
-
-    value: int = 0
-    gradient: int = 0
-    metric: int = 0
-    metric_derivative: int = 0
-
-
-class NormalSolves(NamedTuple):
-    """Right-hand sides that a constraint's model solves for along a normal space.
-
-    Attributes
-    ----------
-    residual, linearise, derivative : int
-        What these methods solve for, without the systems of ``solve``.
-    """
-
-    residual: int = 0
-    linearise: int = 0
-    derivative: int = 0
-
-
 class Sight(NamedTuple):
     """How a target changes along a heading: what shows whether its derivatives are right.
 
@@ -74,7 +40,7 @@ class LocalConstraint(NamedTuple):
         c there.
     solve : callable
         ``solve(rhs, tolerance)``: M^-1 rhs, (d,), for rhs (d,) and M = J(q_lambda) J^T, exactly or
-        to a relative tolerance; and the right-hand sides that the model solved for on the way.
+        to a relative tolerance.
     derivative : callable
         ``derivative(path, lower)``: derivative of order n = len(path) + 1 of c, (d,), along the
         curve of lambda with the derivatives ``path``, (d,) each, and that of order n zero; and what
@@ -83,5 +49,5 @@ class LocalConstraint(NamedTuple):
     """
 
     residual: jax.Array
-    solve: Callable[[jax.Array, float], tuple[jax.Array, Any]]
+    solve: Callable[[jax.Array, float], jax.Array]
     derivative: Callable[[tuple[jax.Array, ...], Any], tuple[jax.Array, Any]]

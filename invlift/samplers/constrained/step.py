@@ -60,7 +60,7 @@ class State(NamedTuple):
     logdensity_grad : (Q,)
     point
         The target's evaluation at the position.
-    work : (4,) int
+    work : (3,) int
         Counted along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
     num_failures : () int
         Steps along the trajectory that failed.
@@ -75,7 +75,7 @@ class State(NamedTuple):
     num_failures: jax.Array
 
 
-def build_state(point, momentum: jax.Array, done=(0, 0, 0, 0), num_failures=0) -> State:
+def build_state(point, momentum: jax.Array, done=(0, 0, 0), num_failures=0) -> State:
     """State at a point with a momentum, (Q,), in its tangent space."""
     position = point.position
     return State(
@@ -148,7 +148,7 @@ def constrained_step(
                 is_met,
                 new,
                 project_momentum(target, new, moved),
-                work(1, target.solves_of_point),
+                work(1),
             )
 
         def stay(_):

@@ -18,15 +18,11 @@ class NormalSpace(Protocol):
 
     Attributes
     ----------
-    solves
-        Right-hand sides that a model solves for, with the members ``residual``, ``linearise`` and
-        ``derivative``: see :class:`invlift.inverse.targets.protocols.NormalSolves`.
     max_derivative : int
         Order of the derivatives of the constraint along curves up to which they cost less than they
         save, 2 or 3.
     """
 
-    solves: Any
     max_derivative: int
 
     def residual(self, multiplier: jax.Array) -> jax.Array:
@@ -49,8 +45,6 @@ class ConstrainedTarget(Protocol):
     A *point* is a NamedTuple with at least ``position`` (Q,), ``constraint`` (d,), ``logdensity``
     () and ``logdensity_grad`` (Q,), the last two of l, and whatever the methods below need.
     """
-
-    solves_of_point: int
 
     def point(self, position: jax.Array) -> Any:
         """Evaluate everything at a position, (Q,)."""

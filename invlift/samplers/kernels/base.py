@@ -56,22 +56,6 @@ def acceptance_probability(log_ratio: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
 
-def counts(num_factorisations, num_solves) -> dict[str, jax.Array]:
-    """Statistics of what a transition has cost.
-
-    Parameters
-    ----------
-    num_factorisations : () int
-        Evaluations of the model, one factorisation of its equation each.
-    num_solves : () int
-        Right-hand sides solved for with these factors.
-    """
-    return {
-        "num_factorisations": jnp.asarray(num_factorisations),
-        "num_solves": jnp.asarray(num_solves),
-    }
-
-
 class Kernel(Module, settings=True):
     """A transition that leaves a target invariant; its fields are its options.
 
@@ -82,8 +66,7 @@ class Kernel(Module, settings=True):
     target_kind : {"manifold", "density", "laplace"}
         Which target of an inverse problem it needs: the lifted posterior
         (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`); the ordinary one, with
-        ``logdensity``, ``loglikelihood`` and ``describe`` of a position and
-        :class:`~invlift.inverse.targets.protocols.DensitySolves`; or the same in coordinates
+        ``logdensity``, ``loglikelihood`` and ``describe`` of a position; or the same in coordinates
         in which its Laplace approximation is standard normal.
     standards : Standards
     carries : tuple of str
@@ -128,8 +111,8 @@ class Kernel(Module, settings=True):
         -------
         state
         dict of () arrays
-            Statistics: ``acceptance_rate`` and, of :func:`counts`, ``num_factorisations`` among
-            them.
+            Statistics: among them ``acceptance_rate`` and ``num_factorisations``, evaluations of
+            the model, one factorisation of its equation each.
         """
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
 from invlift.samplers.constrained.target import distance_to_manifold
-from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability, counts
+from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.tables import integer, number
 
 #: Share of the transitions whose ways back are all followed to their end, to see whether early ends
@@ -179,7 +179,7 @@ def statistics(
         Steps taken.
     num_failures : () int
         Steps whose retraction failed or that were not reversible.
-    work : (4,) int
+    work : (3,) int
         See :func:`~invlift.samplers.constrained.retractions.work`.
     energy : ()
         Hamiltonian at the new state.
@@ -198,6 +198,7 @@ def statistics(
         "num_projection_failures": num_failures,
         "energy": energy,
         "constraint_error": jnp.max(jnp.abs(point.constraint)),
-        "num_return_audits": work[2],
-        "num_return_disagreements": work[3],
-    } | counts(*work[:2])
+        "num_return_audits": work[1],
+        "num_return_disagreements": work[2],
+        "num_factorisations": work[0],
+    }

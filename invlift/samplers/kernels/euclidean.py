@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, counts
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
 from invlift.tables import integer, number
 
 #: Range around the nominal number of steps, against resonance.
@@ -107,4 +107,5 @@ def _statistics(target, info, is_accepted, num_steps) -> dict[str, jax.Array]:
         "num_steps": num_steps,
         "num_divergences": info.is_divergent.astype(int),
         "energy": info.energy,
-    } | counts(num_steps, num_steps * target.solves.gradient)
+        "num_factorisations": num_steps,
+    }

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards, counts
+from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.tables import number
 
 
@@ -51,4 +51,5 @@ class MALA(Kernel, settings=True):
             "acceptance_rate": info.acceptance_rate,
             "is_accepted": info.is_accepted,
             "num_steps": jnp.asarray(1),
-        } | counts(1, target.solves.gradient)  # which share a factorisation
+            "num_factorisations": jnp.asarray(1),
+        }

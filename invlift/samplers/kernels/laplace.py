@@ -12,7 +12,6 @@ from invlift.samplers.kernels.base import (
     Standards,
     TargetKind,
     acceptance_probability,
-    counts,
 )
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
@@ -95,4 +94,5 @@ class Laplace(Kernel, settings=True):
             "acceptance_rate": acceptance_probability(new.log_weight - state.log_weight),
             "is_accepted": jnp.asarray(True),
             "num_steps": jnp.asarray(1),
-        } | counts(1, target.solves.value)
+            "num_factorisations": jnp.asarray(1),
+        }

@@ -32,15 +32,6 @@ def metric_of(target, name: METRICS) -> Metric:
     return lambda position: softabs(-jax.hessian(target.logdensity)(position))
 
 
-def metric_solves(target, name: str, size: int):
-    """Right-hand sides that the target's model solves for, the metric, (size, size), being this."""
-    if name == "fisher":
-        return target.solves
-    # The gradient, and what it solves for once more in each direction.
-    hessian = target.solves.gradient * (1 + size)
-    return target.solves._replace(metric=hessian, metric_derivative=hessian)
-
-
 def _soft(value: jax.Array) -> jax.Array:
     """x coth x: |x| where it is large, 1 at 0."""
     small = jnp.abs(value) < 1e-3

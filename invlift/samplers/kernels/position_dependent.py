@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards, counts
+from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.tables import number
 
 
@@ -62,10 +62,6 @@ class _PositionDependent(Kernel, settings=True):
         """Log density, drift and metric at a position, (Q,)."""
         raise NotImplementedError
 
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return target.solves.gradient + target.solves.metric
-
     def log_proposal(
         self, state: MetricState, position: jax.Array, step_size: jax.Array
     ) -> jax.Array:
@@ -102,7 +98,8 @@ class _PositionDependent(Kernel, settings=True):
             "acceptance_rate": acceptance,
             "is_accepted": is_accepted,
             "num_steps": jnp.asarray(1),
-        } | counts(2, self.solves_of_state(target, noise.size))
+            "num_factorisations": jnp.asarray(2),
+        }
 
 
 class PositionDependentRandomWalk(_PositionDependent, settings=True):
@@ -123,10 +120,6 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
         """Log density and metric at a position, (Q,); there is no drift."""
         lower = jnp.linalg.cholesky(target.metric(position))
         return MetricState(position, target.logdensity(position), jnp.zeros_like(position), lower)
-
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return target.solves.value + target.solves.metric
 
 
 class SimplifiedManifoldMALA(_PositionDependent, settings=True):
@@ -181,7 +174,3 @@ class PositionDependentMALA(SimplifiedManifoldMALA, settings=True):
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         drift = cho_solve((lower, True), gradient - correction)
         return MetricState(position, logdensity, drift, lower)
-
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return super().solves_of_state(target, size) + size * target.solves.metric_derivative
