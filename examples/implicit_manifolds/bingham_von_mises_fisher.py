@@ -37,7 +37,6 @@ from scipy.optimize import brentq
 import invlift
 from invlift.atomic import replace_on_success
 from invlift.compilation import Program
-from invlift.inverse.targets.protocols import LocalConstraint
 from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
 from invlift.pytrees import Module
@@ -48,6 +47,7 @@ from invlift.samplers.kernels import (
     FixedConstrainedHMC,
     Kernel,
 )
+from invlift.targets import LocalConstraint
 
 DATA = Path(__file__).resolve().parent / "data"
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "bingham_von_mises_fisher.png"

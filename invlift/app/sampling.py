@@ -30,9 +30,9 @@ from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.chains.state import gather
 from invlift.samplers.chains.workers import single_threaded_blas
-from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
+from invlift.targets import ConstrainedTarget
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {

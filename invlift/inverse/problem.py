@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,7 @@ from invlift.inverse.readings import named_readings
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.precision import require_float64
 from invlift.pytrees import Module
+from invlift.targets import ConstrainedTarget
 
 
 class InverseProblem(Module):
@@ -101,7 +101,7 @@ class InverseProblem(Module):
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
-    def own_lifted(self) -> Any:
+    def own_lifted(self) -> ConstrainedTarget | None:
         """The target of constrained samplers in a form of its own; None for the general one.
 
         Of a problem with one nothing is computed by dense derivatives where chains start.  Beside

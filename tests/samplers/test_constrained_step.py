@@ -18,12 +18,12 @@ from sampler_cases import (
     skewed,
 )
 
-from invlift.inverse.targets.protocols import LocalConstraint
 from invlift.samplers.constrained import retractions
+from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import retract
 from invlift.samplers.constrained.step import build_state, constrained_step
-from invlift.samplers.constrained.target import project_momentum
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.targets import LocalConstraint
 
 STARTS = {on_ellipsoid: [2.0, 0.0, 0.0], on_torus: [2.6, 0.0, 0.0], on_sphere: [1.0, 0.0, 0.0]}
 

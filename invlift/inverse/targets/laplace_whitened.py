@@ -13,6 +13,7 @@ from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module
+from invlift.targets import Described
 
 
 class LaplaceWhitened(Module):
@@ -56,7 +57,7 @@ class LaplaceWhitened(Module):
         """Theta, (h + m,), at xi (h + m,)."""
         return self.approximation.colour(white)
 
-    def describe(self, white: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, white: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         return self.posterior.describe(self.unknowns(white))
 

@@ -24,8 +24,8 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import LocalConstraint, Sight
 from invlift.pytrees import Module
+from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -208,7 +208,7 @@ class LiftedPosterior(Module):
         """Theta = (zeta, w), (h + m,), at a point."""
         return point.position[: self.problem.num_unknowns]
 
-    def describe(self, point: Point) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, point: Point) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         theta = self.unknowns(point)
         kept = self.problem.describe(theta, point.coefficients, point.predicted)
@@ -231,7 +231,7 @@ class LiftedPosterior(Module):
         return reference + noise.log_slope(self.problem.observed, zeta, eta)
 
 
-def lifted_posterior(problem: InverseProblem) -> Any:
+def lifted_posterior(problem: InverseProblem) -> ConstrainedTarget:
     """The target that constrained samplers walk on: the problem's own form, or the general one."""
     own = problem.own_lifted()
     return LiftedPosterior(problem) if own is None else own

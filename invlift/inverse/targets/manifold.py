@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
-from invlift.inverse.targets.protocols import LocalConstraint, Sight
 from invlift.pytrees import Module
+from invlift.targets import Described, LocalConstraint, Sight
 
 
 class ManifoldPoint(NamedTuple):
@@ -104,7 +104,7 @@ class ManifoldTarget(Module):
         slope = self.apply_jacobian(point, heading)
         return Sight(point, value, scale * slope, scale * first, scale**2 * second, scale)
 
-    def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    def describe(self, point: ManifoldPoint) -> Described:
         """The position, and nothing of which only moments are kept."""
         return {"position": point.position}, {}
 

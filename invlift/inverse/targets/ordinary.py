@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.problem import InverseProblem
 from invlift.pytrees import Module
+from invlift.targets import Described
 
 
 class OrdinaryPosterior(Module):
@@ -63,7 +64,7 @@ class OrdinaryPosterior(Module):
         """Theta, (h + m,), at a position: itself."""
         return theta
 
-    def describe(self, theta: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, theta: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         _, white = self.problem.split(theta)
         coefficients = self.problem.prior.transform(white)

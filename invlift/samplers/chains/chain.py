@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from invlift.moments import Moments
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import BLOCK, block_program, evaluate_state, padded_schedule
 from invlift.samplers.chains.results import ChainResult
@@ -116,7 +117,7 @@ def run_blocks(
         yield Block(position, num, is_warmup, kept, stats, moments, fields)
 
 
-def _state_at(kernel: Kernel, target, position: Position, before: Any) -> Any:
+def _state_at(kernel: Kernel, target, position: Position, before: PyTree) -> PyTree:
     """The kernel's state at a position, with what it carries put in.
 
     Not evaluated where all of it is carried and ``before``, a state of this chain or None, shows

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from invlift.moments import Moments
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.fields import FieldIncrement, FieldRecord
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult
@@ -31,7 +32,7 @@ class Position(NamedTuple):
     """
 
     values: np.ndarray
-    adaptation: Any
+    adaptation: PyTree
     iteration: int = 0
     seconds: tuple[float, float] = (0.0, 0.0)
     carried: dict[str, np.ndarray] = {}

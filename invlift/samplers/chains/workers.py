@@ -28,6 +28,7 @@ from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import chain_key, check_reproduced, check_start, compile_chain
 from invlift.samplers.chains.state import Block, Position, start_position
+from invlift.targets import Target
 
 #: Time after which a segment ends, to within a block, in this process and elsewhere, s.
 LOCAL_SECONDS, REMOTE_SECONDS = 1.0, 3.0
@@ -57,7 +58,7 @@ class Work(NamedTuple):
         Chain c uses ``fold_in(key(seed), c)``.
     """
 
-    target: Any
+    target: Target
     plan: Plan
     starts: Any
     seed: int

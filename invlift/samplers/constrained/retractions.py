@@ -13,7 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.target import ConstrainedTarget, NormalSpace, normal_move
+from invlift.samplers.constrained.projections import normal_move
+from invlift.targets import ConstrainedTarget, NormalSpace, Point
 
 #: Largest distance of a position from the manifold, relative to positions larger than 1 (Graham,
 #: Thiery & Beskos 2022, Algorithm 1, where the last move of the position is compared with it).
@@ -156,7 +157,7 @@ class Retracted(NamedTuple):
 def retract(
     retraction: Retraction,
     target: ConstrainedTarget,
-    point,
+    point: Point,
     origin: jax.Array,
     expected: jax.Array,
     *,

@@ -16,6 +16,7 @@ from invlift.samplers.kernels.base import (
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
 from invlift.tables import number
+from invlift.targets import Density
 
 
 class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
@@ -82,11 +83,11 @@ class Laplace(Kernel, settings=True):
     )
     carries: ClassVar[tuple[str, ...]] = ("log_weight",)
 
-    def init(self, target, position: jax.Array) -> LaplaceState:
+    def init(self, target: Density, position: jax.Array) -> LaplaceState:
         """Weight of a position, (Q,)."""
         return LaplaceState(position, target.loglikelihood(position))
 
-    def step(self, target, rng_key: jax.Array, state: LaplaceState, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state: LaplaceState, tuning):
         """One draw; there is no tuning."""
         del tuning
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))

@@ -8,6 +8,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from invlift.targets import Density
+
 Metric = Callable[[jax.Array], jax.Array]
 
 METRICS = Literal["fisher", "softabs"]
@@ -15,7 +17,7 @@ METRICS = Literal["fisher", "softabs"]
 CLOSE = 1e-6
 
 
-def metric_of(target, name: METRICS) -> Metric:
+def metric_of(target: Density, name: METRICS) -> Metric:
     """A metric of a target, (Q,) to (Q, Q).
 
     Parameters

@@ -35,6 +35,7 @@ from invlift.samplers.kernels.base import (
 )
 from invlift.samplers.kernels.metrics import METRICS, metric_of
 from invlift.tables import integer, number
+from invlift.targets import Density
 
 #: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
 #: way back may miss.
@@ -111,15 +112,15 @@ class RiemannianHMC(Kernel, settings=True):
         """Dual averaging of the acceptance rate."""
         return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=3.0)
 
-    def init(self, target, position: jax.Array) -> RiemannianState:
+    def init(self, target: Density, position: jax.Array) -> RiemannianState:
         """Log density, its gradient and the metric at a position, (Q,)."""
         return self._state(target, position, metric_of(target, self.metric)(position))
 
-    def _state(self, target, position, metric) -> RiemannianState:
+    def _state(self, target: Density, position, metric) -> RiemannianState:
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         return RiemannianState(position, logdensity, gradient, jnp.linalg.cholesky(metric))
 
-    def step(self, target, rng_key: jax.Array, state: RiemannianState, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state: RiemannianState, tuning):
         """One transition; ``tuning`` is the step size h, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         noise = jax.random.normal(key_momentum, state.position.shape)
@@ -144,7 +145,7 @@ class RiemannianHMC(Kernel, settings=True):
             "num_factorisations": end.num_evaluations,
         }
 
-    def advance(self, target, trajectory: Trajectory, step_size) -> Trajectory:
+    def advance(self, target: Density, trajectory: Trajectory, step_size) -> Trajectory:
         """One step of the generalised leapfrog method, and the check of its way back."""
         state, half = trajectory.state, 0.5 * step_size
         metric = metric_of(target, self.metric)
