@@ -78,7 +78,7 @@ def _with_setting(content: Content, problem: Path) -> Content:
 
 def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    expected = content.record.mesh_sha256 if content.record else None
+    expected = content.record.mesh_sha256
     try:
         mesh = mesh_of_run(spec, content.body.points, content.body.cells, expected)
     except InputError:

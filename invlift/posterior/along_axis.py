@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,8 +58,16 @@ class Series:
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
 
 
+class Places(NamedTuple):
+    """Where d readings are along one axis: its name, their coordinates and their names."""
+
+    axis: str
+    at: np.ndarray
+    names: np.ndarray
+
+
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
-    """The one axis of readings that have a name and numbers along it.
+    """The one axis of readings that have a name and numbers along it, and which they are.
 
     Parameters
     ----------
@@ -68,17 +77,17 @@ def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, 
     Returns
     -------
     dict of str to pair of str and (r,) array of int
-        By name of the readings, the axis and which readings they are.
+        By name of the readings.
     """
     names = np.asarray(coordinates.get("name", ()))
     found = {}
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         own = {
-            axis: [values[row] for row in rows] for axis, values in coordinates.items()
-            if axis != "name"
-        }  # fmt: skip
-        own = {axis: at for axis, at in own.items() if at[0] != "" and at[0] == at[0]}
+            axis: [values[row] for row in rows]
+            for axis, values in coordinates.items()
+            if axis != "name" and values[rows[0]] != "" and values[rows[0]] == values[rows[0]]
+        }
         if len(own) == 1 and _are_numbers(*own.values()):
             found[name] = (next(iter(own)), rows)
     return found
@@ -95,15 +104,13 @@ def series_of(
 
     Parameters
     ----------
-    draws : mapping of str to sequence of (num_draws, ...) arrays
-        One array per chain.
+    draws, new_readings : mapping of str to sequence of (num_draws, ...) arrays
+        One array per chain; the latter with noise, of the readings ("observed") and of paths.
     quantities : mapping of str to Quantity
         What each is. Those with one axis of numbers count, not fields.
     coordinates : mapping of str to sequence
         Of each reading: see :func:`readings_along`.
     observed : (d,) array or None
-    new_readings : mapping of str to sequence of (num_draws, ...) arrays
-        With noise, for the predictions ("observed") and paths by name.
 
     Returns
     -------
@@ -131,24 +138,16 @@ def series_of(
     return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
 
 
-def _series(
-    name: str,
-    quantity: Quantity,
-    chains: Sequence[np.ndarray],
-    new: Sequence[np.ndarray] | None = None,
-    **of_readings: np.ndarray,
-) -> Series:
+def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series:
     ((axis, at),) = quantity.axes.items()
     order = np.argsort(at, kind="stable")
-    quantiles = np.quantile(_pooled(chains)[:, order], LEVELS, axis=0)
-    if new is not None:
-        new = np.quantile(_pooled(new)[:, order], OUTER, axis=0)
-    at = np.asarray(at, dtype=float)[order]
-    return Series(name, axis, quantity.unit, at, quantiles, new, **of_readings)
 
+    def quantiles(draws, levels):
+        return np.quantile(np.concatenate(draws).astype(float)[:, order], levels, axis=0)
 
-def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+    band = None if new is None else quantiles(new, OUTER)
+    at, own = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
+    return Series(name, axis, quantity.unit, at, own, band, **of_readings)
 
 
 def axis_of(quantity: Quantity) -> str | None:
@@ -164,24 +163,10 @@ def _are_numbers(labels: Sequence) -> bool:
     return all(isinstance(x, int | float | np.number) and math.isfinite(x) for x in labels)
 
 
-def places_of_residuals(
-    series: Sequence[Series], size: int
-) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """Where readings are along their axis, for a picture of their residuals.
-
-    Parameters
-    ----------
-    series : sequence of Series
-    size : int
-        Number d of all readings.
-
-    Returns
-    -------
-    str, (d,) array, (d,) array of str; or None
-        The axis, coordinates and names of the readings; None unless all are along one axis.
-    """
+def places_of_residuals(series: Sequence[Series], size: int) -> Places | None:
+    """Where all `size` readings are along their axis; None unless they are along a single one."""
     at, names = np.full(size, math.nan), np.full(size, "", dtype=object)
     for each in series:
         at[each.rows], names[each.rows] = each.read_at, each.name
     axes = {each.axis for each in series if each.rows.size}
-    return (axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None
+    return Places(axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None

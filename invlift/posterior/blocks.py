@@ -16,14 +16,7 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Check that all chains hold the same number of draws of the same shape.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, ...) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for the error message.
+    """Check that all chains hold as many draws of one shape, (num_draws, ...) each.
 
     Returns
     -------
@@ -33,7 +26,7 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
     Raises
     ------
     InputError
-        If there is no chain, no draw, or the chains differ in shape.
+        If there is no chain, no draw, or the chains differ in shape. `name` says of what.
     """
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
@@ -100,21 +93,6 @@ def coefficient_blocks(
 
 
 def pooled(draws: Sequence[np.ndarray], name: str = "field") -> Iterator[np.ndarray]:
-    """Yield the draws of one coefficient after the other, of all chains together.
-
-    Parameters
-    ----------
-    draws, name
-        As for `coefficient_blocks`.
-
-    Yields
-    ------
-    (chains * num_draws,) float64 array
-
-    Raises
-    ------
-    InputError
-        See `coefficient_blocks`.
-    """
+    """Yield the draws of one coefficient after the other, of all chains together, (S,) each."""
     for _, values in coefficient_blocks(draws, name):
         yield from values.reshape(len(values), -1)

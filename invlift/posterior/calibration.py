@@ -19,7 +19,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.rank_uniformity import UniformRanks
-from invlift.posterior.verdict import in_lines
+from invlift.posterior.verdict import format_verdict
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
@@ -100,7 +100,7 @@ class CalibrationVerdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        return in_lines(self.headline, self.reasons, self.notes, self.advice)
+        return format_verdict(self.headline, self.reasons, self.notes, self.advice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,19 +174,18 @@ class Calibration:
 
     def verdict(self) -> CalibrationVerdict:
         """Whether the draws are those of the posterior, as far as the ranks tell."""
-        num, num_done = self.num_counted, len(self.simulations)
-        left = {name: p for name, p in self.p_values().items() if p < self.level}
-        shapes = self.shapes()
+        num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
+        outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
-            f"{name}: {in_words(shapes[name])} (p {'< 1e-12' if p < 1e-12 else f'= {p:.2g}'})"
-            for name, p in sorted(left.items(), key=lambda item: item[1])
+            f"{name}: {describe_shape(shapes[name])} (p = {p:.2g})"
+            for name, p in sorted(outside.items(), key=lambda item: item[1])
         ]
-        notes, advice = [], list(NOT_CALIBRATED) if left else []
+        notes, advice = [], list(NOT_CALIBRATED) if outside else []
         has_too_many = num_done - num > MAX_FAILED_SHARE * num_done
         for outcome, numbers in self.failures.items():
             shown = ", ".join(map(str, numbers[:8])) + (" and others" if len(numbers) > 8 else "")
-            words = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
-            (reasons if has_too_many else notes).append(words)
+            text = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
+            (reasons if has_too_many else notes).append(text)
         if has_too_many:
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
@@ -210,9 +209,9 @@ class Calibration:
         )
         if reasons:
             headline = "No verdict on the calibration."
-        if left:
+        if outside:
             headline = (
-                f"Not calibrated: {len(left)} of {len(self.names)} quantities leave their bands."
+                f"Not calibrated: {len(outside)} of {len(self.names)} quantities leave their bands."
             )
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
@@ -243,14 +242,7 @@ class Calibration:
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
     """Smallest bulk effective sample size of quantities of one chain (Vehtari et al. 2021).
 
-    Parameters
-    ----------
-    draws : mapping of str to (num_draws,) array
-
-    Returns
-    -------
-    float
-        0 if one cannot be computed: a quantity that never changed, a number that is not finite.
+    0 if one of the (num_draws,) arrays never changes or is not finite.
     """
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
     return float(np.min(np.nan_to_num(diagnose_block(values, with_tail=False)["ess_bulk"])))
@@ -259,13 +251,8 @@ def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
 def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
     """Number of draws below the truth, of some at even distances (Talts et al. 2018, section 5.1).
 
-    Parameters
-    ----------
-    truth : float
-    draws : (num_draws,) array
-        Of a quantity that is continuous, so that none is equal to the truth.
-    num_kept : int
-        How many of them are taken.
+    `num_kept` are taken of the (num_draws,) draws of a quantity that is continuous, so that none is
+    equal to the truth.
     """
     places = np.arange(1, num_kept + 1) * len(draws) // num_kept - 1
     return int(np.sum(draws[places] < truth))
@@ -284,22 +271,16 @@ def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
     return float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2))
 
 
-def in_words(shape: tuple[float, float]) -> str:
+def describe_shape(shape: tuple[float, float]) -> str:
     """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior.
 
-    The more striking of the two is told, as a shifted mean changes the spread too.
+    The larger of the two counts, as a shifted mean changes the spread too.
     """
     mean, spread = shape
     if max(abs(mean), abs(spread)) < LIKELY:
         return "ranks are not uniform, neither shifted nor spread"
     if abs(mean) >= abs(spread):
-        return (
-            "the posterior is too low, the truth lies above too many of its draws"
-            if mean > 0
-            else "the posterior is too high, the truth lies below too many of its draws"
-        )
-    return (
-        "the posterior is too narrow, the truth lies beyond its draws too often"
-        if spread > 0
-        else "the posterior is too wide, the truth lies in its middle too often"
-    )
+        kind, side = ("low", "above") if mean > 0 else ("high", "below")
+        return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
+    kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
+    return f"the posterior is too {kind}, the truth lies {place} too often"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from invlift.posterior.calibration import LEVEL, Calibration
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_COLUMNS = 4
@@ -29,15 +28,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     probability, for each quantity by itself; within the outline for all quantities together.
     Quantities that leave the outline are drawn in another colour.
 
-    Parameters
-    ----------
-    calibration : Calibration
-    path : path, optional
-        Where to save the figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The figure is saved where `path` says, if anywhere.
 
     Raises
     ------
@@ -50,16 +41,14 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     num_rows = math.ceil(len(p_values) / num_columns)
     curves = [_difference(uniform, ranks) for ranks in calibration.ranks.values()]
     limit = 1.1 * np.max(np.abs([*(bound - uniform.points for bound in bands[1]), *curves]))
-    with matplotlib.rc_context(STYLE):
-        size = 2.9 * num_columns, 0.7 + 3.1 * num_rows
-        figure = Figure(figsize=size, layout="constrained")
+    with new_figure(2.9 * num_columns, 0.7 + 3.1 * num_rows) as figure:
         grid = figure.subplots(
             2 * num_rows, num_columns, squeeze=False, sharex=True, height_ratios=[3, 1] * num_rows
         )
         panels = list(zip(grid[::2].flat, grid[1::2].flat, strict=True))
-        for pair in panels[len(p_values) :]:
-            for axes in pair:
-                axes.set_visible(False)
+        for upper, lower in panels[len(p_values) :]:
+            upper.set_visible(False)
+            lower.set_visible(False)
         for (upper, lower), (name, ranks) in zip(panels, calibration.ranks.items(), strict=False):
             colour = BAD if p_values[name] < calibration.level else GOOD
             draw_difference(upper, uniform, bands, ranks, colour)

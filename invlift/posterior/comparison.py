@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from invlift.atomic import replace_on_success
 from invlift.posterior.blocks import coefficient_blocks
-from invlift.posterior.chains import Chain, kept
 from invlift.posterior.diagnostics import diagnose, rank_normalise
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
-from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.parts import Chain, Standards, recorded
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.quantity import described
-from invlift.posterior.standards import Standards
+from invlift.posterior.scalars import scalar_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 
 #: Ratio of two estimates of an effective sample size from which both are told.
@@ -108,24 +106,13 @@ class Efficiency:
 
 
 def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
-    """Sum up the chains of a method.
+    """Sum up the chains of a method, of equally many draws and with their times.
 
-    Parameters
-    ----------
-    method : str
-        What to call it.
-    chains : sequence of Chain
-        Of equally many draws, with ``warmup_seconds`` and ``sampling_seconds``.
-    standards : Standards
-        Of the kernel.
-
-    Returns
-    -------
-    Efficiency
+    `standards` are those of its kernel.
     """
     if not chains:
         return Efficiency(method, note="no draws within the budget")
-    stats = kept(chains, "stats")
+    stats = recorded(chains, "stats")
     draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
     shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
     scalars = list(scalar_draws(draws, described(shapes)).values())
@@ -192,13 +179,7 @@ def batch_means_ess(values: np.ndarray) -> np.ndarray:
 
 
 def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
-    """Write a table of methods as CSV, one row each, and return its path.
-
-    Parameters
-    ----------
-    path : path
-    rows : sequence of Efficiency
-    """
+    """Write a table of methods as CSV, one row each, and return its path."""
     path = Path(path)
     with (
         replace_on_success(path) as temporary,
@@ -211,35 +192,20 @@ def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
     return path
 
 
-def _record(row: Efficiency) -> Mapping[str, object]:
+def _record(row: Efficiency) -> dict[str, object]:
     record = asdict(row)
     note = record.pop("note")
-    derived = {
-        "ess_per_second": row.ess_per_second,
-        "ess_per_factorisation": row.ess_per_factorisation,
-        "is_converged": row.is_converged,
-        "estimators_agree": row.estimators_agree,
-        "note": note,
-    }
-    return record | derived
+    derived = ("ess_per_second", "ess_per_factorisation", "is_converged", "estimators_agree")
+    return record | {name: getattr(row, name) for name in derived} | {"note": note}
 
 
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
     """Bars of effective draws per second and per factorisation, hollow where they are in doubt.
 
-    Parameters
-    ----------
-    rows : sequence of Efficiency
-    path : path, optional
-        Where to save the figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The figure is saved where `path` says, if anywhere.
     """
     rows = list(rows)[::-1]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.0, 1.2 + 0.34 * len(rows)), layout="constrained")
+    with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         each_second = [row.ess_per_second for row in rows]
         _bars(left, rows, each_second, "effective draws per second of a chain")
@@ -248,10 +214,7 @@ def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) 
         left.set_yticks(range(len(rows)), [row.method for row in rows])
         left.set_title("Smallest effective sample size of all scalars")
         right.set_title("hollow: R-hat above 1.01, or not the posterior")
-        if path is not None:
-            with replace_on_success(Path(path)) as temporary:
-                figure.savefig(temporary, dpi=160, format="png")
-    return figure
+        return saved(figure, path)
 
 
 def _bars(axes, rows, values, label) -> None:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from pathlib import PurePath
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -79,24 +79,14 @@ def write_fields(
     mesh = meshio.Mesh(
         in_three_dimensions(points),
         [(CELL_TYPES[shape], cells.astype(np.int64))],
-        point_data={name: _contiguous(values) for name, values in point_data.items()},
-        cell_data={name: [_contiguous(values)] for name, values in cell_data.items()},
+        point_data=_contiguous(point_data),
+        cell_data={name: [values] for name, values in _contiguous(cell_data).items()},
     )
     _write_vtu(path, mesh, numbers or {})
 
 
 def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
-    """What `write_fields` has written.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    meshio.Mesh or None
-        None if the file cannot be read as one; its `field_data` are the numbers.
-    """
+    """What `write_fields` has written, its `field_data` the numbers; None if it cannot be read."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # where meshio tells what is wrong
             return meshio.read(path, file_format="vtu")
@@ -105,38 +95,20 @@ def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
 
 
 def write_points(
-    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray | None]
+    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray]
 ) -> None:
-    """Write values at points, sensors say, as a VTU file of vertices.
-
-    Parameters
-    ----------
-    path : path-like
-        Destination, ending in .vtu.
-    points : (d, dim) array
-        Positions, in the length unit of the mesh.
-    data : mapping of str to (d,) array or None
-        Values by name; those that are None are left out.
-    """
+    """Write values (d,) by name at points (d, dim), sensors say, as a VTU file of vertices."""
     points = in_three_dimensions(points)
-    mesh = meshio.Mesh(
-        points,
-        [("vertex", np.arange(len(points), dtype=np.int64)[:, None])],
-        point_data={
-            name: _contiguous(values) for name, values in data.items() if values is not None
-        },
-    )
-    _write_vtu(path, mesh)
+    cells = [("vertex", np.arange(len(points), dtype=np.int64)[:, None])]
+    _write_vtu(path, meshio.Mesh(points, cells, point_data=_contiguous(data)), {})
 
 
-def _contiguous(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=float)
+def _contiguous(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.ascontiguousarray(values, dtype=float) for name, values in data.items()}
 
 
 def _write_vtu(
-    path: str | os.PathLike,
-    mesh: meshio.Mesh,
-    numbers: Mapping[str, np.ndarray | float] | None = None,
+    path: str | os.PathLike, mesh: meshio.Mesh, numbers: Mapping[str, np.ndarray | float]
 ) -> None:
     with replace_on_success(path) as temporary:
         meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
@@ -165,15 +137,10 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 
 
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
-    """Write a record as strict JSON.
+    """Write a record as strict JSON, complete or not at all.
 
-    Parameters
-    ----------
-    path : path-like
-        Destination.
-    record : mapping
-        Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
-        infinity: both become null.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
+    infinity: both become null.
 
     Raises
     ------
@@ -187,21 +154,20 @@ def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
 
 def _plain(value: Any, key: str) -> Any:
     """Reduce `value` to what JSON knows."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
+    if hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(items)]
-    if isinstance(value, PurePath | date | datetime):
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, PurePath | date):
         return str(value)
-    if hasattr(value, "__array__"):
-        return _plain(np.asarray(value), key)
     raise InputError(
         f"{key} of the run's record",
         "text, numbers, lists or mappings of them",

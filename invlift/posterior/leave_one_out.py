@@ -86,11 +86,6 @@ def leave_one_out(
     -------
     LeaveOneOut or None
         None of fewer than `MIN_DRAWS` draws in all.
-
-    Raises
-    ------
-    InputError
-        If the chains differ in shape or hold no draws.
     """
     num_chains, num_draws, shape = check_draws(log_likelihood, "log_likelihood")
     if num_chains * num_draws < MIN_DRAWS:

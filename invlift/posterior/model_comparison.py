@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from invlift.errors import InputError, printable
 from invlift.posterior.leave_one_out import MIN_DRAWS, LeaveOneOut, leave_one_out
-from invlift.posterior.run_folder import read_groups, read_record
+from invlift.posterior.names import OBSERVED
+from invlift.posterior.run_folder import DRAWS, read_groups, read_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,6 @@ class ComparedRun:
 def read_saved_run(directory: str | os.PathLike) -> SavedRun:
     """Read the leave-one-out predictions of a run from the folder of its results.
 
-    Parameters
-    ----------
-    directory : path-like
-        With `posterior.nc` and `run.json`, as `Posterior.write` leaves it.
-
     Raises
     ------
     InputError
@@ -69,27 +65,19 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
         draws or values that are not finite.
     """
     name = printable(os.fspath(directory))
-    names = "log_likelihood", "observed_data"
-    groups = read_groups(Path(directory), names)
+    groups = read_groups(Path(directory), ("log_likelihood", "observed_data"))
+    logs, readings = (group.get(OBSERVED) for group in groups.values())
 
     def refuse(expected: str, found: str, remedy: str) -> InputError:
-        return InputError(f"{name}, posterior.nc", expected, found, remedy)
+        return InputError(f"{name}, {DRAWS}", expected, found, remedy)
 
-    logs, readings = (groups[each].get("observed") for each in names)
     if logs is None or readings is None:
         raise refuse(
             "the groups observed_data and log_likelihood",
-            f"a file without {names[0] if logs is None else names[1]}",
-            "write the results again, which takes no new draws: invlift run "
-            f"{name}/problem.toml --out {name} --resume",
+            f"a file without {' and '.join(key for key, each in groups.items() if not each)}",
+            f"write the results again: invlift run {name}/problem.toml --out {name} --resume",
         )
     values, observed = np.asarray(logs, dtype=float), np.asarray(readings, dtype=float)
-    if values.ndim != 3 or not values.size or observed.shape != values.shape[2:]:
-        raise refuse(
-            "log_likelihood (chain, draw, sensor) of each reading",
-            f"shape {values.shape} for readings of shape {observed.shape}",
-            "give the folder of a run as it was written",
-        )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
     if bad.size:
         raise refuse(
@@ -105,34 +93,20 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 
 
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
-    """Compare runs by how well each predicts every reading from all others.
-
-    Parameters
-    ----------
-    runs : sequence of SavedRun
-        One or more, of the same readings in the same order.
-
-    Returns
-    -------
-    list of ComparedRun
-        Best first.
+    """Compare runs by how well each predicts every reading from all others, best first.
 
     Raises
     ------
     InputError
-        If the readings differ.
+        If they are not of the same readings in the same order.
     """
     first = runs[0]
     for run in runs[1:]:
         if not np.array_equal(first.observed, run.observed):
-            found = f"{run.observed.size} readings"
-            if first.observed.size == run.observed.size:
-                differ = np.flatnonzero(first.observed != run.observed)
-                found = f"others at {differ.size} sensors, the first sensor {differ[0]}"
             raise InputError(
                 run.name,
                 f"the {first.observed.size} readings of {first.name}",
-                found,
+                f"{run.observed.size} readings, not the same",
                 "compare runs of one sensor table, with the same sensors in use",
             )
     elpd = np.array([run.loo.elpd for run in runs])

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.tri import Triangulation
 
 from invlift.posterior.plots import (
     CHAIN_COLOURS,
+    DASHED,
     FAINT,
     INK,
-    STYLE,
+    Panel,
     colour_limits,
     draw_bar,
-    draw_field,
-    shown_values,
+    draw_panel,
+    label_axes,
+    new_figure,
 )
-from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten
+from invlift.posterior.slices import flatten
 
 PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Width of the figure, in inches, and of a field in it.
@@ -89,56 +89,32 @@ class PriorPicture:
 def plot_prior(picture: PriorPicture) -> Figure:
     """Draw fields of the prior on one colour scale, and below spread, readings and correlation.
 
-    Parameters
-    ----------
-    picture : PriorPicture
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bodies in space are shown by a slice through the middle.
+    Bodies in space are shown by a slice through the middle.
     """
-    flat = flatten(picture.points, picture.cells)
-    mesh = Triangulation(flat.points[:, 0], flat.points[:, 1], flat.triangles)
-    extent = np.ptp(flat.points, axis=0)
-    height = FIELD_WIDTH * float(np.clip(extent[1] / extent[0], 0.3, 1.6))
+    flat, is_nodal = flatten(picture.points, picture.cells), picture.is_nodal
+    across, up = np.ptp(flat.points, axis=0)
+    height = FIELD_WIDTH * float(np.clip(up / across, 0.3, 1.6))
     below = max(height, 2.6)
-    num = len(picture.fields)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height + below + 1.5), layout="constrained")
+    with new_figure(WIDTH, height + below + 1.5) as figure:
         top, bottom = figure.subfigures(2, 1, height_ratios=(height + 0.6, below + 0.9))
-        axes = top.subplots(1, num, squeeze=False, sharex=True, sharey=True)[0]
-        shown = [shown_values(flat, values, picture.is_nodal) for values in picture.fields]
-        norm = colour_limits(np.concatenate(shown))
-        for ax, values, name in zip(axes, shown, picture.field_names, strict=True):
-            draw_field(ax, flat, mesh, values, picture.is_nodal, "viridis", norm)
-            ax.set_title(name)
-            ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
-        for ax in axes[1:]:
-            ax.tick_params(left=False)
-        axes[0].set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-        draw_bar(axes[-1], "viridis", norm, "log-conductivity")
+        axes = top.subplots(1, len(picture.fields), squeeze=False, sharex=True, sharey=True)
+        norm = colour_limits(np.stack([flat.shown(each, is_nodal) for each in picture.fields]))
+        for ax, values, name in zip(axes[0], picture.fields, picture.field_names, strict=True):
+            draw_panel(ax, flat, Panel(name, values, is_nodal, "viridis"), norm=norm)
+        draw_bar(axes[0, -1], "viridis", norm, "log-conductivity")
+        label_axes(axes, flat)
         if flat.place:
             top.suptitle(f"{flat.place}, sensors projected onto it", color=INK, fontsize=10)
         std, readings, correlation = bottom.subplots(1, 3, width_ratios=(1.0, 1.5, 1.2))
-        _draw_std(std, picture, flat, mesh)
+        label = "sd of the log-conductivity"
+        spread = Panel("", picture.std, is_nodal, "magma", label)
+        draw_panel(std, flat, spread, picture.sensor_points)
+        std.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
+        std.set_anchor("N")
+        label_axes(np.array([[std]]), flat)
         _draw_readings(readings, picture)
         _draw_correlation(correlation, picture)
     return figure
-
-
-def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulation) -> None:
-    values = shown_values(flat, picture.std, picture.is_nodal)
-    norm = colour_limits(values)
-    draw_field(ax, flat, mesh, values, picture.is_nodal, "magma", norm)
-    size = float(np.clip(500 / len(picture.sensor_points), 5, 20))
-    places = picture.sensor_points[:, list(flat.axes)]
-    ax.scatter(*places.T, s=size, c="white", edgecolors=INK, linewidths=0.7, zorder=4)
-    ax.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
-    ax.set_anchor("N")
-    ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
-    ax.set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-    draw_bar(ax, "magma", norm, "sd of the log-conductivity")
 
 
 def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
@@ -191,7 +167,7 @@ def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
         )  # fmt: skip
     if picture.formula is not None:
         ax.plot(
-            *picture.formula, color=INK, linewidth=1.1, linestyle=(0, (4, 3)),
+            *picture.formula, color=INK, linewidth=1.1, linestyle=DASHED,
             label=picture.formula_name,
         )  # fmt: skip
     ax.set(xlabel="distance from the middle", xlim=(0, None), ylim=(None, 1.04))

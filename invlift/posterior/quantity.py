@@ -49,11 +49,10 @@ class Quantity:
         """The axis "node" or "cell" of a field; None for all else."""
         return next((axis for axis in self.axes if axis in PLACES), None)
 
-    def entries(self, shape: tuple[int, ...]) -> list[str]:
-        """Names of the entries of a vector of shape (k,): `rate[hare]`, or `rate[0]`."""
+    def entries(self, num: int) -> list[str]:
+        """Names of the entries of a vector of so many: `rate[hare]`, or `rate[0]`."""
         (labels,) = self.axes.values()
-        labels = range(shape[0]) if labels is None else labels
-        return [f"{self.name}[{label}]" for label in labels]
+        return [f"{self.name}[{label}]" for label in (range(num) if labels is None else labels)]
 
 
 def described(
@@ -67,10 +66,6 @@ def described(
         Shape of one draw of each.
     given : iterable of Quantity
         Those that are known; others have axes `{name}_dim_0`, ... without coordinates.
-
-    Returns
-    -------
-    dict of str to Quantity
 
     Raises
     ------

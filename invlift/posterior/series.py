@@ -40,15 +40,9 @@ def write_series(
     Parameters
     ----------
     path : path-like
-        Destination, ending in .pvd. The steps go to the folder of the same name beside it, as
-        ``draws/draws_0000.vtu`` and so on for ``draws.pvd``; older files of these names are
-        replaced.
-    points : (num_nodes, dim) array
-        In the length unit of the mesh.
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
-    steps : sequence of Step
-        Their numbers, from 0, take the place of time.
+        Ending in .pvd. The files of the steps go to the folder of that name without the ending.
+    points, cells, steps
+        As for `write_fields`.
 
     Returns
     -------

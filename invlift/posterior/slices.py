@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from matplotlib.tri import Triangulation
 
 from invlift.errors import InputError
 
@@ -62,6 +64,15 @@ class FlatMesh:
         """(m,) values of a field given as (num_cells,)."""
         return np.asarray(values, dtype=float)[self.cells]
 
+    def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
+        """Values of a field at the nodes or in the cells where the flat mesh shows it."""
+        return self.at_points(values) if is_nodal else self.on_triangles(values)
+
+    @cached_property
+    def triangulation(self) -> Triangulation:
+        """The triangles as matplotlib draws them."""
+        return Triangulation(*self.points.T, self.triangles)
+
     def outline(self) -> np.ndarray:
         """(e, 2, 2) end points of the edges that belong to one triangle only."""
         edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
@@ -75,32 +86,14 @@ def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
     Parameters
     ----------
     points : (num_nodes, dim) array
-        dim 2 or 3.
     cells : (num_cells, dim + 1) array of int
         Triangles or tetrahedra.
-
-    Returns
-    -------
-    FlatMesh
-
-    Raises
-    ------
-    InputError
-        If the mesh is of another kind.
     """
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
-    if points.shape[1] == 2 and cells.shape[1] == 3:
+    if points.shape[1] == 2:
         nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
-        return FlatMesh(
-            points, cells, nodes, np.ones(len(points)), np.arange(len(cells)), (0, 1), ""
-        )
-    if points.shape[1] != 3 or cells.shape[1] != 4:
-        raise InputError(
-            "mesh to draw",
-            "triangles in the plane or tetrahedra in space",
-            f"points {points.shape}, cells {cells.shape}",
-            "pass the points and cells of one mesh of simplices",
-        )
+        weights, each = np.ones(len(points)), np.arange(len(cells))
+        return FlatMesh(points, cells, nodes, weights, each, (0, 1), "")
     low, high = points.min(axis=0), points.max(axis=0)
     axis = int(np.argmin(high - low))
     return slice_tetrahedra(points, cells, axis, float(low[axis] + high[axis]) / 2)
@@ -112,9 +105,7 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
     Parameters
     ----------
     points : (num_nodes, 3) array
-        In the length unit of the mesh.
     cells : (num_cells, 4) array of int
-        Corners.
     axis : int
         0, 1 or 2: the axis the plane is perpendicular to.
     position : float

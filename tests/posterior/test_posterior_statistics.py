@@ -14,10 +14,9 @@ from invlift.posterior import (
     sensor_statistics,
     variance_reduction,
 )
-from invlift.posterior.exceedance import exceedance_fields
-from invlift.posterior.quantities import derived_statistics, scalar_draws
+from invlift.posterior.fields import conductivity_statistics, derived_statistics
 from invlift.posterior.quantity import described
-from invlift.posterior.statistics import conductivity_statistics
+from invlift.posterior.scalars import scalar_draws
 
 
 def compare(predicted, observed, sigma):

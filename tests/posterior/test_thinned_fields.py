@@ -10,8 +10,7 @@ from posterior_cases import Mesh, field_quantities
 
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior, diagnose_field
-from invlift.posterior.batches import ess_of_batches
-from invlift.posterior.labelled import build_groups
+from invlift.posterior.fields import ess_of_batches
 from invlift.samplers.chains.fields import FieldRecord
 
 CHAINS, DRAWS, NODES = 4, 3000, 5

@@ -1,8 +1,4 @@
-"""Posterior statistics of fields and of the predictions at the sensors.
-
-All functions take one array per chain and treat the chains as one sample; whether that is right is
-for the diagnostics to say.
-"""
+"""How well the predictions fit the readings."""
 
 from __future__ import annotations
 
@@ -13,112 +9,7 @@ import numpy as np
 from scipy.special import chdtrc, log_ndtr, logsumexp, ndtri_exp
 
 from invlift.errors import InputError
-from invlift.posterior.blocks import check_draws, coefficient_blocks, pooled
-
-PROBABILITIES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
-
-
-def field_statistics(draws: Sequence[np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Pointwise mean, standard deviation and quantiles of a field.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        Prefix of the names returned.
-
-    Returns
-    -------
-    dict
-        `{name}_mean`, `_sd` (divisor S - 1 for S draws in all; NaN for one draw), `_q05`, `_q50`
-        and `_q95` (linear interpolation between order statistics); each (N,), in the field's unit.
-    """
-    _, _, shape = check_draws(draws, name)
-    result = {f"{name}_{key}": np.full(shape, np.nan) for key in ("mean", "sd", *PROBABILITIES)}
-    for block, values in coefficient_blocks(draws, name):
-        flat = values.reshape(values.shape[0], -1)
-        result[f"{name}_mean"][block] = flat.mean(axis=1)
-        if flat.shape[1] > 1:
-            with np.errstate(invalid="ignore"):  # infinite draws have no deviation
-                result[f"{name}_sd"][block] = flat.std(axis=1, ddof=1)
-        quantiles = np.quantile(flat, list(PROBABILITIES.values()), axis=1, overwrite_input=True)
-        for key, quantile in zip(PROBABILITIES, quantiles, strict=True):
-            result[f"{name}_{key}"][block] = quantile
-    return result
-
-
-def conductivity_statistics(
-    draws: Sequence[np.ndarray], log_statistics: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Statistics of the conductivity exp(phi) from draws of phi.
-
-    The exponential is increasing, so the quantiles are the exponentials of those of phi; the mean
-    is not, and is taken over the draws.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        Log-conductivity, one array per chain.
-    log_statistics : dict
-        What `field_statistics(draws, "log_conductivity")` returned.
-
-    Returns
-    -------
-    dict
-        `conductivity_mean`, `_q05`, `_q50`, `_q95`; each (N,), in the unit of conductivity.
-    """
-    mean = np.concatenate(
-        [
-            np.exp(values).mean(axis=(1, 2))
-            for _, values in coefficient_blocks(draws, "log_conductivity")
-        ]
-    )
-    result = {"conductivity_mean": mean}
-    for key in PROBABILITIES:
-        result[f"conductivity_{key}"] = np.exp(log_statistics[f"log_conductivity_{key}"])
-    return result
-
-
-def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -> np.ndarray:
-    """How much of the prior variance the data have removed: 1 - sd_posterior^2 / sd_prior^2.
-
-    Parameters
-    ----------
-    posterior_sd : (N,) array
-        Standard deviation of the draws.
-    prior_sd : (N,) array or number
-        Standard deviation before the data, in the same unit; positive.
-
-    Returns
-    -------
-    (N,) array
-        1 where the field is known exactly, 0 where the data say nothing. Slightly negative values
-        are Monte Carlo error; clearly negative ones say that the data widened the marginal, which
-        a nonlinear model may do. They are not clipped.
-
-    Raises
-    ------
-    InputError
-        If the prior standard deviation is not positive or has another size.
-    """
-    prior_sd = np.asarray(prior_sd, dtype=float)
-    if prior_sd.ndim and prior_sd.shape != np.shape(posterior_sd):
-        raise InputError(
-            "prior standard deviation",
-            f"shape {np.shape(posterior_sd)}",
-            f"{prior_sd.shape}",
-            "give one value per coefficient, or one number",
-        )
-    is_bad = ~(np.isfinite(prior_sd) & (prior_sd > 0))
-    if is_bad.any():
-        raise InputError(
-            "prior standard deviation",
-            "positive numbers",
-            f"{prior_sd[is_bad].flat[0]}",
-            "check the prior",
-        )
-    return 1.0 - (posterior_sd / prior_sd) ** 2
+from invlift.posterior.blocks import check_draws, pooled
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +39,9 @@ class SensorStatistics:
     observed: np.ndarray
     predicted_mean: np.ndarray
     predicted_sd: np.ndarray
-    standardised_residual: np.ndarray | None
-    predictive_p_value: np.ndarray | None
-    noise_sd: np.ndarray | None
+    standardised_residual: np.ndarray | None = None
+    predictive_p_value: np.ndarray | None = None
+    noise_sd: np.ndarray | None = None
 
 
 def sensor_statistics(
@@ -173,10 +64,6 @@ def sensor_statistics(
         The noise variables eta of each draw, standard normal before the readings, (y - F) / sigma
         for normal noise; None if the noise is unknown.
 
-    Returns
-    -------
-    SensorStatistics
-
     Raises
     ------
     InputError
@@ -197,7 +84,7 @@ def sensor_statistics(
         if values.size > 1:
             sd[index] = values.std(ddof=1)
     if scores is None:
-        return SensorStatistics(observed, mean, sd, None, None, None)
+        return SensorStatistics(observed, mean, sd)
     if [np.shape(chain) for chain in scores] != [np.shape(chain) for chain in predicted]:
         raise InputError(
             "draws of noise_score",
@@ -214,12 +101,17 @@ def _fit(reading: float, predicted: np.ndarray, eta: np.ndarray) -> tuple[float,
     """Residual, probability below and scale of the noise of a reading, from (num_draws,) draws."""
     with np.errstate(divide="ignore", invalid="ignore"):
         square = ((reading - predicted) / eta) ** 2
-        log_below, log_above = _log_mean(log_ndtr(eta)), _log_mean(log_ndtr(-eta))
+        log_below, log_above = (logsumexp(log_ndtr(z)) - np.log(z.size) for z in (eta, -eta))
         residual = _quantile(log_below) if log_below < log_above else -_quantile(log_above)
     # Where a draw meets the reading, both are 0.
     is_known = np.isfinite(square)
     noise_sd = np.sqrt(np.sum(square[is_known]) / max(is_known.sum(), 1))
     return residual, np.exp(log_below), noise_sd
+
+
+def _quantile(log_probability: float) -> float:
+    """Standard normal quantile of the probability, however small."""
+    return -np.inf if log_probability == -np.inf else ndtri_exp(log_probability)
 
 
 def misfit_p_value(scores: Sequence[np.ndarray]) -> float:
@@ -243,19 +135,5 @@ def misfit_p_value(scores: Sequence[np.ndarray]) -> float:
         true model it is *not* uniform, but closer to 1/2: the readings have shaped the predictions.
         NaN where a noise variable is not finite.
     """
-    eta = _pooled(scores)
+    eta = np.concatenate(scores).astype(float)
     return float(chdtrc(eta.shape[1], np.sum(eta**2, axis=1)).mean())
-
-
-def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
-
-
-def _quantile(log_probability: float) -> float:
-    """Standard normal quantile of the probability, however small."""
-    return -np.inf if log_probability == -np.inf else ndtri_exp(log_probability)
-
-
-def _log_mean(logs: np.ndarray) -> float:
-    """Log of the mean of what the logs, (num,), are of."""
-    return logsumexp(logs) - np.log(logs.size)

@@ -1,0 +1,219 @@
+"""What a posterior is made of, and whether the parts fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from invlift.errors import InputError
+from invlift.posterior.blocks import check_draws
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.quantity import Quantity
+
+#: Draws of each chain by name, (num_draws, ...) each.
+Draws = Sequence[Mapping[str, np.ndarray]]
+
+
+class Chain(Protocol):
+    """One chain of a run.
+
+    It may have more: `stats` and `warmup_stats` (name -> (num_draws,) array), `moments` (name ->
+    `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`. Of
+    a quantity named in `every` (name -> number) it stores draws 0, every, 2 every, ... alone, and
+    has the moments and the `batches` (name -> `invlift.moments.BatchMeans`) of all of them.
+
+    Attributes
+    ----------
+    draws : mapping of str to (num_draws, ...) array
+    """
+
+    draws: Mapping[str, np.ndarray]
+
+
+class Mesh(Protocol):
+    """What a posterior asks of a mesh.
+
+    Attributes
+    ----------
+    points : (num_nodes, dim) array
+        In its length unit.
+    cells : (num_cells, dim + 1) array of int
+        Triangles or tetrahedra.
+    """
+
+    points: np.ndarray
+    cells: np.ndarray
+
+    def values_at(self, points: np.ndarray, place: str) -> csr_array:
+        """Values at k points of a field on "node" or "cell": a matrix (k, N)."""
+
+    def mean_over(self, group: str | None, place: str) -> csr_array:
+        """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
+
+
+class SensorTable(Protocol):
+    """What a posterior asks of the readings: `Readings`, or a sensor table of a mesh.
+
+    Attributes
+    ----------
+    values : (d,) array
+    sigma : (d,) array, number or None
+        Scale of the noise where it is known.
+    points : (d, dim) array or None
+    labels : sequence of d str or None
+    """
+
+    values: np.ndarray
+    sigma: np.ndarray | float | None
+    points: np.ndarray | None
+    labels: Sequence[str] | None
+
+
+class ReadingNoise(Protocol):
+    """What a posterior asks of the noise of the readings, given the draws of its chains."""
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain, one set for each draw."""
+
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """New readings of the draws of that name, (num_draws, k) for each chain.
+
+        With the noise of the readings `rows`, (r,); None where these differ in its scale.
+        """
+
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
+        """Log density of each reading given each draw, (num_draws, d) for each chain.
+
+        With all constants, in the logarithm of one over the unit of the readings.
+        """
+
+
+class Standards(Protocol):
+    """By what a kernel's statistics are judged; a run has those of its kernel.
+
+    Attributes
+    ----------
+    min_acceptance : float or None
+        Mean acceptance rate below which something is wrong; None if the rate says nothing.
+    failures : str or None
+        The statistic that counts what went wrong in an iteration.
+    failures_in_words : str
+        What that is: "projections onto the data manifold failed".
+    advice : str
+        What to do about many failures.
+    short_step : float or None
+        Step size below which a posterior bends sharply; None if there is no usual size.
+    caveat : str
+        What holds of its draws however well it did.
+    """
+
+    min_acceptance: float | None
+    failures: str | None
+    failures_in_words: str
+    advice: str
+    short_step: float | None
+    caveat: str
+
+
+def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
+    """What each chain has recorded beside its draws, `stats` for example; empty without it."""
+    return [getattr(chain, name, None) or {} for chain in chains]
+
+
+def every_of(chains: Sequence[Chain], name: str) -> int:
+    """Every how many-th draw of a quantity is stored."""
+    return max(every.get(name, 1) for every in recorded(chains, "every"))
+
+
+def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
+    """Check that the draws of all chains are one sample; return the shape of a draw by name.
+
+    Raises
+    ------
+    InputError
+        If there is no chain or no draw, or chains differ in what they hold.
+    """
+    known = {frozenset(chain.draws) for chain in chains}
+    if known in (set(), {frozenset()}):
+        raise InputError("posterior", "a chain with draws", "none", "run the sampler for longer")
+    if len(known) > 1:
+        raise InputError(
+            "posterior",
+            "draws of the same quantities in every chain",
+            "; ".join(str(sorted(chain.draws)) for chain in chains),
+            "combine chains of one problem only",
+        )
+    num_draws, shapes = {}, {}
+    for name in chains[0].draws:
+        _, num_draws[name], shapes[name] = check_draws([c.draws[name] for c in chains], name)
+    if len({num for name, num in num_draws.items() if every_of(chains, name) == 1}) > 1:
+        raise InputError(
+            "posterior",
+            "equally many draws of every quantity",
+            str(num_draws),
+            "thin all quantities alike",
+        )
+    return shapes
+
+
+def check_fit(
+    shapes: Mapping[str, tuple[int, ...]],
+    quantities: Iterable[Quantity],
+    mesh: Mesh | None,
+    sensors: SensorTable | None,
+    thresholds: Sequence[float],
+) -> None:
+    """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
+
+    Raises
+    ------
+    InputError
+        If sizes differ; if a threshold is not positive and finite, two are equal, or there is no
+        field to exceed them.
+    """
+    for quantity in quantities:
+        if quantity.place is None or mesh is None:
+            continue
+        size = len(mesh.points if quantity.place == "node" else mesh.cells)
+        if shapes[quantity.name] != (size,):
+            raise InputError(
+                f"draws of {quantity.name}",
+                f"one value for each of the {size} {quantity.place}s",
+                f"shape {shapes[quantity.name]}",
+                "pass the mesh that was used in the run",
+            )
+    for name in (PREDICTED, NOISE_SCORE):
+        if sensors is not None and name in shapes and np.shape(sensors.values) != shapes[name]:
+            raise InputError(
+                "sensors",
+                f"one reading for each of the draws of {name} {shapes[name]}",
+                f"readings {np.shape(sensors.values)}",
+                "pass the sensors that were used in the run",
+            )
+    values = np.asarray(thresholds)
+    if not values.size:
+        return
+    is_number = values.ndim == 1 and values.dtype.kind in "iuf"
+    if (
+        not is_number
+        or not (np.isfinite(values) & (values > 0)).all()
+        or len(np.unique(values)) < values.size
+    ):
+        raise InputError(
+            "posterior, exceedance",
+            "different positive numbers",
+            f"{thresholds}",
+            "give conductivities in their unit, each once",
+        )
+    if FIELD not in shapes:
+        raise InputError(
+            "posterior, exceedance",
+            f"draws of {FIELD}",
+            "none",
+            "leave exceedance out for a model of your own",
+        )
