@@ -5,11 +5,11 @@ import shutil
 import numpy as np
 import pytest
 import pyvista
-from invlift.posterior.report.gather import NUM_DRAWS
 from run_folders import HOSTILE, write_run
 
 from invlift.app.cli import main
 from invlift.app.report import write_report
+from invlift.posterior.report.content import NUM_DRAWS
 
 
 def call(*arguments):

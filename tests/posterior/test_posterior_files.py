@@ -259,8 +259,8 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chains": []}, "at least one chain"),
-        ({"chains": [Chain({})]}, "draws in every chain"),
+        ({"chains": []}, "a chain with draws"),
+        ({"chains": [Chain({})]}, "a chain with draws"),
         ({"chains": [Chain({"a": np.ones(3)}), Chain({"b": np.ones(3)})]}, "same quantities"),
         ({"chains": [Chain({"a": np.ones(3), "b": np.ones(4)})]}, "equally many"),
         ({"chains": [Chain({"log_conductivity": np.ones((0, 25))})]}, "at least one draw"),

@@ -17,7 +17,8 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
-from invlift.posterior.labelled import SUMMARY_COLUMNS, save_netcdf
+from invlift.posterior.labelled import save_netcdf
+from invlift.posterior.scalars import SUMMARY_COLUMNS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -76,8 +76,6 @@ def test_flat_mesh_is_shown_as_it_is():
     np.testing.assert_array_equal(flat.at_points(values), values)
     assert area(flat) == pytest.approx(1.0)
     assert len(flat.outline()) == 16
-    with pytest.raises(InputError, match="mesh to draw"):
-        flatten(points, cells[:, :2])
 
 
 @pytest.mark.parametrize("mesh", [square, box])
