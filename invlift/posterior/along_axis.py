@@ -67,17 +67,10 @@ class Places(NamedTuple):
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
-    """The one axis of readings that have a name and numbers along it, and which they are.
+    """By name of readings the one axis that has numbers of them, and which (r,) of all they are.
 
-    Parameters
-    ----------
-    coordinates : mapping of str to sequence of d numbers or str
-        Of each reading, "name" among them; NaN or "" where a reading has none.
-
-    Returns
-    -------
-    dict of str to pair of str and (r,) array of int
-        By name of the readings.
+    `coordinates` are d numbers or str for each axis, "name" among them; NaN or "" where a reading
+    has none.
     """
     names = np.asarray(coordinates.get("name", ()))
     found = {}
@@ -100,23 +93,11 @@ def series_of(
     observed: np.ndarray | None,
     new_readings: Mapping[str, Sequence[np.ndarray]],
 ) -> list[Series]:
-    """What there is along axes of numbers: first what has readings.
+    """What there is along axes of numbers, not fields: first what has readings.
 
-    Parameters
-    ----------
-    draws, new_readings : mapping of str to sequence of (num_draws, ...) arrays
-        One array per chain; the latter with noise, of the readings ("observed") and of paths.
-    quantities : mapping of str to Quantity
-        What each is. Those with one axis of numbers count, not fields.
-    coordinates : mapping of str to sequence
-        Of each reading: see :func:`readings_along`.
-    observed : (d,) array or None
-
-    Returns
-    -------
-    list of Series
-        Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
-        predictions.
+    Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
+    predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
+    of all readings ("observed") and of paths.
     """
     found, used = [], set()
     along = {} if observed is None else readings_along(coordinates)

@@ -16,12 +16,7 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Check that all chains hold as many draws of one shape, (num_draws, ...) each.
-
-    Returns
-    -------
-    tuple
-        Number of chains, number of draws per chain, shape of one draw.
+    """Check that all chains hold as many draws of one shape; return these three.
 
     Raises
     ------
@@ -54,21 +49,9 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
 def coefficient_blocks(
     draws: Sequence[np.ndarray], name: str = "field"
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield the draws of a few coefficients at a time.
+    """Yield a few coefficients at a time, and their draws, (block, chains, num_draws) in float64.
 
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for the error message.
-
-    Yields
-    ------
-    slice
-        The coefficients in this block.
-    (block, chains, num_draws) float64 array
-        Their draws, contiguous along the draws.
+    The draws of each chain are (num_draws, N); those yielded are contiguous along the draws.
 
     Raises
     ------

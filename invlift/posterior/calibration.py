@@ -60,10 +60,8 @@ class Simulation:
         Draws of the chain, of which L were kept.
     ess : float
         Smallest bulk effective sample size of all quantities.
-    step_size, acceptance_rate : float
-        Of the chain after warm-up; NaN where there is no such thing.
-    seconds : float
-        Time it took.
+    step_size, acceptance_rate, seconds : float
+        Of the chain after warm-up, NaN where there is no such thing; and its time.
     """
 
     simulation: int
@@ -80,16 +78,8 @@ class Simulation:
 class CalibrationVerdict:
     """Verdict on a calibration.
 
-    Attributes
-    ----------
-    is_calibrated : bool
-        Whether enough simulations succeeded and no quantity leaves its band.
-    headline : str
-        One sentence.
-    reasons, notes : tuple of str
-        Findings that speak against it, empty if and only if `is_calibrated`; others.
-    advice : tuple of str
-        What to do, most useful first.
+    Reasons speak against it and are empty if and only if `is_calibrated`; advice is what to do,
+    most useful first.
     """
 
     is_calibrated: bool
@@ -105,18 +95,9 @@ class CalibrationVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks of all simulations.
+    """Ranks, 0 ... `num_draws`, of quantities in all simulations that are done, by number.
 
-    Attributes
-    ----------
-    simulations : sequence of Simulation
-        Those that are done, by number.
-    names : tuple of str
-        Quantities.
-    num_draws : int
-        L: ranks are 0 ... L.
-    num_requested : int
-        Simulations asked for.
+    `num_requested` is how many were asked for.
     """
 
     simulations: Sequence[Simulation]
@@ -245,7 +226,7 @@ def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
     0 if one of the (num_draws,) arrays never changes or is not finite.
     """
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
-    return float(np.min(np.nan_to_num(diagnose_block(values, with_tail=False)["ess_bulk"])))
+    return float(np.min(np.nan_to_num(diagnose_block(values)["ess_bulk"])))
 
 
 def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:

@@ -26,9 +26,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     The larger panels show the share of ranks below each value less that of uniform ranks
     (Sailynoja, Burkner & Vehtari 2022, section 3): within the filled band everywhere with 95 %
     probability, for each quantity by itself; within the outline for all quantities together.
-    Quantities that leave the outline are drawn in another colour.
-
-    The figure is saved where `path` says, if anywhere.
+    Quantities that leave the outline are drawn in another colour. It is saved where `path` says.
 
     Raises
     ------

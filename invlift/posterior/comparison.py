@@ -73,10 +73,7 @@ class Efficiency:
 
     @property
     def is_converged(self) -> bool:
-        """Whether R-hat is at most 1.01, of enough effective draws to say so.
-
-        These are 100 for each chain, as in a run's verdict (Vehtari et al. 2021, section 4).
-        """
+        """Whether R-hat is at most 1.01, of as many effective draws as a run's verdict asks for."""
         is_enough = self.ess_bulk >= MIN_ESS_PER_CHAIN * self.num_chains
         return is_enough and self.r_hat <= MAX_R_HAT
 
@@ -152,19 +149,11 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
 
 
 def batch_means_ess(values: np.ndarray) -> np.ndarray:
-    """Effective sample sizes from the means of batches of sqrt(num_draws) draws.
+    """Effective sample sizes, (N,), from means of batches of sqrt(num_draws) draws.
 
     The variance of the batches' means about the mean of all chains, times their length, estimates
-    that of the mean (Flegal & Jones 2010); it knows nothing of autocorrelations.
-
-    Parameters
-    ----------
-    values : (N, chains, num_draws) array
-
-    Returns
-    -------
-    (N,) array
-        NaN where nothing changes, or there is one batch alone.
+    that of the mean (Flegal & Jones 2010); it knows nothing of autocorrelations. Values are
+    (N, chains, num_draws). NaN where nothing changes, or there is one batch alone.
     """
     num_draws = values.shape[-1]
     length = max(1, math.isqrt(num_draws))

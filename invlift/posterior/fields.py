@@ -60,14 +60,7 @@ def fields_of(
 
 
 def field_statistics(draws: Sequence[np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """Pointwise mean, standard deviation and quantiles of a field.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        Prefix of the names returned.
+    """Pointwise statistics of a field from its draws, (num_draws, N) for each chain.
 
     Returns
     -------
@@ -94,23 +87,14 @@ def conductivity_statistics(
     log_statistics: Mapping[str, np.ndarray],
     thresholds: Sequence[float] = (),
 ) -> dict[str, np.ndarray]:
-    """Statistics of the conductivity k = exp(phi) from draws of phi.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        Log-conductivity phi, one array per chain.
-    log_statistics : dict
-        What `field_statistics(draws, "log_conductivity")` returned.
-    thresholds : sequence of float
-        Positive, in the unit of the conductivity.
+    """Statistics of the conductivity k = exp(phi) from draws of phi, (num_draws, N) for each chain.
 
     Returns
     -------
     dict
         `conductivity_mean`, `_q05`, `_q50`, `_q95`, in the unit of conductivity, and for each
         threshold `conductivity_above_{threshold}`, the share of draws above, NaN where a draw is
-        NaN; each (N,).
+        NaN; each (N,). `log_statistics` are the `field_statistics` of phi.
     """
     names = [f"conductivity_above_{repr(float(each)).removesuffix('.0')}" for each in thresholds]
     _, _, shape = check_draws(draws, FIELD)
@@ -127,21 +111,11 @@ def conductivity_statistics(
 
 
 def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -> np.ndarray:
-    """How much of the prior variance the data have removed: 1 - sd_posterior^2 / sd_prior^2.
+    """How much of the prior variance the data have removed: 1 - sd_posterior^2 / sd_prior^2, (N,).
 
-    Parameters
-    ----------
-    posterior_sd : (N,) array
-        Standard deviation of the draws.
-    prior_sd : (N,) array or number
-        Standard deviation before the data, in the same unit; positive.
-
-    Returns
-    -------
-    (N,) array
-        1 where the field is known exactly, 0 where the data say nothing; not clipped. Slightly
-        negative values are Monte Carlo error; clearly negative ones say that the data widened the
-        marginal, which a nonlinear model may do.
+    1 where the field is known exactly, 0 where the data say nothing; not clipped. Slightly negative
+    values are Monte Carlo error; clearly negative ones say that the data widened the marginal,
+    which a nonlinear model may do.
 
     Raises
     ------
@@ -172,18 +146,8 @@ def derived_statistics(
 ) -> dict[str, np.ndarray]:
     """Statistics of a field of which chains keep moments, and perhaps draws.
 
-    Parameters
-    ----------
-    name : str
-    moments : sequence of Moments
-        One per chain, of one size. Chains that have seen nothing are passed over.
-    draws : sequence of (num_draws, N) arrays or None
-
-    Returns
-    -------
-    dict
-        `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; without moments all from the
-        draws, and nothing if there are none either.
+    `{name}_mean`, `_sd`, and of draws `_q05`, `_q50`, `_q95`; without moments all from the draws,
+    and nothing if there are none either. Chains that have seen nothing are passed over.
     """
     result = {} if draws is None else field_statistics(draws, name)
     filled = [part for part in moments if part.count > 0]
@@ -204,23 +168,12 @@ def _of_all_draws(
 
 
 def ess_of_batches(moments: Moments, batches: Sequence[BatchMeans]) -> np.ndarray:
-    """Effective sample size for the mean, from means of batches (Flegal & Jones 2010).
+    """Effective sample size for the mean, (N,), from means of batches (Flegal & Jones 2010).
 
     With batches of b draws much longer than the correlation, b Var(batch mean) is the asymptotic
     variance of sqrt(num) times a chain's mean of num draws.  Where the means of the chains differ
-    by more than that allows in 99 of 100 runs, their variance takes its place.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of all draws of all chains, (N,).
-    batches : sequence of BatchMeans
-        One per chain.
-
-    Returns
-    -------
-    (N,) array
-        NaN where there are fewer than 8 batches, or nothing varies.
+    by more than that allows in 99 of 100 runs, their variance takes its place. NaN where there are
+    fewer than 8 batches, or nothing varies. The moments are those of all draws of all chains.
     """
     size = max(each.size for each in batches)
     joined = [_joined(each, size) for each in batches]

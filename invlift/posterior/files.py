@@ -1,4 +1,4 @@
-"""Write results: VTU for ParaView, CSV for scalars, JSON for the record of the run."""
+"""Files of results: VTU and series of them for ParaView, CSV for tables, JSON for records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -46,9 +47,8 @@ def write_fields(
     Parameters
     ----------
     path : path-like
-        Destination, ending in .vtu.
     points : (num_nodes, dim) array
-        Positions, dim 2 or 3, in the length unit of the mesh.
+        Dim 2 or 3, in the length unit of the mesh.
     cells : (num_cells, dim + 1) array of int
         Corners of triangles (dim 2) or tetrahedra (dim 3).
     point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
@@ -174,3 +174,49 @@ def _plain(value: Any, key: str) -> Any:
         f"a {type(value).__name__}",
         "convert it to text first",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one step of a series shows: fields on nodes and on cells by name.
+
+    `numbers` belong to no place, such as a noise scale.
+    """
+
+    on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)
+    numbers: Mapping[str, np.ndarray | float] = field(default_factory=dict)
+
+
+def write_series(
+    path: str | os.PathLike, points: np.ndarray, cells: np.ndarray, steps: Sequence[Step]
+) -> list[Path]:
+    """Write steps that ParaView plays as an animation; return the files, the PVD file first.
+
+    The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
+
+    Raises
+    ------
+    InputError
+        If a field does not fit the mesh, or the folder cannot be made or is a link: what it leads
+        to may be anybody's.
+    """
+    path = Path(path)
+    folder = path.with_suffix("")
+    if folder.is_symlink():
+        raise InputError(f"{folder}", "a folder of its own", "a link to another", "remove the link")
+    files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
+    for file, step in zip(files, steps, strict=True):
+        write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
+    entries = "".join(
+        f'<DataSet timestep="{index}" part="0" file={quoteattr(f"{path.stem}/{file.name}")}/>\n'
+        for index, file in enumerate(files)
+    )
+    with replace_on_success(path) as temporary:
+        temporary.write_text(
+            '<?xml version="1.0" encoding="utf-8"?>\n'
+            f'<VTKFile type="Collection" version="0.1">\n<Collection>\n{entries}</Collection>\n'
+            "</VTKFile>\n",
+            encoding="utf-8",
+        )
+    return [path, *files]

@@ -34,23 +34,14 @@ def label(
     quantities: Mapping[str, Quantity],
     every: Mapping[str, int] | None = None,
 ) -> xr.Dataset:
-    """Put the draws of quantities, each copied once, into one dataset.
+    """Put draws, (num_draws, ...) for each chain, into one dataset, each copied once.
 
-    Parameters
-    ----------
-    draws : mapping of str to sequence of (num_draws, ...) arrays
-        One array per chain.
-    quantities : mapping of str to Quantity
-        Axes with their coordinates, and units.
-    every : mapping of str to int or None
-        Quantities of which only every so-many-th draw is there.
+    `quantities` have their axes, coordinates and units; `every` says of which only every
+    so-many-th draw is there.
 
-    Returns
-    -------
-    xarray.Dataset
-        Axes are chain, draw and then those of the quantity. Where not all draws are there the axis
-        is `stored_draw`, whose labels are the numbers of these draws; `stored_draw_of_...` of a
-        second such quantity that has not as many.
+    Axes are chain, draw and then those of the quantity. Where not all draws are there the axis is
+    `stored_draw`, whose labels are the numbers of these draws; `stored_draw_of_...` of a second
+    such quantity that has not as many.
     """
     variables, sizes = {}, {}
     for name, chains in draws.items():
@@ -84,15 +75,12 @@ def _dataset(variables: Mapping[str, tuple], coords: Mapping[str, Sequence], siz
 
 
 def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
-    """Label everything a run has produced, group by group.
+    """Label everything a run has produced, group by group, as pairs of a name and a dataset.
 
-    Yields
-    ------
-    str and xarray.Dataset
-        Groups `posterior`, and where there is something to put in them `sample_stats`,
-        `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and
-        along quantities by their names), `log_likelihood` (as variable `observed`),
-        `observed_data` and `constant_data`.
+    Groups `posterior`, and where there is something to put in them `sample_stats`,
+    `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
+    quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
+    `constant_data`.
     """
     chains, quantities = posterior.chains, dict(posterior.described)
     draws = {name: posterior.draws(name) for name in quantities}
@@ -152,10 +140,7 @@ def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndar
 
 
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
-    """Describe a variable of the group `posterior`, as `groups_of` has labelled it.
-
-    `constants` is the group `constant_data`, which has what is known of it before the data.
-    """
+    """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
     name = str(variable.name)
     axes = {
         str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
@@ -227,18 +212,11 @@ def pareto_smoothed_weights(
 
 
 def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLike) -> None:
-    """Write labelled groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads.
+    """Write groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads, or nothing at all.
 
-    Parameters
-    ----------
-    groups : iterable of pairs of str and xarray.Dataset
-        From `groups_of`; one after the other, so that they need not be in memory all at once.
-    path : path-like
-        Destination; complete or absent, never half written.
-
-    Notes
-    -----
-    HDF5 crashes where a disc is full.  Hence it writes to memory, as much as the file has bytes.
+    The groups, from `groups_of`, come one after the other, so that they need not be in memory all
+    at once. HDF5 crashes where a disc is full; hence it writes to memory, as much as the file has
+    bytes.
     """
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:

@@ -112,10 +112,7 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def _relative_efficiency(chains: Sequence[np.ndarray]) -> float:
-    """Effective draws of the likelihoods for each draw, on average over the readings.
-
-    By it the length of the tail is chosen, and nothing more.
-    """
+    """Effective draws of the likelihoods for each draw, on average; it says how long a tail is."""
     largest = np.max([chain.max(axis=0) for chain in chains], axis=0)
     with np.errstate(invalid="ignore"):  # where one is not finite there is none
         likelihoods = [np.exp(chain - largest) for chain in chains]

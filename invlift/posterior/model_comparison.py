@@ -116,20 +116,11 @@ def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
 
 
 def stacking_weights(elpd: np.ndarray) -> np.ndarray:
-    """Weights of several models in the mixture that predicts the readings best.
+    """Weights (K,) of models in the mixture that predicts readings best; not negative, of sum 1.
 
-    Yao, Vehtari, Simpson & Gelman (2018), "Using stacking to average Bayesian predictive
-    distributions", Bayesian Analysis 13(3), eq. 4; by the optimiser that ArviZ takes.
-
-    Parameters
-    ----------
-    elpd : (K, d) array
-        Log density of each of d readings given all others, by each of K models.
-
-    Returns
-    -------
-    (K,) array
-        Not negative, of sum 1.
+    `elpd` (K, d) are log densities of each reading given all others. Yao, Vehtari, Simpson & Gelman
+    (2018), "Using stacking to average Bayesian predictive distributions", Bayesian Analysis 13(3),
+    eq. 4; by the optimiser that ArviZ takes.
     """
     num_models = len(elpd)
     density = np.exp(elpd - elpd.max(axis=0))

@@ -34,15 +34,7 @@ class Chain(Protocol):
 
 
 class Mesh(Protocol):
-    """What a posterior asks of a mesh.
-
-    Attributes
-    ----------
-    points : (num_nodes, dim) array
-        In its length unit.
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
-    """
+    """A mesh of simplices: points (num_nodes, dim), and cells (num_cells, dim + 1) of int."""
 
     points: np.ndarray
     cells: np.ndarray
@@ -55,16 +47,7 @@ class Mesh(Protocol):
 
 
 class SensorTable(Protocol):
-    """What a posterior asks of the readings: `Readings`, or a sensor table of a mesh.
-
-    Attributes
-    ----------
-    values : (d,) array
-    sigma : (d,) array, number or None
-        Scale of the noise where it is known.
-    points : (d, dim) array or None
-    labels : sequence of d str or None
-    """
+    """What a posterior asks of the readings: `Readings`, or a sensor table of a mesh."""
 
     values: np.ndarray
     sigma: np.ndarray | float | None

@@ -72,7 +72,6 @@ class Panel:
         (num_nodes,) if `is_nodal`, otherwise (num_cells,).
     is_nodal : bool
     colour_map : str
-        Name of one of matplotlib's perceptually uniform maps.
     label : str
         What the colours mean, with the unit.
     is_share : bool

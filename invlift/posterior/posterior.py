@@ -51,6 +51,9 @@ NOISE_SEED = 0  # of the new readings in posterior_predictive
 class Posterior:
     """Draws of a run, read as a posterior.
 
+    The methods `plot_...` return a Matplotlib figure and save it where `path` says, if anywhere, in
+    the format of its ending.
+
     Attributes
     ----------
     chains : sequence of Chain
@@ -220,10 +223,9 @@ class Posterior:
 
     @cached_property
     def vector_diagnostics(self) -> dict[str, Diagnostics]:
-        """Diagnostics of long vectors, of matrices and of further fields.
+        """Diagnostics, (N,), of long vectors, flattened matrices and further fields, by name.
 
-        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.  By
-        name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
+        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
         """
         known = {self.field.name} if self.field else set()
         vectors = vector_draws(self._draws, self.described)
@@ -348,7 +350,7 @@ class Posterior:
         return in_mesh.values_at(self, points, name)
 
     def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
-        """Draws of the mean of a field over a part of the mesh.
+        """Draws of the mean of a field over a part of the mesh, with the axes chain and draw.
 
         Parameters
         ----------
@@ -356,11 +358,6 @@ class Posterior:
             A subdomain or boundary group of the mesh; by default the whole body.
         name : str or None
             As for `at`.
-
-        Returns
-        -------
-        xarray.DataArray
-            Axes chain and draw (or stored_draw).
 
         Raises
         ------
@@ -370,17 +367,12 @@ class Posterior:
         return in_mesh.mean_over(self, group, name)
 
     def flux(self, group: str) -> xr.DataArray:
-        """Draws of the flux into the body through a boundary group.
+        """Draws of the flux into the body through a boundary group of the mesh, or its "boundary".
 
         The integral of exp(phi) du/dn over the group, n outwards. Where u is held, it is the
         consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei
         & Larson 2000, section 2), which balances the source exactly and is of second order; else
         the integral of the gradients in the cells behind the boundary, of first order.
-
-        Parameters
-        ----------
-        group : str
-            A boundary group of the mesh, or "boundary".
 
         Returns
         -------
@@ -410,22 +402,18 @@ class Posterior:
     ) -> Figure:
         """Draw an overview in four panels; of a mesh in space, the slice through its middle.
 
+        Mean and standard deviation of the log-conductivity; mean of the solution with the sensors
+        filled by their readings (or of the conductivity, if no solution was kept); variance
+        reduction, if the prior standard deviation is known. For a model of one's own mean, standard
+        deviation and variance reduction of each field.
+
         Parameters
         ----------
         path : path-like or None
-            Where to save the figure, in the format of its ending.
         length_unit, conductivity_unit, solution_unit : str
             Units to write on the axes, e.g. "m", "W/(m K)", "K".
         solution_name : str
             What the solution is, e.g. "Temperature".
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Mean and standard deviation of the log-conductivity; mean of the solution with the
-            sensors filled by their readings (or of the conductivity, if no solution was kept);
-            variance reduction, if the prior standard deviation is known. For a model of one's own
-            mean, standard deviation and variance reduction of each field.
 
         Raises
         ------
@@ -440,13 +428,8 @@ class Posterior:
     ) -> Figure:
         """Draw traces and ranks of scalars: see `scalar_plots.plot_chains`.
 
-        Parameters
-        ----------
-        path : path-like or None
-            Where to save the figure, in the format of its ending.
-        names : sequence of str or None
-            Which of the `scalars`; the name of a vector stands for its first entries. Without them
-            the first eight.
+        `names` are some of the `scalars`; the name of a vector stands for its first entries.
+        Without them the first eight are drawn.
 
         Raises
         ------
@@ -460,13 +443,8 @@ class Posterior:
     ) -> Figure:
         """Draw scalars beside their priors, and pairs: see `scalar_plots.plot_parameters`.
 
-        Parameters
-        ----------
-        path : path-like or None
-            Where to save the figure, in the format of its ending.
-        names : sequence of str or None
-            As of :meth:`plot_chains`. Without them the first eight whose prior density is known, or
-            if there is none of these the first eight.
+        `names` are as of :meth:`plot_chains`. Without them the first eight whose prior density is
+        known are drawn, or if there is none of these the first eight.
 
         Raises
         ------
@@ -494,13 +472,8 @@ class Posterior:
     ) -> Figure:
         """Draw what there is along an axis of numbers: see `series_plots.plot_series`.
 
-        Parameters
-        ----------
-        path : path-like or None
-            Where to save the figure, in the format of its ending.
-        names : sequence of str or None
-            Of readings with such an axis, and of other quantities that have one. Without them the
-            first twelve, those with readings before the others.
+        `names` are of readings with such an axis, and of other quantities that have one. Without
+        them the first twelve are drawn, those with readings before the others.
 
         Raises
         ------
@@ -513,13 +486,7 @@ class Posterior:
     # -- files ------------------------------------------------------------------------------------
 
     def to_arviz(self) -> Any:
-        """Everything in ArviZ's layout, for its functions: see `labelled.groups_of`.
-
-        Returns
-        -------
-        arviz.InferenceData or xarray.DataTree
-            The former under ArviZ 0.x, the latter under 1.x.
-        """
+        """Everything in ArviZ's layout: `InferenceData` under ArviZ 0.x, `DataTree` under 1.x."""
         return labelled.to_arviz(dict(labelled.groups_of(self)))
 
     def record(self) -> dict[str, Any]:
@@ -538,22 +505,18 @@ class Posterior:
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
     ) -> list[Path]:
-        """Write all results to a folder.
+        """Write all results to a folder, made if it does not exist; return the paths.
+
+        `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
+        `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`. Each
+        is complete or absent; older ones are replaced.
 
         Parameters
         ----------
         directory : path-like
-            Made if it does not exist. Each file is complete or absent; older ones are replaced.
         run_info : mapping or None
             What `run.json` should say beyond `record()`: versions, seed, hash of the mesh; its
             keys take precedence.
-
-        Returns
-        -------
-        list of pathlib.Path
-            The files written: `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there
-            are readings), `sensors.vtu` (if sensors have positions), `summary.csv`,
-            `posterior.nc`, `run.json`.
         """
         return write_results(self, Path(directory), self.record() | dict(run_info or {}))
 

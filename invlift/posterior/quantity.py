@@ -58,14 +58,9 @@ class Quantity:
 def described(
     shapes: Mapping[str, tuple[int, ...]], given: Iterable[Quantity] = ()
 ) -> dict[str, Quantity]:
-    """Describe every quantity of which there are draws.
+    """Describe every quantity of which there are draws, by name; `shapes` are those of one draw.
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        Shape of one draw of each.
-    given : iterable of Quantity
-        Those that are known; others have axes `{name}_dim_0`, ... without coordinates.
+    What is not given has axes `{name}_dim_0`, ... without coordinates.
 
     Raises
     ------

@@ -56,10 +56,8 @@ class UniformRanks:
     def band(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the distribution function that hold everywhere at once.
 
-        Parameters
-        ----------
-        probability : float
-            At least that of uniform ranks to stay within; as close to it as counts allow.
+        Uniform ranks stay within with the probability given, or a little more, as close as counts
+        allow.
 
         Returns
         -------

@@ -82,18 +82,9 @@ class NormalNoise:
 
 
 def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Scale of the noise of some readings, if it is one.
+    """Scale of the noise of some readings, of one column or (); None if they differ in it.
 
-    Parameters
-    ----------
-    sigma : (), (1,), (d,), (num_draws, 1) or (num_draws, d) array
-    rows : (r,) array of int
-        Which readings.
-
-    Returns
-    -------
-    array or None
-        Of one column, or (); None if they differ in it.
+    `sigma` is (), (1,), (d,), (num_draws, 1) or (num_draws, d), and `rows` (r,) which readings.
     """
     if sigma.ndim == 0 or sigma.shape[-1] == 1:
         return sigma

@@ -164,20 +164,10 @@ class SavedNoise:
 def read_posterior(
     directory: str | os.PathLike, standards_of: Callable[[str], Standards | None] | None = None
 ) -> Posterior:
-    """Read the posterior that a run has written.
+    """Read the posterior that a run has written, with all draws in memory.
 
-    Parameters
-    ----------
-    directory : path-like
-        With ``posterior.nc`` and ``run.json``.
-    standards_of : callable, optional
-        From the name of a method to its `Standards`.
-
-    Returns
-    -------
-    Posterior
-        With all draws in memory. Of a field of which not all draws were stored, all statistics are
-        those of the stored draws.
+    `standards_of` gives the `Standards` of a method by its name. Of a field of which not all draws
+    were stored, all statistics are those of the stored draws.
 
     Raises
     ------

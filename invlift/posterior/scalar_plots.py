@@ -36,17 +36,10 @@ WIDTH, PANEL = 9.6, 1.8
 def plot_chains(
     scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
 ) -> Figure:
-    """Draw traces and rank histograms of scalars, one in a row.
+    """Draw traces and rank histograms of the first eight scalars, one in a row.
 
     A rank histogram counts how often each chain's draws fall into each twentieth of all draws;
     chains that agree have bars that end near the dashed line (Vehtari et al. 2021, section 4.4).
-
-    Parameters
-    ----------
-    scalars : mapping of str to sequence of (num_draws,) arrays
-        One array per chain; the first eight scalars are drawn.
-    diagnostics : mapping of str to Diagnostics
-        Of the same scalars, each of size 1.
     """
     names = list(scalars)[:MAX_SCALARS]
     with new_figure(9.4, 0.5 + 1.75 * len(names)) as figure:
@@ -110,21 +103,11 @@ def parameters_of(
 def plot_parameters(
     scalars: Mapping[str, Sequence[np.ndarray]], quantities: Mapping[str, Quantity]
 ) -> Figure:
-    """Draw a matrix: on the diagonal scalars and their priors, below it pairs of scalars.
+    """Draw a matrix of the first eight scalars: on the diagonal with their priors, below it pairs.
 
-    Parameters
-    ----------
-    scalars : mapping of str to sequence of (num_draws,) arrays
-        One array per chain; the first eight are drawn.
-    quantities : mapping of str to Quantity
-        Units and densities before the data, of scalars and of vectors whose entries they are.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Histograms have the area 1, as the density before the data has over all its values. Pairs
-        are at most 1,000 draws, spread evenly over all. Each axis goes a little beyond the 0.5 and
-        99.5 % quantiles.
+    Histograms have the area 1, as the density before the data has over all its values. Pairs are at
+    most 1,000 draws, spread evenly over all. Each axis goes a little beyond the 0.5 and 99.5 %
+    quantiles. `quantities` have units and densities, of scalars and of vectors.
 
     Raises
     ------

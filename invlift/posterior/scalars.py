@@ -27,12 +27,8 @@ def scalar_draws(
 ) -> dict[str, list[np.ndarray]]:
     """Scalars of a run, (num_draws,) for each chain: see `Posterior.scalars`.
 
-    Parameters
-    ----------
-    draws : mapping of str to sequence of (num_draws, ...) arrays
-        Draws of each quantity, one array per chain.
-    quantities : mapping of str to Quantity
-        What each is; of what is derived there are no scalars.
+    `draws` are one array (num_draws, ...) for each chain by name, `quantities` what each is; of
+    what is derived there are no scalars.
     """
     own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     numbers, moments, entries = {}, {}, {}
@@ -102,12 +98,8 @@ def movement(
 ) -> list[np.ndarray]:
     """Number of changes of each chain so far, (num_draws,); NaN where a draw is not finite.
 
-    Parameters
-    ----------
-    draws : mapping of str to sequence of (num_draws, ...) arrays
-        One array per chain.
-    field : str or None
-        Name of a field that changes whenever anything does, which then is all that is looked at.
+    Draws are (num_draws, ...) for each chain by name. If there is a field of a name, which changes
+    whenever anything does, that is all that is looked at.
     """
     if field is not None:
         means = f"{field}_field_mean"
@@ -130,21 +122,10 @@ def _num_changes(quantities: Sequence[np.ndarray]) -> np.ndarray:
 def summarise(
     scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
 ) -> pd.DataFrame:
-    """Tabulate scalars.
+    """Table of scalars, a row for each, index `name`.
 
-    Parameters
-    ----------
-    scalars : mapping of str to sequence of (num_draws,) arrays
-        Draws, one array per chain.
-    diagnostics : mapping of str to Diagnostics
-        Of the same scalars, each of size 1.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per scalar, index `name`; columns `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an
-        equal-tailed 90 % interval), Monte Carlo standard error of the mean `mcse_mean`,
-        `ess_bulk`, `ess_tail`, `r_hat`.
+    Columns `mean`, `sd`, quantiles `q05`, `q50`, `q95` (an equal-tailed 90 % interval), Monte Carlo
+    standard error of the mean `mcse_mean`, `ess_bulk`, `ess_tail`, `r_hat`.
     """
     rows = {}
     for name, chains in scalars.items():

@@ -59,10 +59,9 @@ def sensor_statistics(
     predicted : sequence of (num_draws, d) arrays
         Noise-free forward map at the sensors, one array per chain.
     observed : (d,) array
-        Readings.
     scores : sequence of (num_draws, d) arrays or None
-        The noise variables eta of each draw, standard normal before the readings, (y - F) / sigma
-        for normal noise; None if the noise is unknown.
+        The noise variables eta of each draw, (y - F) / sigma for normal noise; None if the noise is
+        unknown.
 
     Raises
     ------
@@ -117,23 +116,15 @@ def _quantile(log_probability: float) -> float:
 def misfit_p_value(scores: Sequence[np.ndarray]) -> float:
     """Posterior predictive p-value of the misfit of all readings together.
 
-    The discrepancy is the sum of squares of the noise variables eta, as in Gelman, Meng & Stern
-    (1996), "Posterior predictive assessment of model fitness via realized discrepancies",
-    Statistica Sinica 6, section 3. Of new readings it is chi-squared with d degrees of freedom,
-    given any draw, so the p-value is the mean over the draws of what that distribution has beyond
-    the misfit of the readings.
+    The discrepancy is the sum of squares of the noise variables eta, (num_draws, d) for each chain,
+    as in Gelman, Meng & Stern (1996), "Posterior predictive assessment of model fitness via
+    realized discrepancies", Statistica Sinica 6, section 3. Of new readings it is chi-squared with
+    d degrees of freedom, given any draw, so the p-value is the mean over the draws of what that
+    distribution has beyond the misfit of the readings.
 
-    Parameters
-    ----------
-    scores : sequence of (num_draws, d) arrays
-        Noise variables that explain the readings, one array per chain.
-
-    Returns
-    -------
-    float
-        Near 0 where the readings are further from the predictions than the noise explains. Under a
-        true model it is *not* uniform, but closer to 1/2: the readings have shaped the predictions.
-        NaN where a noise variable is not finite.
+    Near 0 where the readings are further from the predictions than the noise explains. Under a true
+    model it is *not* uniform, but closer to 1/2: the readings have shaped the predictions. NaN
+    where a noise variable is not finite.
     """
     eta = np.concatenate(scores).astype(float)
     return float(chdtrc(eta.shape[1], np.sum(eta**2, axis=1)).mean())

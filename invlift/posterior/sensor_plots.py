@@ -29,18 +29,9 @@ PANEL = 4.4, 4.0
 def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
     """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
-    Parameters
-    ----------
-    loo : LeaveOneOut
-    labels : sequence of d str or None
-        Names of the readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Under a right model with many sensors the probabilities are nearly uniform: the band holds
-        each with probability 0.9, if they are independent. What is not reliable is hollow. Without
-        probabilities the first panel is left out.
+    Under a right model with many sensors the probabilities are nearly uniform: the band holds each
+    with probability 0.9, if they are independent. What is not reliable is hollow. Without
+    probabilities the first panel is left out.
     """
     size, num_panels = loo.elpd.size, 1 if loo.pit is None else 2
     with new_figure(num_panels * PANEL[0], PANEL[1]) as figure:
@@ -80,22 +71,9 @@ def plot_sensors(
 ) -> Figure:
     """Draw predictions against readings, and the standardised residual of each sensor.
 
-    Parameters
-    ----------
-    statistics : SensorStatistics
-        The fit.
-    quantity : str
-        What is measured, with its unit, e.g. "temperature [K]".
-    labels : sequence of d str or None
-        Names of the readings.
-    places : Places or None
-        Where they are along an axis.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bars span two standard deviations of the prediction either way, noise included where it is
-        known.
+    Bars span two standard deviations of the prediction either way, noise included where it is
+    known. `quantity` is what is measured, with its unit, e.g. "temperature [K]"; residuals are in
+    the order of the readings, with their labels, or at places along an axis.
     """
     residual, observed = statistics.standardised_residual, statistics.observed
     spread, predicted = statistics.predicted_sd, statistics.predicted_mean

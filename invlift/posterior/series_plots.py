@@ -48,21 +48,11 @@ def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list
 
 
 def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
-    """Draw series one below the other, each with the standardised residuals of its readings.
+    """Draw the first twelve series, four in a column, with the residuals of their readings below.
 
-    Parameters
-    ----------
-    series : sequence of Series
-        The first twelve are drawn, four in a column.
-    residual : (d,) array or None
-        Standardised residuals of all readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between
-        the dashed lines are 90 % of new readings, with noise, where it is known. What lies after
-        the last reading is marked as forecast.
+    Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between the
+    dashed lines are 90 % of new readings, with noise, where it is known. What lies after the last
+    reading is marked as forecast. `residual` are the standardised residuals of all readings, (d,).
     """
     series = series[:MAX_SERIES]
     columns = -(-len(series) // MAX_ROWS)

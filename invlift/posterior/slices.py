@@ -33,7 +33,6 @@ class FlatMesh:
     points : (k, 2) array
         Positions in the plane, in the length unit of the mesh.
     triangles : (m, 3) array of int
-        Corners.
     nodes : (k, 2) array of int
         The two nodes of the original mesh between which a point lies.
     weights : (k,) array
@@ -83,11 +82,7 @@ class FlatMesh:
 def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
     """Show a mesh in a plane: itself, or the slice through its middle across its shortest side.
 
-    Parameters
-    ----------
-    points : (num_nodes, dim) array
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
+    Points are (num_nodes, dim), cells (num_cells, dim + 1) triangles or tetrahedra.
     """
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     if points.shape[1] == 2:
@@ -100,21 +95,9 @@ def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
 
 
 def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position: float) -> FlatMesh:
-    """Cut tetrahedra with a plane across a coordinate axis.
+    """Cut tetrahedra with a plane across a coordinate axis, 0, 1 or 2, into conforming triangles.
 
-    Parameters
-    ----------
-    points : (num_nodes, 3) array
-    cells : (num_cells, 4) array of int
-    axis : int
-        0, 1 or 2: the axis the plane is perpendicular to.
-    position : float
-        Where the plane meets that axis. Where it passes close to a node, the cut goes through it.
-
-    Returns
-    -------
-    FlatMesh
-        A conforming triangulation of the cut.
+    Where the plane passes close to a node, the cut goes through it.
 
     Raises
     ------

@@ -164,11 +164,8 @@ def judge(
         Of the kernel; without them its statistics are not judged.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
-    residuals : (d,) array or None
-        Standardised residuals of the readings: see `SensorStatistics`.
-    misfit_p_value : float or None
-        Of all readings together: see `sensor_fit.misfit_p_value`. It is looked at where no reading
-        alone is far away.
+    residuals, misfit_p_value : (d,) array, number, or None
+        See `sensor_fit`. The latter is looked at where no reading alone is far away.
     num_draws_requested : int or None
         Draws per chain that were asked for.
     objections : sequence of str

@@ -1,20 +1,84 @@
-"""Charts of the chains, of the fit to the readings, and of unknowns along an axis."""
+"""Pictures of a page: a figure as an image with its words; charts of chains, fit and unknowns."""
 
 from __future__ import annotations
 
+import base64
+import io
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
 
 from invlift.posterior.along_axis import Places, Series
 from invlift.posterior.plots import new_figure
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.report.picture import Picture, number, picture
 from invlift.posterior.scalar_plots import draw_ranks, draw_trace, parameters_of
 from invlift.posterior.sensor_plots import draw_residuals
 from invlift.posterior.series_plots import draw_series
 
-#: Width and height in inches.
+#: Width and height of a chart in inches.
 WIDE, NARROW = (4.8, 1.9), (3.2, 1.9)
+#: Pixels for each inch of a figure, and of those for each pixel of a page at its natural size.
+DOTS_PER_INCH, SHARPNESS = 128, 1.36
+#: Colours of a chart, and steps of a colour scale; more are hardly told apart.
+NUM_COLOURS, NUM_STEPS = 64, 48
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image, as a data URL of a PNG, of so many pixels of the page, with its caption.
+
+    `alternative` says what it shows to those who do not see it; `note` is set beside the title.
+    """
+
+    title: str
+    alternative: str
+    source: str
+    width: int
+    height: int
+    note: str = ""
+
+
+def picture(
+    figure: Figure, title: str, alternative: str, note: str = "", colour_map: str | None = None
+) -> Picture:
+    """Draw a figure, in few colours so that the page stays small.
+
+    With a colour map they are those of its steps, which are then the same in all pictures.
+    """
+    figure.set_dpi(DOTS_PER_INCH)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    size = canvas.get_width_height()
+    image = Image.frombuffer("RGBA", size, bytes(canvas.buffer_rgba())).convert("RGB")
+    palette = None if colour_map is None else _palette(colour_map)
+    content = io.BytesIO()
+    image = image.quantize(NUM_COLOURS, palette=palette, dither=Image.Dither.NONE)
+    image.save(content, "PNG", compress_level=6)
+    source = "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
+    width, height = (round(each / SHARPNESS) for each in size)
+    return Picture(title, alternative, source, width, height, note)
+
+
+@cache
+def _palette(colour_map: str) -> Image.Image:
+    """The steps of a colour map, and greys."""
+    steps = matplotlib.colormaps[colour_map](np.linspace(0, 1, NUM_STEPS))[:, :3]
+    greys = np.repeat(np.linspace(0, 1, 16)[:, None], 3, axis=1)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.rint(255 * np.concatenate([steps, greys])).astype(int).ravel().tolist())
+    return palette
+
+
+def number(value: float) -> str:
+    """A number in brief."""
+    return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Picture:

@@ -32,16 +32,7 @@ NUM_DRAWS = 12
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A mesh with the posterior on it.
-
-    Attributes
-    ----------
-    points : (num_nodes, dim) array
-        In the length unit of the mesh; dim is 2 or 3.
-    cells : (num_cells, dim + 1) array of int
-    on_nodes, on_cells : dict of str to (num_nodes,) or (num_cells,) array
-        Fields by name, as in ``posterior.vtu``.
-    """
+    """A mesh, of dim 2 or 3, with the fields of ``posterior.vtu`` at nodes and in cells."""
 
     points: np.ndarray
     cells: np.ndarray
@@ -60,16 +51,7 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A named part of the boundary.
-
-    Attributes
-    ----------
-    name : str
-    facets : (num_facets, dim) array of int
-        Nodes of its edges or triangles.
-    condition : str
-        What the problem says of it, in words; empty if nothing.
-    """
+    """A named part of the boundary: (num_facets, dim) nodes of its facets, and what holds there."""
 
     name: str
     facets: np.ndarray
@@ -78,14 +60,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class FieldDraws:
-    """A few draws of the log-conductivity.
-
-    Attributes
-    ----------
-    values : (num, N) array
-    chains, numbers : (num,) array of int
-        The chain of each, and its number among the draws of that chain.
-    """
+    """A few draws of the log-conductivity, (num, N), with their chains and their numbers there."""
 
     values: np.ndarray
     chains: np.ndarray
@@ -100,12 +75,9 @@ class Content:
     ----------
     title : str
         Name of the folder.
-    record : Record
-        From ``run.json``.
-    posterior : Posterior
-        From ``posterior.nc``.
+    record, posterior
+        From ``run.json`` and ``posterior.nc``.
     body : Body or None
-        With the fields of ``posterior.vtu``.
     draws : FieldDraws or None
     sensors : pandas.DataFrame or None
         ``sensor_fit.csv``, of which only the column ``observed`` is there for certain.

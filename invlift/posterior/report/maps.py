@@ -28,8 +28,8 @@ from invlift.posterior.plots import (
     new_figure,
     with_unit,
 )
+from invlift.posterior.report.charts import Picture, number, picture
 from invlift.posterior.report.content import Body, FieldDraws, Group
-from invlift.posterior.report.picture import Picture, number, picture
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten, slice_tetrahedra
 
 #: Width of a map, in inches.
@@ -85,15 +85,7 @@ def colours_of(groups: tuple[Group, ...]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Draws a body.
-
-    Attributes
-    ----------
-    body : Body
-    sensors : (d, dim) array
-    units : mapping of str to str
-        Units of the fields, by name, where they are known.
-    """
+    """Draws a body, with its sensors, (d, dim), and the units of its fields by name."""
 
     body: Body
     sensors: np.ndarray
@@ -256,9 +248,9 @@ class Maps:
     def _prepare(self, figure: Figure, scale: Scale, **colours) -> list[Axes]:
         """Axes for each flat piece, with outline and sensors, and the colour bar.
 
-        Slices lie as in a technical drawing: from above, below it from the front, and beside this
-        from the side; all in one scale of length. Axes are placed by hand: matplotlib's layout
-        takes as long as the rest of the drawing.
+        Slices lie as in a technical drawing, in one scale of length: from above, below it from the
+        front, and beside this from the side. Axes are placed by hand, as matplotlib's layout takes
+        as long as the rest of the drawing.
         """
         width, mark, box = self._size[0], 1.0, {}
         if self.body.dim == 2:

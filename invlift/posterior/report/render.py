@@ -17,9 +17,9 @@ from invlift.posterior.along_axis import places_of_residuals
 from invlift.posterior.names import vector_of
 from invlift.posterior.plots import MAX_SCALARS
 from invlift.posterior.report import charts
+from invlift.posterior.report.charts import Picture, number
 from invlift.posterior.report.content import Content
 from invlift.posterior.report.maps import Maps, colours_of
-from invlift.posterior.report.picture import Picture, number
 from invlift.posterior.run_folder import Record
 from invlift.posterior.scalars import SUMMARY_COLUMNS
 from invlift.posterior.slices import AXIS_NAMES
