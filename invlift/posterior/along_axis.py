@@ -26,19 +26,14 @@ class Series:
     ----------
     name : str
         Of the readings; of the quantity where there are none.
-    axis : str
-    unit : str
-        "" if it is not known.
     at : (k,) array
         Coordinates along the axis, increasing or equal.
     quantiles : (5, k) array
         Of the draws without noise, at the `LEVELS`.
     new_readings : (2, k) array or None
         5 and 95 % quantiles of new readings, noise included; None where the noise there is unknown.
-    rows : (r,) array of int
-        Which of all d readings are of it.
-    read_at, observed : (r,) array
-        Coordinates and values of these.
+    rows, read_at, observed : (r,) array
+        Which of all d readings are of it, their coordinates and values.
     """
 
     name: str

@@ -18,10 +18,7 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
     """Check that all chains hold as many draws of one shape; return these three.
 
-    Raises
-    ------
-    InputError
-        If there is no chain, no draw, or the chains differ in shape. `name` says of what.
+    An InputError if there is no chain, no draw, or the chains differ. `name` says of what.
     """
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
@@ -51,12 +48,8 @@ def coefficient_blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield a few coefficients at a time, and their draws, (block, chains, num_draws) in float64.
 
-    The draws of each chain are (num_draws, N); those yielded are contiguous along the draws.
-
-    Raises
-    ------
-    InputError
-        See `check_draws`; also if a draw is not a vector.
+    The draws of each chain are (num_draws, N), else there is an InputError; those yielded are
+    contiguous along the draws.
     """
     num_chains, num_draws, shape = check_draws(draws, name)
     if len(shape) != 1:

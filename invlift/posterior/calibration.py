@@ -46,22 +46,10 @@ FAILED_CHAINS = (
 
 @dataclass(frozen=True)
 class Simulation:
-    """What one simulation has found.
+    """What one simulation, by its number, has found; NaN where there is no such thing.
 
-    Attributes
-    ----------
-    simulation : int
-        Its number, from 0.
-    outcome : str
-        "ok", or why its ranks do not count.
-    ranks : mapping of str to int
-        Rank, 0 ... L, of the truth of each quantity; empty if there are no draws.
-    num_draws : int
-        Draws of the chain, of which L were kept.
-    ess : float
-        Smallest bulk effective sample size of all quantities.
-    step_size, acceptance_rate, seconds : float
-        Of the chain after warm-up, NaN where there is no such thing; and its time.
+    The outcome is "ok", or why the ranks, 0 ... L, of the true values by name do not count; they
+    are among L of `num_draws` draws of a chain. `ess` is the smallest of all quantities.
     """
 
     simulation: int
@@ -132,13 +120,7 @@ class Calibration:
         return LEVEL / max(1, len(self.names))
 
     def uniform(self) -> UniformRanks:
-        """What the ranks are compared with.
-
-        Raises
-        ------
-        InputError
-            If no simulation counts.
-        """
+        """What ranks are compared with; an InputError if no simulation counts."""
         if not self.num_counted:
             raise InputError(
                 "calibration", "ranks of a simulation", "none", "look at the outcomes, run more"
@@ -164,15 +146,14 @@ class Calibration:
         notes, advice = [], list(NOT_CALIBRATED) if outside else []
         has_too_many = num_done - num > MAX_FAILED_SHARE * num_done
         for outcome, numbers in self.failures.items():
-            shown = ", ".join(map(str, numbers[:8])) + (" and others" if len(numbers) > 8 else "")
+            shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
             text = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
             (reasons if has_too_many else notes).append(text)
         if has_too_many:
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
-            reasons.append(
-                f"{num} simulations count; {MIN_SIMULATIONS} are the least for a verdict"
-            )
+            least = f"{MIN_SIMULATIONS} are the least for a verdict"
+            reasons.append(f"{num} simulations count; {least}")
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
             advice.append("finish it with --resume")
@@ -184,16 +165,14 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        headline = (
-            f"Calibrated, as far as {num} simulations can tell: the ranks of "
-            f"{len(self.names)} quantities are uniform."
-        )
-        if reasons:
-            headline = "No verdict on the calibration."
+        size = len(self.names)
         if outside:
-            headline = (
-                f"Not calibrated: {len(outside)} of {len(self.names)} quantities leave their bands."
-            )
+            headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
+        elif reasons:
+            headline = "No verdict on the calibration."
+        else:
+            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
+            headline += "quantities are uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:

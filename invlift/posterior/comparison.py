@@ -26,24 +26,18 @@ DISAGREEMENT = 2.0
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What one method has achieved.
+    """What one method has achieved; NaN where there is no such thing.
 
     Attributes
     ----------
-    method : str
-    num_chains, num_draws : int
-        Chains, and draws of each.
     warmup_seconds, sampling_seconds : float
         Of all chains together, each timed by itself.
-    r_hat : float
-        Largest of the scalars; NaN as below.
-    ess_bulk, ess_tail : float
-        Smallest of the scalars (Vehtari et al. 2021); NaN if a scalar never changed.
+    r_hat, ess_bulk, ess_tail : float
+        The worst of the scalars (Vehtari et al. 2021); NaN if a scalar never changed.
     ess_batch : float
-        Smallest of the scalars, bulk, by batch means: see :func:`batch_means_ess`.
-    acceptance_rate, failure_share, step_size : float
-        Mean acceptance rate, share of the draws in which something failed by the kernel's
-        standards, and mean step size; NaN where there is no such thing.
+        As `ess_bulk`, by batch means: see :func:`batch_means_ess`.
+    failure_share : float
+        Of the draws in which something failed by the kernel's standards.
     num_factorisations : int
         Evaluations of the forward map while sampling, one sparse factorisation each.
     num_solves : int or None
@@ -87,9 +81,8 @@ class Efficiency:
     @property
     def estimators_agree(self) -> bool:
         """Whether the two estimates of the bulk effective size are within a factor of two."""
-        return max(self.ess_bulk, self.ess_batch) <= DISAGREEMENT * min(
-            self.ess_bulk, self.ess_batch
-        )
+        both = self.ess_bulk, self.ess_batch
+        return max(both) <= DISAGREEMENT * min(both)
 
     @property
     def ess_per_second(self) -> float:
@@ -116,7 +109,7 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
     columns = [np.stack(chain, axis=1) for chain in zip(*scalars, strict=True)]
     found = diagnose(columns, method)
     batch = np.concatenate(
-        [batch_means_ess(rank_normalise(values)) for _, values in coefficient_blocks(columns)]
+        [batch_means_ess(rank_normalise(block)) for _, block in coefficient_blocks(columns)]
     )
 
     def total(name: str) -> int | None:
@@ -196,18 +189,16 @@ def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) 
     rows = list(rows)[::-1]
     with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        each_second = [row.ess_per_second for row in rows]
-        _bars(left, rows, each_second, "effective draws per second of a chain")
-        each_factorisation = [row.ess_per_factorisation for row in rows]
-        _bars(right, rows, each_factorisation, "effective draws per factorisation")
+        _bars(left, rows, "ess_per_second", "effective draws per second of a chain")
+        _bars(right, rows, "ess_per_factorisation", "effective draws per factorisation")
         left.set_yticks(range(len(rows)), [row.method for row in rows])
         left.set_title("Smallest effective sample size of all scalars")
         right.set_title("hollow: R-hat above 1.01, or not the posterior")
         return saved(figure, path)
 
 
-def _bars(axes, rows, values, label) -> None:
-    colour = CHAIN_COLOURS[0]
+def _bars(axes, rows, name, label) -> None:
+    colour, values = CHAIN_COLOURS[0], [getattr(row, name) for row in rows]
     known = [value for value in values if value > 0]
     least = 0.5 * min(known, default=0.1)
     for place, (row, value) in enumerate(zip(rows, values, strict=True)):
@@ -220,9 +211,7 @@ def _bars(axes, rows, values, label) -> None:
         if row.doubt:
             text += f"  ({row.doubt})" if row.is_approximate else f"  (R-hat {row.r_hat:.2f})"
         axes.text(value, place, text, va="center", color=INK, fontsize=8)
-    axes.set_xscale("log")
-    axes.set_xlim(least, 30.0 * max(known, default=1.0))
-    axes.set_xlabel(label)
+    axes.set(xscale="log", xlim=(least, 30.0 * max(known, default=1.0)), xlabel=label)
     axes.tick_params(left=False)
     axes.grid(axis="x", color=FAINT, alpha=0.3, linewidth=0.5)
     axes.set_axisbelow(True)

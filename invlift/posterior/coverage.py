@@ -20,13 +20,11 @@ def share_inside(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
 
 
 def crps(draws: Sequence[np.ndarray], truth: np.ndarray, name: str = "field") -> np.ndarray:
-    """Continuous ranked probability score of each coefficient, from draws.
+    """Continuous ranked probability score of each coefficient, (N,), from draws.
 
     E|X - y| - E|X - X'| / 2 with independent draws X, X' and the truth y (Gneiting & Raftery 2007,
-    eq. 21): in the unit of the field, 0 for certainty of the truth, smaller is better.
-
-    `draws` are (num_draws, N), one array per chain, and the truth (N,), as the result; `name` says
-    what they are of in error messages.
+    eq. 21): in the unit of the field, 0 for certainty of the truth, smaller is better. Draws are
+    (num_draws, N) for each chain; `name` says what they are of in error messages.
     """
     found = np.empty(len(truth))
     for block, values in coefficient_blocks(draws, name):

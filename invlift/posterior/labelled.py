@@ -180,21 +180,11 @@ def _arviz() -> Any:
 def pareto_smoothed_weights(
     log_likelihood: np.ndarray, efficiency: float
 ) -> tuple[np.ndarray, float]:
-    """Weights of draws for leaving a reading out, by ArviZ.
+    """Weights of S draws for leaving a reading out, by ArviZ, from its finite log likelihood (S,).
 
-    Parameters
-    ----------
-    log_likelihood : (S,) array
-        Of the reading, finite; S draws in all.
-    efficiency : float
-        Effective number of draws for each draw.
-
-    Returns
-    -------
-    log_weights : (S,) array
-        Logarithms of the smoothed weights, which sum to 1.
-    pareto_k : float
-        Infinite, with weights as they are, where those of the tail are all equal.
+    `efficiency` is the effective number of draws for each draw. Returns the logarithms of the
+    smoothed weights, which sum to 1, and the Pareto shape of their tail; infinite, with weights as
+    they are, where those of the tail are all equal.
     """
     arviz = _arviz()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -233,13 +223,7 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
 
 
 def read_group(path: str | os.PathLike, name: str) -> xr.Dataset:
-    """Read one group of a file that `save_netcdf` has written; empty if there is no such group.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no netCDF-4 file.
-    """
+    """Read one group of such a file, empty if there is none; an InputError if it cannot."""
     try:
         with h5py.File(path) as file:
             if name not in file:

@@ -18,18 +18,7 @@ from invlift.posterior.run_folder import DRAWS, read_groups, read_record
 
 @dataclass(frozen=True, eq=False)
 class SavedRun:
-    """What a run's results folder says of its fit to the readings.
-
-    Attributes
-    ----------
-    name : str
-        The folder, as it was given.
-    observed : (d,) array
-        Readings, in the unit of the solution.
-    loo : LeaveOneOut
-    is_converged : bool
-        By its verdict.
-    """
+    """A run's folder, as it was given, its readings, (d,), their prediction and its verdict."""
 
     name: str
     observed: np.ndarray
@@ -41,13 +30,8 @@ class SavedRun:
 class ComparedRun:
     """A run among others of the same readings.
 
-    Attributes
-    ----------
-    run : SavedRun
-    below : (d,) array
-        How far the log density of each reading given all others is below the best run's.
-    weight : float
-        In the mixture of all runs that predicts best: see `stacking_weights`.
+    `below`, (d,), is how far the log density of each reading given all others is below the best
+    run's; `weight` is that in the mixture of all runs that predicts best: see `stacking_weights`.
     """
 
     run: SavedRun
@@ -58,11 +42,8 @@ class ComparedRun:
 def read_saved_run(directory: str | os.PathLike) -> SavedRun:
     """Read the leave-one-out predictions of a run from the folder of its results.
 
-    Raises
-    ------
-    InputError
-        If it is no such folder, was written without log likelihood, or holds fewer than `MIN_DRAWS`
-        draws or values that are not finite.
+    An InputError if it is no such folder, was written without log likelihood, or holds fewer than
+    `MIN_DRAWS` draws or values that are not finite.
     """
     name = printable(os.fspath(directory))
     groups = read_groups(Path(directory), ("log_likelihood", "observed_data"))
@@ -95,10 +76,7 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
     """Compare runs by how well each predicts every reading from all others, best first.
 
-    Raises
-    ------
-    InputError
-        If they are not of the same readings in the same order.
+    An InputError if they are not of the same readings in the same order.
     """
     first = runs[0]
     for run in runs[1:]:

@@ -77,30 +77,14 @@ class ReadingNoise(Protocol):
 
 
 class Standards(Protocol):
-    """By what a kernel's statistics are judged; a run has those of its kernel.
+    """By what a kernel's statistics are judged; a run has those of its kernel."""
 
-    Attributes
-    ----------
-    min_acceptance : float or None
-        Mean acceptance rate below which something is wrong; None if the rate says nothing.
-    failures : str or None
-        The statistic that counts what went wrong in an iteration.
-    failures_in_words : str
-        What that is: "projections onto the data manifold failed".
-    advice : str
-        What to do about many failures.
-    short_step : float or None
-        Step size below which a posterior bends sharply; None if there is no usual size.
-    caveat : str
-        What holds of its draws however well it did.
-    """
-
-    min_acceptance: float | None
-    failures: str | None
-    failures_in_words: str
-    advice: str
-    short_step: float | None
-    caveat: str
+    min_acceptance: float | None  # mean rate below which something is wrong
+    failures: str | None  # the statistic that counts what went wrong in an iteration
+    failures_in_words: str  # what that is: "projections onto the data manifold failed"
+    advice: str  # what to do about many failures
+    short_step: float | None  # step size below which a posterior bends sharply
+    caveat: str  # what holds of its draws however well it did
 
 
 def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
@@ -116,10 +100,7 @@ def every_of(chains: Sequence[Chain], name: str) -> int:
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
     """Check that the draws of all chains are one sample; return the shape of a draw by name.
 
-    Raises
-    ------
-    InputError
-        If there is no chain or no draw, or chains differ in what they hold.
+    An InputError if there is no chain or no draw, or chains differ in what they hold.
     """
     known = {frozenset(chain.draws) for chain in chains}
     if known in (set(), {frozenset()}):
@@ -153,11 +134,8 @@ def check_fit(
 ) -> None:
     """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
 
-    Raises
-    ------
-    InputError
-        If sizes differ; if a threshold is not positive and finite, two are equal, or there is no
-        field to exceed them.
+    An InputError if sizes differ; if a threshold is not positive and finite, two are equal, or
+    there is no field to exceed them.
     """
     for quantity in quantities:
         if quantity.place is None or mesh is None:

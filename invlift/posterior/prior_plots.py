@@ -37,52 +37,23 @@ TITLE_PAD = 24
 class PriorPicture:
     """Numbers of a figure of a prior, with N values of the log-conductivity and d sensors.
 
-    Attributes
-    ----------
-    points : (num_nodes, dim) array
-        In the length unit of the mesh.
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
-    is_nodal : bool
-        Whether the N values are at the nodes; otherwise in the cells.
-    sensor_points : (d, dim) array
-    fields : (num_fields, N) array
-        Log-conductivities drawn from the prior.
-    field_names : sequence of str
-        Their titles.
-    predicted : (num_draws, d) array
-        Readings of fields drawn from the prior, without noise.
-    observed : (d,) array
-        The readings.
-    noise_scale : (d,) array
-        Scale of their noise, in their unit.
-    is_noise_known : bool
-        Otherwise `noise_scale` is the median of what the prior says of it.
-    std : (N,) array
-        Standard deviation of the prior.
-    distances : (k,) array
-        Increasing from 0, in the length unit of the mesh.
-    correlations : (num_curves, k) array
-        Of the values at these distances with that at 0; several curves if the range is unknown.
-    formula : (2, l) array or None
-        Distances and the correlations that a formula gives for them.
-    formula_name : str
+    Lengths are in the unit of the mesh, predictions, readings and noise in that of the readings.
     """
 
-    points: np.ndarray
-    cells: np.ndarray
-    is_nodal: bool
-    sensor_points: np.ndarray
-    fields: np.ndarray
+    points: np.ndarray  # (num_nodes, dim)
+    cells: np.ndarray  # (num_cells, dim + 1)
+    is_nodal: bool  # whether the N values are at the nodes; otherwise in the cells
+    sensor_points: np.ndarray  # (d, dim)
+    fields: np.ndarray  # (num_fields, N), drawn from the prior
     field_names: Sequence[str]
-    predicted: np.ndarray
-    observed: np.ndarray
-    noise_scale: np.ndarray
+    predicted: np.ndarray  # (num_draws, d), of fields drawn from the prior, without noise
+    observed: np.ndarray  # (d,)
+    noise_scale: np.ndarray  # (d,), the median of what the prior says of it unless it is known
     is_noise_known: bool
-    std: np.ndarray
-    distances: np.ndarray
-    correlations: np.ndarray
-    formula: np.ndarray | None
+    std: np.ndarray  # (N,), of the prior
+    distances: np.ndarray  # (k,), increasing from 0
+    correlations: np.ndarray  # (num_curves, k), with that at 0; several if the range is unknown
+    formula: np.ndarray | None  # (2, l) distances and correlations by a formula
     formula_name: str
 
 
@@ -141,18 +112,14 @@ def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
 
 
 def _reach(picture: PriorPicture) -> tuple[float, float]:
-    """Limits that hold every reading and most predictions, and of bars of noise half as much."""
+    """Limits that hold every reading with its noise, and most predictions."""
     low, high = np.quantile(picture.predicted, OUTER)
     extra = 0.25 * (high - low)  # single draws of a wide prior would hide all others
     low = min(max(low - extra, picture.predicted.min()), picture.observed.min())
     high = max(min(high + extra, picture.predicted.max()), picture.observed.max())
     height = (high - low) or abs(low) or 1.0
-    ends = np.clip(
-        [np.min(picture.observed - 2 * picture.noise_scale),
-         np.max(picture.observed + 2 * picture.noise_scale)],
-        low - height / 2, high + height / 2,
-    )  # fmt: skip
-    return min(low, ends[0]) - 0.04 * height, max(high, ends[1]) + 0.04 * height
+    noise = min(2 * np.max(picture.noise_scale), height / 2)
+    return low - noise - 0.04 * height, high + noise + 0.04 * height
 
 
 def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:

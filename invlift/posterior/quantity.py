@@ -60,12 +60,8 @@ def described(
 ) -> dict[str, Quantity]:
     """Describe every quantity of which there are draws, by name; `shapes` are those of one draw.
 
-    What is not given has axes `{name}_dim_0`, ... without coordinates.
-
-    Raises
-    ------
-    InputError
-        If a description does not fit the draws.
+    What is not given has axes `{name}_dim_0`, ... without coordinates. An InputError if a
+    description does not fit the draws.
     """
     known = {quantity.name: quantity for quantity in given}
     for name in shapes.keys() & known.keys():

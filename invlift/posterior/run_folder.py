@@ -80,13 +80,7 @@ def problem_file(directory: Path) -> Path:
 
 
 def read_record(directory: Path) -> Record:
-    """Read the record of a run, ``run.json``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or is not JSON, or an entry is missing or of the wrong kind.
-    """
+    """Read the record of a run, ``run.json``; an InputError if it cannot be read as one."""
     file = directory / RECORD
     what = "the record of a run with its verdict, as invlift run writes it"
     remedy = "give the folder that invlift run has written"
@@ -102,10 +96,7 @@ def read_record(directory: Path) -> Record:
 def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
     """Read groups of the draws of a run, ``posterior.nc``; empty those that it does not have.
 
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or the file is damaged.
+    An InputError if the folder is not that of a run with draws, or the file is damaged.
     """
     if not (directory / DRAWS).is_file():
         found = "a file" if directory.exists() else "no such folder"
@@ -167,12 +158,8 @@ def read_posterior(
     """Read the posterior that a run has written, with all draws in memory.
 
     `standards_of` gives the `Standards` of a method by its name. Of a field of which not all draws
-    were stored, all statistics are those of the stored draws.
-
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or a file is damaged.
+    were stored, all statistics are those of the stored draws. An InputError if the folder is not
+    that of a run with draws, or a file is damaged.
     """
     directory = Path(directory)
     names = "posterior", "sample_stats", "warmup_sample_stats"

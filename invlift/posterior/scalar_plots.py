@@ -107,12 +107,8 @@ def plot_parameters(
 
     Histograms have the area 1, as the density before the data has over all its values. Pairs are at
     most 1,000 draws, spread evenly over all. Each axis goes a little beyond the 0.5 and 99.5 %
-    quantiles. `quantities` have units and densities, of scalars and of vectors.
-
-    Raises
-    ------
-    InputError
-        If there is no scalar.
+    quantiles. `quantities` have units and densities, of scalars and of vectors. An InputError if
+    there is no scalar.
     """
     if not scalars:
         found = "fields or matrices alone"

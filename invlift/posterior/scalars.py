@@ -74,13 +74,7 @@ def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
 def chosen(
     scalars: Mapping[str, list[np.ndarray]], names: Sequence[str] | None
 ) -> Mapping[str, list[np.ndarray]]:
-    """Scalars by name, all of them without names; that of a vector stands for its entries.
-
-    Raises
-    ------
-    InputError
-        If there is no scalar of a name.
-    """
+    """Scalars by name, that of a vector for its entries, or all; an InputError if there is none."""
     known = scalars.keys() | set(map(vector_of, scalars))
     for name in names or ():
         if name not in known:

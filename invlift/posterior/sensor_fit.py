@@ -14,20 +14,18 @@ from invlift.posterior.blocks import check_draws, pooled
 
 @dataclass(frozen=True, eq=False)
 class SensorStatistics:
-    """Fit at d sensors; each attribute is (d,).
+    """Fit at d sensors; each attribute is (d,), or None if the noise is unknown here.
 
     Attributes
     ----------
-    observed : np.ndarray
-        The readings y, in the unit of the solution.
-    predicted_mean, predicted_sd : np.ndarray
-        Posterior of the noise-free forward map F at the sensor, in the same unit.
+    observed, predicted_mean, predicted_sd : np.ndarray
+        The readings y, and the posterior of the noise-free forward map F there, in their unit.
     standardised_residual : np.ndarray or None
         Phi^-1 of the predictive p-value: the misfit in standard deviations that a normal variable
         as improbable would have. (y - E[F | y]) / sqrt(Var[F | y] + sigma^2) for normal noise of
         known scale, as long as F is normal as far out as the reading lies. The reading has itself
         informed the prediction, so a sound model gives values that scatter *less* than a standard
-        normal. None if the noise is unknown here.
+        normal.
     predictive_p_value : np.ndarray or None
         P(new reading <= y | y) for a new reading at this sensor, averaged over the draws; close to
         0 or 1 where the model cannot reproduce the reading.

@@ -30,13 +30,7 @@ WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
 def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list[Series]:
-    """Series by name, all of them without names.
-
-    Raises
-    ------
-    InputError
-        If there is no series at all, or none of a name.
-    """
+    """Series by name, all without names; an InputError if there is none at all, or of a name."""
     known = {each.name: each for each in series}
     for name in (names or ()) if known else [""]:
         if name not in known:

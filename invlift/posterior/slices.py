@@ -31,12 +31,9 @@ class FlatMesh:
     Attributes
     ----------
     points : (k, 2) array
-        Positions in the plane, in the length unit of the mesh.
     triangles : (m, 3) array of int
-    nodes : (k, 2) array of int
-        The two nodes of the original mesh between which a point lies.
-    weights : (k,) array
-        Share of the first of them.
+    nodes, weights : (k, 2) array of int, (k,) array
+        The two nodes of the original mesh between which a point lies, and the share of the first.
     cells : (m,) array of int
         The original cell of each triangle.
     axes : tuple of int

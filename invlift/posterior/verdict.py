@@ -52,10 +52,8 @@ class Verdict:
         Whether there is no reason to doubt the draws.
     headline : str
         One sentence.
-    reasons : tuple of str
-        Findings that withhold convergence; empty if and only if `is_converged`.
-    warnings : tuple of str
-        Findings worth knowing that do not.
+    reasons, warnings : tuple of str
+        Findings that withhold convergence, empty if and only if `is_converged`, and others.
     advice : tuple of str
         What to do, most useful first.
     """

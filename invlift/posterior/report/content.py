@@ -71,24 +71,9 @@ class FieldDraws:
 class Content:
     """Everything a report shows; None for what the folder does not hold.
 
-    Attributes
-    ----------
-    title : str
-        Name of the folder.
-    record, posterior
-        From ``run.json`` and ``posterior.nc``.
-    body : Body or None
-    draws : FieldDraws or None
-    sensors : pandas.DataFrame or None
-        ``sensor_fit.csv``, of which only the column ``observed`` is there for certain.
-    summary : pandas.DataFrame or None
-        ``summary.csv`` by name; NaN for "no value".
-    problem : str or None
-        The problem file.
-    groups : tuple of Group
-        Of the boundary, which are not in the folder.
-    missing : dict of str to str
-        Why a part is left out, in a sentence, by the part's name.
+    The title is the folder's name; the table of sensors has the column ``observed`` for certain,
+    and NaN in the summary is "no value". Groups of the boundary are not in the folder. `missing` says
+    in a sentence why a part is left out, by the part's name.
     """
 
     title: str
