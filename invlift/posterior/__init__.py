@@ -6,14 +6,13 @@ from invlift.posterior.leave_one_out import LeaveOneOut
 from invlift.posterior.parts import Standards
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.quantity import Quantity
-from invlift.posterior.readings import NormalNoise, Readings
+from invlift.posterior.readings import Readings
 from invlift.posterior.sensor_fit import SensorStatistics, sensor_statistics
 from invlift.posterior.verdict import Verdict, judge
 
 __all__ = [
     "Diagnostics",
     "LeaveOneOut",
-    "NormalNoise",
     "Posterior",
     "Quantity",
     "Readings",

@@ -12,9 +12,7 @@ from invlift.errors import InputError
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.posterior.quantity import Quantity
-
-#: Draws of each chain by name, (num_draws, ...) each.
-Draws = Sequence[Mapping[str, np.ndarray]]
+from invlift.posterior.readings import Readings
 
 
 class Chain(Protocol):
@@ -44,36 +42,6 @@ class Mesh(Protocol):
 
     def mean_over(self, group: str | None, place: str) -> csr_array:
         """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
-
-
-class SensorTable(Protocol):
-    """What a posterior asks of the readings: `Readings`, or a sensor table of a mesh."""
-
-    values: np.ndarray
-    sigma: np.ndarray | float | None
-    points: np.ndarray | None
-    labels: Sequence[str] | None
-
-
-class ReadingNoise(Protocol):
-    """What a posterior asks of the noise of the readings, given the draws of its chains."""
-
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, one set for each draw."""
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of that name, (num_draws, k) for each chain.
-
-        With the noise of the readings `rows`, (r,); None where these differ in its scale.
-        """
-
-    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
-
-        With all constants, in the logarithm of one over the unit of the readings.
-        """
 
 
 class Standards(Protocol):
@@ -129,7 +97,7 @@ def check_fit(
     shapes: Mapping[str, tuple[int, ...]],
     quantities: Iterable[Quantity],
     mesh: Mesh | None,
-    sensors: SensorTable | None,
+    sensors: Readings | None,
     thresholds: Sequence[float],
 ) -> None:
     """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
@@ -159,12 +127,9 @@ def check_fit(
     values = np.asarray(thresholds)
     if not values.size:
         return
-    is_number = values.ndim == 1 and values.dtype.kind in "iuf"
-    if (
-        not is_number
-        or not (np.isfinite(values) & (values > 0)).all()
-        or len(np.unique(values)) < values.size
-    ):
+    is_good = values.ndim == 1 and values.dtype.kind in "iuf"
+    is_good = is_good and (np.isfinite(values) & (values > 0)).all()
+    if not is_good or len(np.unique(values)) < values.size:
         raise InputError(
             "posterior, exceedance",
             "different positive numbers",

@@ -26,8 +26,6 @@ from invlift.posterior.output import write_results
 from invlift.posterior.parts import (
     Chain,
     Mesh,
-    ReadingNoise,
-    SensorTable,
     Standards,
     check_chains,
     check_fit,
@@ -36,6 +34,7 @@ from invlift.posterior.parts import (
 )
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
+from invlift.posterior.readings import ReadingNoise, Readings
 from invlift.posterior.record import run_record
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
 from invlift.posterior.scalars import chosen, movement, scalar_draws, summarise, vector_draws
@@ -65,8 +64,8 @@ class Posterior:
         array without coordinates.
     mesh : Mesh or None
         Of the fields among the quantities, to write and draw them.
-    sensors : SensorTable or None
-        `Readings`, or a sensor table whose column `sigma`, if it has one, is the noise's scale.
+    sensors : Readings or None
+        A sensor table may take their place, whose `sigma`, if it has one, is the noise's scale.
     noise : ReadingNoise or None
         What new readings and the likelihood of the readings are found by.
     standards : Standards or None
@@ -95,7 +94,7 @@ class Posterior:
     chains: Sequence[Chain]
     quantities: Sequence[Quantity] = ()
     mesh: Mesh | None = None
-    sensors: SensorTable | None = None
+    sensors: Readings | None = None
     noise: ReadingNoise | None = None
     standards: Standards | None = None
     num_draws_requested: int | None = None
@@ -405,7 +404,7 @@ class Posterior:
         Mean and standard deviation of the log-conductivity; mean of the solution with the sensors
         filled by their readings (or of the conductivity, if no solution was kept); variance
         reduction, if the prior standard deviation is known. For a model of one's own mean, standard
-        deviation and variance reduction of each field.
+        deviation and variance reduction of each field. An `InputError` if there is no mesh.
 
         Parameters
         ----------
@@ -414,11 +413,6 @@ class Posterior:
             Units to write on the axes, e.g. "m", "W/(m K)", "K".
         solution_name : str
             What the solution is, e.g. "Temperature".
-
-        Raises
-        ------
-        InputError
-            If there is no mesh.
         """
         units = conductivity_unit, solution_name, solution_unit
         return saved(plot_fields(self, length_unit, *units), path)
@@ -428,13 +422,8 @@ class Posterior:
     ) -> Figure:
         """Draw traces and ranks of scalars: see `scalar_plots.plot_chains`.
 
-        `names` are some of the `scalars`; the name of a vector stands for its first entries.
-        Without them the first eight are drawn.
-
-        Raises
-        ------
-        InputError
-            If there is no scalar of a name.
+        `names` are some of the `scalars`, or there is an `InputError`; the name of a vector stands
+        for its first entries. Without them the first eight are drawn.
         """
         return saved(plot_chains(chosen(self.scalars, names), self.scalar_diagnostics), path)
 
@@ -444,12 +433,8 @@ class Posterior:
         """Draw scalars beside their priors, and pairs: see `scalar_plots.plot_parameters`.
 
         `names` are as of :meth:`plot_chains`. Without them the first eight whose prior density is
-        known are drawn, or if there is none of these the first eight.
-
-        Raises
-        ------
-        InputError
-            If there is no scalar of a name, or none at all.
+        known are drawn, or if there is none of these the first eight; an `InputError` if there is
+        no scalar at all.
         """
         names = names or parameters_of(self.scalars, self.described)
         return saved(plot_parameters(chosen(self.scalars, names), self.described), path)
@@ -472,13 +457,8 @@ class Posterior:
     ) -> Figure:
         """Draw what there is along an axis of numbers: see `series_plots.plot_series`.
 
-        `names` are of readings with such an axis, and of other quantities that have one. Without
-        them the first twelve are drawn, those with readings before the others.
-
-        Raises
-        ------
-        InputError
-            If there is nothing of the kind, or not by a name.
+        `names` are of readings with such an axis, and of other quantities that have one, or there
+        is an `InputError`. Without them the first twelve are drawn, those with readings first.
         """
         residual = self.sensor_fit().standardised_residual if self.has_fit else None
         return saved(plot_series(chosen_series(self.series, names), residual), path)

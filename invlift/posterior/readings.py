@@ -1,15 +1,15 @@
-"""What the sensors said, and how noisy they are."""
+"""What the sensors said, and what a posterior asks of their noise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
-from scipy.stats import norm
 
-from invlift.posterior.names import PREDICTED, SIGMA
-from invlift.posterior.parts import Draws
+#: Draws of each chain by name, (num_draws, ...) each.
+Draws = Sequence[Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,48 +37,25 @@ class Readings:
     coordinates: Mapping[str, Sequence] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class NormalNoise:
-    """Independent normal noise, for draws that come from elsewhere: see `parts.ReadingNoise`.
-
-    Attributes
-    ----------
-    values : (d,) array
-        Readings.
-    sigma : (d,) array, number or None
-        Standard deviation of the noise, in the unit of the readings; None for the draws of "sigma".
-    """
-
-    values: np.ndarray
-    sigma: np.ndarray | float | None = None
+class ReadingNoise(Protocol):
+    """What a posterior asks of the noise of the readings, given the draws of its chains."""
 
     def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain."""
-        return [
-            draws[PREDICTED] + self._scale(draws) * rng.standard_normal(draws[PREDICTED].shape)
-            for draws in chains
-        ]
+        """New readings, (num_draws, d) for each chain, one set for each draw."""
 
     def new_along(
         self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
     ) -> list[np.ndarray] | None:
-        """New readings of the draws of a name; None where `rows` differ in their scale."""
-        scales = [shared_scale(self._scale(draws), rows) for draws in chains]
-        if any(scale is None for scale in scales):
-            return None
-        return [
-            draws[name] + scale * rng.standard_normal(draws[name].shape)
-            for draws, scale in zip(chains, scales, strict=True)
-        ]
+        """New readings of the draws of that name, (num_draws, k) for each chain.
+
+        With the noise of the readings `rows`, (r,); None where these differ in its scale.
+        """
 
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain."""
-        return [norm.logpdf(self.values, x[PREDICTED], self._scale(x)) for x in chains]
+        """Log density of each reading given each draw, (num_draws, d) for each chain.
 
-    def _scale(self, draws):
-        if self.sigma is not None:
-            return np.asarray(self.sigma, dtype=float)
-        return np.reshape(np.asarray(draws[SIGMA], dtype=float), (len(draws[SIGMA]), -1))
+        With all constants, in the logarithm of one over the unit of the readings.
+        """
 
 
 def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:

@@ -16,9 +16,9 @@ from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
-from invlift.posterior.parts import Draws, Standards
+from invlift.posterior.parts import Standards
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.readings import Readings
+from invlift.posterior.readings import Draws, Readings
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.

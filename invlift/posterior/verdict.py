@@ -85,8 +85,7 @@ def format_verdict(
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
 MORE_DRAWS = (
-    "run longer: raise draws, in a new run or to go on with a saved one (--resume, or in Python "
-    "resume=True)"
+    "run longer: raise draws, and go on with a saved run by --resume, in Python resume=True"
 )
 MORE_WARMUP = (
     "raise warmup and run again from another seed; if chains still disagree, the posterior may "
@@ -97,10 +96,7 @@ STUCK = (
     "look at the stuck chain's trace: raise warmup so that the sampler can adapt, or check for "
     "readings that contradict each other, or the noise"
 )
-NOT_FINITE = (
-    "check the model (on a mesh also its boundary conditions) and the prior: the model produced "
-    "numbers out of range"
-)
+NOT_FINITE = "check model, boundary conditions and prior: the model produced numbers out of range"
 MISFIT = (
     "check these readings and the model (on a mesh: unit of lengths, source, boundary values): it "
     "cannot reproduce them within the noise"
@@ -109,14 +105,9 @@ MISFIT_TOGETHER = (
     "look at standardised_residual in sensors.vtu for regions of one sign, and at the model and "
     "the scale of the noise"
 )
-SHARP_BENDS = (
-    "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
-    "shorter tail"
-)
+SHARP_BENDS = "if that is too slow, choose a smaller prior std, or a noise scale of shorter tail"
 WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
-NOT_READY = (
-    "mend the problem and run it again: these are draws, but of another posterior than meant"
-)
+NOT_READY = "mend the problem and run it again: these draws are of another posterior than meant"
 REJECTIONS = "raise warmup so that the sampler can adapt"
 
 REASON, WARNING = "reason", "warning"
@@ -219,14 +210,13 @@ def judge(
 def _rules_of_movement(movement: Sequence[np.ndarray]) -> Iterator[Rule]:
     for chain, values in enumerate(movement):
         num, longest = len(values), longest_run(values)
-        is_finite = bool(np.isfinite(values).all())
-        never = is_finite and longest == num > 1
-        long = is_finite and not never and longest > max(10, MAX_STUCK_SHARE * num)
+        is_finite, never = bool(np.isfinite(values).all()), longest == num > 1
+        long = longest > max(10, MAX_STUCK_SHARE * num)
         stayed = f"chain {chain} stayed in one place for {longest} of {num} draws"
         not_finite = f"chain {chain} holds draws that are not finite"
         yield Rule(not is_finite, REASON, not_finite, NOT_FINITE)
-        yield Rule(never, REASON, f"chain {chain} never moved", STUCK)
-        yield Rule(long, REASON, stayed, STUCK)
+        yield Rule(is_finite and never, REASON, f"chain {chain} never moved", STUCK)
+        yield Rule(is_finite and long and not never, REASON, stayed, STUCK)
 
 
 def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterator[Rule]:

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from normal_noise import NormalNoise
 
 from invlift.app.cli import main
-from invlift.posterior import NormalNoise, Posterior, Readings
+from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains.results import ChainResult
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection, PolyCollection
+from normal_noise import NormalNoise
 from posterior_cases import Chain
 
 from invlift.errors import InputError
-from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
+from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.along_axis import places_of_residuals, readings_along, series_of
 from invlift.posterior.report import charts, gather, render
 

@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from normal_noise import NormalNoise
 from posterior_cases import Chain, LinearModel, make_posterior, normal_posterior
 from scipy.special import logsumexp
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import NormalNoise, Posterior, Readings
+from invlift.posterior import Posterior, Readings
 from invlift.posterior.leave_one_out import MIN_DRAWS, leave_one_out
 from invlift.posterior.sensor_fit import misfit_p_value
 

@@ -72,8 +72,8 @@ class Content:
     """Everything a report shows; None for what the folder does not hold.
 
     The title is the folder's name; the table of sensors has the column ``observed`` for certain,
-    and NaN in the summary is "no value". Groups of the boundary are not in the folder. `missing` says
-    in a sentence why a part is left out, by the part's name.
+    and NaN in the summary is "no value". Groups of the boundary are not in the folder. `missing`
+    says in a sentence why a part is left out, by the part's name.
     """
 
     title: str

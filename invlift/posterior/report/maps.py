@@ -42,6 +42,17 @@ STATISTICS = {
 #: Residuals up to this size do not reach the ends of their colour scale.
 MIN_REACH = 3.0
 ABOVE = "conductivity_above_"
+#: What the colours of maps mean.
+NOTES = {
+    "conductivity": "conductivity k, logarithmic scale",
+    SOLUTION: "solution u, in the unit of the readings",
+}
+#: Name, caption and note of maps on scales of their own.
+LOG_SD = f"{FIELD}_sd", "Log-conductivity, standard deviation", "0.1 is about 10 % of k"
+REDUCTION = "variance_reduction", "Variance reduction", "share of prior variance removed"
+CONVERGENCE = (
+    (f"{FIELD}_r_hat", "R-hat", ""), (f"{FIELD}_ess_bulk", "Effective sample size", ""),
+)  # fmt: skip
 #: Colour of what belongs to no boundary group.
 NO_GROUP = "#c9ccd2"
 
@@ -135,35 +146,24 @@ class Maps:
         means = [name for name in names if name.endswith("_mean")]
         bases = {name.removesuffix("_mean") for name in means if not name.endswith("_mcse_mean")}
         bases = sorted(bases - {FIELD}, key=lambda base: (base == SOLUTION, base))
-        notes = {"conductivity": "conductivity k, logarithmic scale"}
-        notes[SOLUTION] = "solution u, in the unit of the readings"
+        units = {base: self.units.get(base, "") for base in bases}
         for base in bases:
-            note = notes.get(base) or with_unit(base, self.units.get(base, ""))
+            note = NOTES.get(base) or with_unit(base, units[base])
             captions = {f"{base}_{key}": caption for key, caption in STATISTICS.items()}
             kind = "log" if base == "conductivity" else ""
             yield Family(base.capitalize(), note, self._maps(captions, "viridis", kind))
-        known = [(f"{FIELD}_sd", "Log-conductivity, standard deviation", "0.1 is about 10 % of k")]
-        known += [
-            (f"{base}_sd", f"{base.capitalize()}, standard deviation", self.units.get(base, ""))
-            for base in bases
-        ]
-        known.append(
-            ("variance_reduction", "Variance reduction", "share of prior variance removed")
-        )
-        yield self._on_own_scales("What is known", known)
+        title = "{}, standard deviation"
+        sds = [(f"{base}_sd", title.format(base.capitalize()), units[base]) for base in bases]
+        yield self._on_own_scales("What is known", [LOG_SD, *sds, REDUCTION])
         above = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
         note = "share of the draws in which the conductivity is above the threshold"
         yield Family("Probability of exceeding", note, self._maps(above, "cividis", "share"))
-        found = [
-            (f"{FIELD}_r_hat", "R-hat", ""),
-            (f"{FIELD}_ess_bulk", "Effective sample size", ""),
-        ]
-        yield self._on_own_scales("Convergence of the chains", found)
+        yield self._on_own_scales("Convergence of the chains", CONVERGENCE)
 
     def _on_own_scales(self, title: str, fields: Iterable[tuple[str, str, str]]) -> Family:
         pictures = []
         for name, caption, note in fields:
-            kind = "share" if name == "variance_reduction" else ""
+            kind = "share" if name == REDUCTION[0] else ""
             pictures += self._maps({name: caption}, "cividis", kind, note)
         return Family(title, "each map on its own scale", pictures)
 
