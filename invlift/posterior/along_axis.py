@@ -20,31 +20,17 @@ OUTER = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Quantiles of a quantity along an axis, and the readings of it.
+    """Quantiles of a quantity along an axis, and the r readings of it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the readings; of the quantity where there are none.
-    at : (k,) array
-        Coordinates along the axis, increasing or equal.
-    quantiles : (5, k) array
-        Of the draws without noise, at the `LEVELS`.
-    new_readings : (2, k) array or None
-        5 and 95 % quantiles of new readings, noise included; None where the noise there is unknown.
-    rows, read_at, observed : (r,) array
-        Which of all d readings are of it, their coordinates and values.
-    """
-
-    name: str
+    name: str  # of the readings; of the quantity where there are none
     axis: str
     unit: str
-    at: np.ndarray
-    quantiles: np.ndarray
-    new_readings: np.ndarray | None = None
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    at: np.ndarray  # (k,) coordinates, increasing or equal
+    quantiles: np.ndarray  # (5, k) of the draws without noise, at the LEVELS
+    new_readings: np.ndarray | None = None  # (2, k) at the OUTER levels; None if noise is unknown
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))  # which of all d
+    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) coordinates
+    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,)
 
     @property
     def last_read(self) -> float | None:

@@ -22,16 +22,10 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
     """
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
-        raise InputError(
-            f"draws of {name}", "at least one chain", "none", "run the sampler before asking for it"
-        )
+        raise InputError(f"draws of {name}", "at least one chain", "none", "run the sampler first")
     if any(len(shape) == 0 for shape in shapes) or len(set(shapes)) > 1:
-        raise InputError(
-            f"draws of {name}",
-            "one shape (num_draws, ...) in every chain",
-            ", ".join(str(shape) for shape in shapes),
-            "cut all chains to the length of the shortest",
-        )
+        expected, found = "one shape (num_draws, ...) in every chain", ", ".join(map(str, shapes))
+        raise InputError(f"draws of {name}", expected, found, "cut all chains to one length")
     num_draws, *shape = shapes[0]
     if num_draws == 0:
         raise InputError(
@@ -48,17 +42,9 @@ def coefficient_blocks(
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield a few coefficients at a time, and their draws, (block, chains, num_draws) in float64.
 
-    The draws of each chain are (num_draws, N), else there is an InputError; those yielded are
-    contiguous along the draws.
+    The draws of each chain are (num_draws, N); those yielded are contiguous along the draws.
     """
     num_chains, num_draws, shape = check_draws(draws, name)
-    if len(shape) != 1:
-        raise InputError(
-            f"draws of {name}",
-            "arrays (num_draws, N)",
-            f"{(num_draws, *shape)}",
-            "flatten each draw to a vector",
-        )
     step = max(1, BLOCK_SIZE // (num_chains * num_draws))
     for start in range(0, shape[0], step):
         block = slice(start, min(start + step, shape[0]))

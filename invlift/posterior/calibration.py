@@ -2,9 +2,8 @@
 
 If unknowns are drawn from the prior, readings are simulated from them and the posterior given these
 readings is sampled, the rank of the true value of any quantity among L independent draws is uniform
-on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1).
-Anything else means that the draws are not those of the posterior that belongs to the prior and the
-noise.
+on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1), unless
+the draws are not those of the posterior that belongs to the prior and the noise.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
     "at fault, or its warm-up; if it fails likewise, what is sampled is at fault",
     "raise warmup: a chain that has not forgotten its start fails here too",
-    "if noise, prior, scale, kernel or model are your own, check that log densities belong to the "
-    "draws made of them",
+    "check that log densities of your own belong to the draws that are made of them",
 )
 FAILED_CHAINS = (
     "look at the column outcome of calibration.csv; raise warmup, ask for fewer draws (--draws), "
@@ -122,9 +120,7 @@ class Calibration:
     def uniform(self) -> UniformRanks:
         """What ranks are compared with; an InputError if no simulation counts."""
         if not self.num_counted:
-            raise InputError(
-                "calibration", "ranks of a simulation", "none", "look at the outcomes, run more"
-            )
+            raise InputError("calibration", "ranks of a simulation", "none", "see the outcomes")
         return UniformRanks(self.num_counted, self.num_draws)
 
     def p_values(self) -> dict[str, float]:

@@ -75,22 +75,19 @@ def draw_difference(
     colour: str,
 ) -> None:
     """Draw a distribution function of ranks (M,) less the uniform one, and two bands of it."""
-    points = _with_ends(uniform.points, 0.0, 1.0)
-    (inner, outer) = [[_with_ends(bound - uniform.points) for bound in band] for band in bands]
+    points = np.r_[0.0, uniform.points, 1.0]
+    inner, outer = [[np.r_[0.0, bound - uniform.points, 0.0] for bound in band] for band in bands]
     axes.fill_between(points, *inner, color=FAINT, alpha=0.25, linewidth=0)
     for bound in outer:
         axes.plot(points, bound, color=FAINT, linewidth=0.7)
     axes.axhline(0.0, color=FAINT, linewidth=0.5)
-    axes.plot(points, _with_ends(_difference(uniform, ranks)), color=colour, linewidth=1.3)
+    curve = np.r_[0.0, _difference(uniform, ranks), 0.0]
+    axes.plot(points, curve, color=colour, linewidth=1.3)
     axes.set_xlim(0.0, 1.0)
 
 
 def _difference(uniform: UniformRanks, ranks: np.ndarray) -> np.ndarray:
     return uniform.counts(ranks) / uniform.num_ranks - uniform.points
-
-
-def _with_ends(values: np.ndarray, first: float = 0.0, last: float = 0.0) -> np.ndarray:
-    return np.concatenate([[first], values, [last]])
 
 
 def _draw_histogram(axes: Axes, uniform: UniformRanks, ranks: np.ndarray, colour: str) -> None:

@@ -28,24 +28,8 @@ DISAGREEMENT = 2.0
 class Efficiency:
     """What one method has achieved; NaN where there is no such thing.
 
-    Attributes
-    ----------
-    warmup_seconds, sampling_seconds : float
-        Of all chains together, each timed by itself.
-    r_hat, ess_bulk, ess_tail : float
-        The worst of the scalars (Vehtari et al. 2021); NaN if a scalar never changed.
-    ess_batch : float
-        As `ess_bulk`, by batch means: see :func:`batch_means_ess`.
-    failure_share : float
-        Of the draws in which something failed by the kernel's standards.
-    num_factorisations : int
-        Evaluations of the forward map while sampling, one sparse factorisation each.
-    num_solves : int or None
-        Right-hand sides solved for with the factors; None if the kernel does not count them.
-    note : str
-        Why there is nothing, if there is nothing; or what holds of the draws however many they are.
-    is_approximate : bool
-        Whether they are of another distribution than the posterior.
+    Times are of all chains together, each timed by itself; R-hat and effective sample sizes are of
+    the worst scalar (Vehtari et al. 2021), `ess_batch` by :func:`batch_means_ess`.
     """
 
     method: str
@@ -58,12 +42,12 @@ class Efficiency:
     ess_tail: float = math.nan
     ess_batch: float = math.nan
     acceptance_rate: float = math.nan
-    failure_share: float = math.nan
+    failure_share: float = math.nan  # of the draws in which something failed by the standards
     step_size: float = math.nan
-    num_factorisations: int = 0
+    num_factorisations: int = 0  # evaluations of the forward map while sampling
     num_solves: int | None = None
-    note: str = ""
-    is_approximate: bool = False
+    note: str = ""  # why there is nothing; or what holds however many draws there are
+    is_approximate: bool = False  # of another distribution than the posterior
 
     @property
     def is_converged(self) -> bool:

@@ -6,8 +6,7 @@ Bayesian Analysis 16(2), and agree with ArviZ to round-off. ArviZ loops over coe
 and ranks the draws once for R-hat and again for the effective sample size; here whole blocks are
 ranked once and transformed together.
 
-Where ArviZ would flatter, this module does not: a quantity that never changes, or with a draw that
-is not finite, has no diagnostics (NaN), and one chain still gets the R-hat between its halves.
+Other than in ArviZ a quantity that never changes has none, and one chain the R-hat of its halves.
 """
 
 from __future__ import annotations
@@ -60,12 +59,9 @@ def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
 def diagnose_field(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
     """Diagnostics of a field: what is drawn beside it.
 
-    Returns
-    -------
-    dict
-        `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
-        `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be
-        computed: see `Diagnostics`.
+    `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
+    `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be computed:
+    see `Diagnostics`.
     """
     return _diagnose(draws, name, ("r_hat", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd"))
 

@@ -30,18 +30,14 @@ def plot_fields(
     """Draw fields two in a row, with the sensors on top: see `Posterior.plot_fields`."""
     mesh, field = posterior.mesh, posterior.field
     if mesh is None or field is None:
-        raise InputError(
-            "plot of fields", "a posterior on a mesh", "a model without one", "plot the chains"
-        )
-    fields = posterior.fields()
+        expected = "a posterior on a mesh"
+        raise InputError("plot of fields", expected, "a model without one", "plot the chains")
     if field.name == FIELD:
-        readings = getattr(posterior.sensors, "values", None)
-        solution = solution_name, solution_unit
-        panels = _overview(fields, field.place == "node", readings, conductivity_unit, *solution)
+        panels = _overview(posterior, conductivity_unit, solution_name, solution_unit)
     else:
         quantities = posterior.described.values()
         on_mesh = [each for each in quantities if each.place and not each.is_derived]
-        panels = [panel for each in on_mesh for panel in _panels_of(fields, each)]
+        panels = [panel for each in on_mesh for panel in _panels_of(posterior.fields(), each)]
     flat, points = flatten(mesh.points, mesh.cells), getattr(posterior.sensors, "points", None)
     across, up = np.ptp(flat.points, axis=0)
     height = WIDTH * float(np.clip(up / across, 0.2, 1.6))
@@ -79,21 +75,18 @@ def _reduction(fields, is_nodal: bool, name: str, title: str) -> list[Panel]:
 
 
 def _overview(
-    fields: dict[str, np.ndarray],
-    is_nodal: bool,
-    readings: np.ndarray | None,
-    conductivity_unit: str,
-    solution_name: str,
-    solution_unit: str,
+    posterior: Posterior, conductivity_unit: str, solution_name: str, solution_unit: str
 ) -> list[Panel]:
     """Panels of a field problem."""
+    fields, is_nodal = posterior.fields(), posterior.field.place == "node"
     log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
     mean, sd, title = fields[f"{FIELD}_mean"], fields[f"{FIELD}_sd"], "Log-conductivity, posterior"
-    conductivity = fields["conductivity_mean"], is_nodal, "plasma", conductivity_unit
-    third = Panel("Conductivity, posterior mean", *conductivity)
     if "solution_mean" in fields:
-        solution = fields["solution_mean"], True, "inferno", solution_unit, False, readings
-        third = Panel(f"{solution_name}, posterior mean", *solution)
+        style = True, "inferno", solution_unit, False, getattr(posterior.sensors, "values", None)
+        third = Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style)
+    else:
+        style = is_nodal, "plasma", conductivity_unit
+        third = Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style)
     return [
         Panel(f"{title} mean", mean, is_nodal, "viridis", log_unit),
         Panel(f"{title} sd", sd, is_nodal, "magma"),

@@ -46,7 +46,10 @@ def fields_of(
         here |= field_statistics(draws, name)
         here |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
         if every_of(chains, name) > 1 and len(own) == len(chains):
-            here |= _of_all_draws(name, own, [b[name] for b in recorded(chains, "batches")])
+            both = merged(own)
+            ess = ess_of_batches(both, [part[name] for part in recorded(chains, "batches")])
+            here |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd, f"{name}_ess_bulk": ess}
+            here[f"{name}_mcse_mean"] = both.sd / np.sqrt(ess)
         if name == FIELD:
             here |= conductivity_statistics(draws, here, thresholds)
         if quantity.prior_sd is not None:
@@ -62,11 +65,8 @@ def fields_of(
 def field_statistics(draws: Sequence[np.ndarray], name: str) -> dict[str, np.ndarray]:
     """Pointwise statistics of a field from its draws, (num_draws, N) for each chain.
 
-    Returns
-    -------
-    dict
-        `{name}_mean`, `_sd` (divisor S - 1 for S draws in all; NaN for one draw), `_q05`, `_q50`
-        and `_q95` (linear interpolation between order statistics); each (N,), in the field's unit.
+    `{name}_mean`, `_sd` (divisor S - 1 for S draws in all; NaN for one draw), `_q05`, `_q50` and
+    `_q95` (linear interpolation between order statistics); each (N,), in the field's unit.
     """
     _, _, shape = check_draws(draws, name)
     result = {f"{name}_{key}": np.full(shape, np.nan) for key in ("mean", "sd", *PROBABILITIES)}
@@ -89,12 +89,9 @@ def conductivity_statistics(
 ) -> dict[str, np.ndarray]:
     """Statistics of the conductivity k = exp(phi) from draws of phi, (num_draws, N) for each chain.
 
-    Returns
-    -------
-    dict
-        `conductivity_mean`, `_q05`, `_q50`, `_q95`, in the unit of conductivity, and for each
-        threshold `conductivity_above_{threshold}`, the share of draws above, NaN where a draw is
-        NaN; each (N,). `log_statistics` are the `field_statistics` of phi.
+    `conductivity_mean`, `_q05`, `_q50`, `_q95`, in the unit of conductivity, and for each threshold
+    `conductivity_above_{threshold}`, the share of draws above, NaN where a draw is NaN; each (N,).
+    `log_statistics` are the `field_statistics` of phi.
     """
     names = [f"conductivity_above_{repr(float(each)).removesuffix('.0')}" for each in thresholds]
     _, _, shape = check_draws(draws, FIELD)
@@ -115,27 +112,16 @@ def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -
 
     1 where the field is known exactly, 0 where the data say nothing; not clipped. Slightly negative
     values are Monte Carlo error; clearly negative ones say that the data widened the marginal,
-    which a nonlinear model may do.
-
-    Raises
-    ------
-    InputError
-        If the prior standard deviation is not positive or has another size.
+    which a nonlinear model may do. An InputError if the prior standard deviation is not positive or
+    has another size.
     """
     prior_sd = np.asarray(prior_sd, dtype=float)
-    if prior_sd.ndim and prior_sd.shape != np.shape(posterior_sd):
+    fits = prior_sd.shape in ((), np.shape(posterior_sd))
+    if not fits or not (np.isfinite(prior_sd) & (prior_sd > 0)).all():
         raise InputError(
             "prior standard deviation",
-            f"shape {np.shape(posterior_sd)}",
-            f"{prior_sd.shape}",
-            "give one value per coefficient, or one number",
-        )
-    is_bad = ~(np.isfinite(prior_sd) & (prior_sd > 0))
-    if is_bad.any():
-        raise InputError(
-            "prior standard deviation",
-            "positive numbers",
-            f"{prior_sd[is_bad].flat[0]}",
+            f"one positive number, or {np.shape(posterior_sd)}",
+            f"{prior_sd.min():g} to {prior_sd.max():g}, shape {prior_sd.shape}",
             "check the prior",
         )
     return 1.0 - (posterior_sd / prior_sd) ** 2
@@ -155,16 +141,6 @@ def derived_statistics(
         both = merged(filled)
         result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
     return result
-
-
-def _of_all_draws(
-    name: str, moments: Sequence[Moments], batches: Sequence[BatchMeans]
-) -> dict[str, np.ndarray]:
-    """What running sums tell of all draws, where only some of them are stored."""
-    both = merged(moments)
-    ess = ess_of_batches(both, batches)
-    found = {"mean": both.mean, "sd": both.sd, "ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}
-    return {f"{name}_{key}": values for key, values in found.items()}
 
 
 def ess_of_batches(moments: Moments, batches: Sequence[BatchMeans]) -> np.ndarray:

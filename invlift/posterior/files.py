@@ -21,16 +21,12 @@ import pandas as pd
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 
-CELL_TYPES = {(2, 3): "triangle", (3, 4): "tetra"}  # (dimension, corners) -> meshio's name
+CELL_TYPES = {3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
     """Append z = 0 to (k, 2) points, as VTK knows only space; (k, 3) points pass unchanged."""
     points = np.asarray(points, dtype=float)
-    if points.ndim != 2 or points.shape[1] not in (2, 3):
-        raise InputError(
-            "points", "an array (k, 2) or (k, 3)", f"shape {points.shape}", "give x, y[, z]"
-        )
     return np.column_stack([points, np.zeros((len(points), 3 - points.shape[1]))])
 
 
@@ -59,14 +55,8 @@ def write_fields(
     Raises
     ------
     InputError
-        If a field does not fit the mesh, or cells are of another kind.
+        If a field does not fit the mesh.
     """
-    cells = np.asarray(cells)
-    shape = (np.shape(points)[-1], cells.shape[-1])
-    if cells.ndim != 2 or shape not in CELL_TYPES:
-        raise InputError(
-            "cells", "triangles in the plane or tetrahedra", f"shape {cells.shape}", "use simplices"
-        )
     for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
         for name, values in data.items():
             if np.shape(values) != (size,):
@@ -78,7 +68,7 @@ def write_fields(
                 )
     mesh = meshio.Mesh(
         in_three_dimensions(points),
-        [(CELL_TYPES[shape], cells.astype(np.int64))],
+        [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],
         point_data=_contiguous(point_data),
         cell_data={name: [values] for name, values in _contiguous(cell_data).items()},
     )
@@ -87,8 +77,9 @@ def write_fields(
 
 def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
     """What `write_fields` has written, its `field_data` the numbers; None if it cannot be read."""
+    printed = io.StringIO()  # by meshio, which says what is wrong
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # where meshio tells what is wrong
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             return meshio.read(path, file_format="vtu")
     except (Exception, SystemExit):
         return None
@@ -119,15 +110,13 @@ def _write_vtu(
 
 
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
-    arrays = []
+    text = ""
     for name, values in numbers.items():
-        values = np.atleast_1d(np.asarray(values, dtype=float))
-        text = " ".join(map(repr, values.tolist()))
-        arrays.append(
-            f'<DataArray type="Float64" Name={quoteattr(name)} NumberOfTuples="{values.size}" '
-            f'format="ascii">{text}</DataArray>'
-        )
-    return f"<FieldData>{''.join(arrays)}</FieldData>".encode()
+        values = np.atleast_1d(np.asarray(values, dtype=float)).tolist()
+        size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
+        text += f'<DataArray type="Float64" {size} format="ascii">{" ".join(map(repr, values))}'
+        text += "</DataArray>"
+    return f"<FieldData>{text}</FieldData>".encode()
 
 
 def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
@@ -139,13 +128,8 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
     """Write a record as strict JSON, complete or not at all.
 
-    Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
-    infinity: both become null.
-
-    Raises
-    ------
-    InputError
-        If the record holds something else; the message names the key.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates; of all else an InputError
+    names the key. JSON has no NaN and no infinity: both become null.
     """
     text = json.dumps(_plain(record, "record"), indent=2, allow_nan=False, ensure_ascii=False)
     with replace_on_success(path) as temporary:
@@ -194,12 +178,7 @@ def write_series(
     """Write steps that ParaView plays as an animation; return the files, the PVD file first.
 
     The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
-
-    Raises
-    ------
-    InputError
-        If a field does not fit the mesh, or the folder cannot be made or is a link: what it leads
-        to may be anybody's.
+    An InputError if that is a link, which may lead to what is anybody's.
     """
     path = Path(path)
     folder = path.with_suffix("")
@@ -208,15 +187,11 @@ def write_series(
     files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
     for file, step in zip(files, steps, strict=True):
         write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
-    entries = "".join(
-        f'<DataSet timestep="{index}" part="0" file={quoteattr(f"{path.stem}/{file.name}")}/>\n'
-        for index, file in enumerate(files)
-    )
+    text = '<?xml version="1.0" encoding="utf-8"?>\n<VTKFile type="Collection" version="0.1">\n'
+    text += "<Collection>\n"
+    for index, file in enumerate(files):
+        name = quoteattr(f"{path.stem}/{file.name}")
+        text += f'<DataSet timestep="{index}" part="0" file={name}/>\n'
     with replace_on_success(path) as temporary:
-        temporary.write_text(
-            '<?xml version="1.0" encoding="utf-8"?>\n'
-            f'<VTKFile type="Collection" version="0.1">\n<Collection>\n{entries}</Collection>\n'
-            "</VTKFile>\n",
-            encoding="utf-8",
-        )
+        temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
     return [path, *files]

@@ -23,7 +23,7 @@ from invlift.errors import InputError, first_line, printable
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.names import OBSERVED, prior_density_name, prior_sd_name
 from invlift.posterior.parts import every_of, recorded
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.quantity import Quantity, numbered_axes
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -46,9 +46,7 @@ def label(
     variables, sizes = {}, {}
     for name, chains in draws.items():
         num_chains, num_draws, shape = check_draws(chains, name)
-        quantity = quantities.get(name) or Quantity(
-            name, {f"{name}_dim_{i}": None for i in range(len(shape))}
-        )
+        quantity = quantities.get(name) or Quantity(name, numbered_axes(name, len(shape)))
         step = (every or {}).get(name, 1)
         draw = "draw" if step == 1 else "stored_draw"
         if draw in sizes and len(sizes[draw]) != num_draws:  # of fields of two sizes

@@ -100,7 +100,6 @@ def stacking_weights(elpd: np.ndarray) -> np.ndarray:
     (2018), "Using stacking to average Bayesian predictive distributions", Bayesian Analysis 13(3),
     eq. 4; by the optimiser that ArviZ takes.
     """
-    num_models = len(elpd)
     density = np.exp(elpd - elpd.max(axis=0))
 
     def loss(weights):
@@ -109,10 +108,10 @@ def stacking_weights(elpd: np.ndarray) -> np.ndarray:
 
     result = minimize(
         loss,
-        np.full(num_models, 1.0 / num_models),
+        np.full(len(elpd), 1.0 / len(elpd)),
         jac=True,
         method="SLSQP",
-        bounds=[(0.0, 1.0)] * num_models,
+        bounds=[(0.0, 1.0)] * len(elpd),
         constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0},
     )
     weights = np.maximum(result.x, 0.0)

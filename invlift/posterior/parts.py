@@ -22,13 +22,9 @@ class Chain(Protocol):
     `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`. Of
     a quantity named in `every` (name -> number) it stores draws 0, every, 2 every, ... alone, and
     has the moments and the `batches` (name -> `invlift.moments.BatchMeans`) of all of them.
-
-    Attributes
-    ----------
-    draws : mapping of str to (num_draws, ...) array
     """
 
-    draws: Mapping[str, np.ndarray]
+    draws: Mapping[str, np.ndarray]  # (num_draws, ...) each
 
 
 class Mesh(Protocol):
@@ -72,7 +68,7 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
     """
     known = {frozenset(chain.draws) for chain in chains}
     if known in (set(), {frozenset()}):
-        raise InputError("posterior", "a chain with draws", "none", "run the sampler for longer")
+        raise InputError("posterior", "at least one chain with draws", "none", "run for longer")
     if len(known) > 1:
         raise InputError(
             "posterior",
@@ -84,12 +80,8 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
     for name in chains[0].draws:
         _, num_draws[name], shapes[name] = check_draws([c.draws[name] for c in chains], name)
     if len({num for name, num in num_draws.items() if every_of(chains, name) == 1}) > 1:
-        raise InputError(
-            "posterior",
-            "equally many draws of every quantity",
-            str(num_draws),
-            "thin all quantities alike",
-        )
+        expected = "equally many draws of every quantity"
+        raise InputError("posterior", expected, str(num_draws), "thin all quantities alike")
     return shapes
 
 
@@ -137,9 +129,5 @@ def check_fit(
             "give conductivities in their unit, each once",
         )
     if FIELD not in shapes:
-        raise InputError(
-            "posterior, exceedance",
-            f"draws of {FIELD}",
-            "none",
-            "leave exceedance out for a model of your own",
-        )
+        remedy = "leave exceedance out for a model of your own"
+        raise InputError("posterior, exceedance", f"draws of {FIELD}", "none", remedy)

@@ -63,30 +63,15 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One field to draw.
-
-    Attributes
-    ----------
-    title : str
-    values : np.ndarray
-        (num_nodes,) if `is_nodal`, otherwise (num_cells,).
-    is_nodal : bool
-    colour_map : str
-    label : str
-        What the colours mean, with the unit.
-    is_share : bool
-        The values are shares between 0 and 1, shown in per cent on that range.
-    sensor_values : np.ndarray or None
-        (d,) readings of the same quantity, to fill the sensors' marks with.
-    """
+    """One field to draw."""
 
     title: str
-    values: np.ndarray
+    values: np.ndarray  # (num_nodes,) if nodal, otherwise (num_cells,)
     is_nodal: bool
     colour_map: str
-    label: str = ""
-    is_share: bool = False
-    sensor_values: np.ndarray | None = None
+    label: str = ""  # what the colours mean, with the unit
+    is_share: bool = False  # between 0 and 1, shown in per cent on that range
+    sensor_values: np.ndarray | None = None  # (d,) of the same quantity, to fill the marks with
 
 
 def draw_panel(

@@ -126,12 +126,8 @@ class Posterior:
         Of a field for which there was no room fewer: draws 0, k, 2 k, ... with `every[name]` = k.
         """
         if name not in self.described:
-            raise InputError(
-                "posterior",
-                f"one of {', '.join(sorted(self.described))}",
-                repr(name),
-                "ask for a quantity that was stored",
-            )
+            known = f"one of {', '.join(sorted(self.described))}"
+            raise InputError("posterior", known, repr(name), "ask for a quantity that was stored")
         return self._draws[name]
 
     @cached_property
@@ -255,10 +251,7 @@ class Posterior:
     def sensor_fit(self) -> SensorStatistics:
         """Readings against predictions at the sensors.
 
-        Raises
-        ------
-        InputError
-            If there are no sensors, or no draws of "predicted".
+        An `InputError` if there are no sensors, or no draws of "predicted".
         """
         if not self.has_fit:
             raise InputError(
@@ -277,17 +270,13 @@ class Posterior:
     def loo(self) -> LeaveOneOut | None:
         """What `leave_one_out` returns, or None where that raises an error."""
         logs = self.log_likelihood
-        scores = self._draws.get(NOISE_SCORE)
-        return None if logs is None else leave_one_out(logs, scores)
+        return None if logs is None else leave_one_out(logs, self._scores)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
 
-        Raises
-        ------
-        InputError
-            If there are no sensors, no draws of "predicted", fewer than 25 draws in all, or the
-            density of the noise is unknown here.
+        An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
+        all, or the density of the noise is unknown here.
         """
         if self.loo is None:
             raise InputError(
@@ -339,29 +328,16 @@ class Posterior:
         Returns
         -------
         xarray.DataArray
-            Axes chain, draw (or stored_draw, where not all draws are stored) and point.
-
-        Raises
-        ------
-        InputError
-            If there is no such field, or a point is outside the mesh.
+            Axes chain, draw (or stored_draw, where not all draws are stored) and point. An
+            `InputError` if there is no such field, or a point is outside the mesh.
         """
         return in_mesh.values_at(self, points, name)
 
     def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
         """Draws of the mean of a field over a part of the mesh, with the axes chain and draw.
 
-        Parameters
-        ----------
-        group : str or None
-            A subdomain or boundary group of the mesh; by default the whole body.
-        name : str or None
-            As for `at`.
-
-        Raises
-        ------
-        InputError
-            If there is no such field or group.
+        The part is a subdomain or boundary group of the mesh, by default the whole body; the field
+        is as for `at`. An `InputError` if there is no such field or group.
         """
         return in_mesh.mean_over(self, group, name)
 
@@ -378,13 +354,8 @@ class Posterior:
         xarray.DataArray
             Axes chain and draw (or stored_draw, of the draws for which both field and solution are
             stored), with attribute `units`: C U in the plane, for each unit of thickness, and C U L
-            in space, with the units of docs/notation.md.
-
-        Raises
-        ------
-        InputError
-            If there is no such group, a facet of it is inside the body, or the posterior is not
-            that of a field problem with draws of its solution.
+            in space, with the units of docs/notation.md. An `InputError` if there is no such group,
+            a facet of it is inside the body, or there are no draws of a solution.
         """
         return in_mesh.flux(self, group)
 
@@ -489,14 +460,8 @@ class Posterior:
 
         `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
         `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`. Each
-        is complete or absent; older ones are replaced.
-
-        Parameters
-        ----------
-        directory : path-like
-        run_info : mapping or None
-            What `run.json` should say beyond `record()`: versions, seed, hash of the mesh; its
-            keys take precedence.
+        is complete or absent; older ones are replaced. `run_info` is what `run.json` should say
+        beyond `record()`: versions, seed, hash of the mesh; its keys take precedence.
         """
         return write_results(self, Path(directory), self.record() | dict(run_info or {}))
 

@@ -129,8 +129,7 @@ def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
         label = "on this mesh" if is_one else f"{len(picture.correlations)} drawn ranges"
         ax.plot(
             picture.distances, row, color=PRIOR, marker="o", markersize=3 if is_one else 1.5,
-            linewidth=1.1 if is_one else 0.7, alpha=1.0 if is_one else 0.6,
-            label=None if number else label,
+            linewidth=0.9, alpha=0.8, label=None if number else label,
         )  # fmt: skip
     if picture.formula is not None:
         ax.plot(

@@ -81,17 +81,11 @@ def numbered_axes(name: str, num: int) -> dict[str, None]:
 
 
 def _check(quantity: Quantity, shape: tuple[int, ...]) -> None:
-    lengths = [None if labels is None else len(labels) for labels in quantity.axes.values()]
-    fits = len(lengths) == len(shape)
-    if fits and all(each in (None, size) for each, size in zip(lengths, shape, strict=True)):
+    known = {axis: len(at) for axis, at in quantity.axes.items() if at is not None}
+    sizes = dict(zip(quantity.axes, shape, strict=False))
+    if len(quantity.axes) == len(shape) and sizes | known == sizes:
         return
-    axes = ", ".join(
-        axis if length is None else f"{axis} ({length})"
-        for axis, length in zip(quantity.axes, lengths, strict=True)
-    )
-    raise InputError(
-        f"draws of {quantity.name}",
-        f"axes {axes}" if axes else "a scalar",
-        f"shape {shape}",
-        "describe each axis, with as many coordinates as it has values",
-    )
+    axes = ", ".join(f"{x} ({known[x]})" if x in known else x for x in quantity.axes)
+    expected = f"axes {axes}" if axes else "a scalar"
+    remedy = "describe each axis, with as many coordinates as it has values"
+    raise InputError(f"draws of {quantity.name}", expected, f"shape {shape}", remedy)

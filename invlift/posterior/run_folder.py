@@ -19,6 +19,7 @@ from invlift.posterior.names import OBSERVED
 from invlift.posterior.parts import Standards
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.readings import Draws, Readings
+from invlift.posterior.verdict import Verdict
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
@@ -28,27 +29,15 @@ MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-
-class RecordedVerdict(_Part):
-    """The verdict as it was written: see `invlift.posterior.Verdict`."""
-
-    is_converged: bool
-    headline: str
-    reasons: list[str] = []
-    warnings: list[str] = []
-    advice: list[str] = []
-
-
-class Record(_Part):
+class Record(BaseModel):
     """What is read of ``run.json``; docs/outputs.md says what each entry is.
 
     Entries that a run does not know are None or empty, and others are passed over.
     """
 
-    verdict: RecordedVerdict
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    verdict: Verdict
     num_chains: int
     num_draws: int
     num_draws_requested: int | None = None

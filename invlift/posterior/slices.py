@@ -26,43 +26,23 @@ CUT_EDGES = {
 
 @dataclass(frozen=True, eq=False)
 class FlatMesh:
-    """Triangles in a plane, and how to read fields of the original mesh on them.
+    """Triangles in a plane, and how to read fields of the original mesh on them."""
 
-    Attributes
-    ----------
-    points : (k, 2) array
-    triangles : (m, 3) array of int
-    nodes, weights : (k, 2) array of int, (k,) array
-        The two nodes of the original mesh between which a point lies, and the share of the first.
-    cells : (m,) array of int
-        The original cell of each triangle.
-    axes : tuple of int
-        Which coordinates of space run along the two axes of the plane.
-    place : str
-        Where the plane is, in words; empty if the mesh is itself flat.
-    """
-
-    points: np.ndarray
-    triangles: np.ndarray
-    nodes: np.ndarray
-    weights: np.ndarray
-    cells: np.ndarray
-    axes: tuple[int, int]
-    place: str
-
-    def at_points(self, values: np.ndarray) -> np.ndarray:
-        """(k,) values of a field given as (num_nodes,), interpolated linearly."""
-        values = np.asarray(values, dtype=float)
-        first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
-        return self.weights * first + (1 - self.weights) * second
-
-    def on_triangles(self, values: np.ndarray) -> np.ndarray:
-        """(m,) values of a field given as (num_cells,)."""
-        return np.asarray(values, dtype=float)[self.cells]
+    points: np.ndarray  # (k, 2), in the length unit of the mesh
+    triangles: np.ndarray  # (m, 3) of int
+    nodes: np.ndarray  # (k, 2) of int, the nodes of the original mesh between which a point lies
+    weights: np.ndarray  # (k,), the share of the first of them
+    cells: np.ndarray  # (m,) of int, the original cell of each triangle
+    axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
+    place: str  # of the plane, in words; empty if the mesh is itself flat
 
     def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
-        """Values of a field at the nodes or in the cells where the flat mesh shows it."""
-        return self.at_points(values) if is_nodal else self.on_triangles(values)
+        """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
+        values = np.asarray(values, dtype=float)
+        if not is_nodal:
+            return values[self.cells]
+        first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
+        return self.weights * first + (1 - self.weights) * second
 
     @cached_property
     def triangulation(self) -> Triangulation:

@@ -84,18 +84,13 @@ def format_verdict(
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
-MORE_DRAWS = (
-    "run longer: raise draws, and go on with a saved run by --resume, in Python resume=True"
-)
+MORE_DRAWS = "run longer: raise draws; --resume, in Python resume=True, goes on with a saved run"
 MORE_WARMUP = (
     "raise warmup and run again from another seed; if chains still disagree, the posterior may "
     "have several modes: look at the trace plots and reconsider prior and noise"
 )
 MORE_CHAINS = "use four chains, so that chains from different starts can be compared"
-STUCK = (
-    "look at the stuck chain's trace: raise warmup so that the sampler can adapt, or check for "
-    "readings that contradict each other, or the noise"
-)
+STUCK = "look at the trace: raise warmup, or check the noise, and whether readings contradict"
 NOT_FINITE = "check model, boundary conditions and prior: the model produced numbers out of range"
 MISFIT = (
     "check these readings and the model (on a mesh: unit of lengths, source, boundary values): it "

@@ -200,13 +200,6 @@ def test_p_value_of_other_noise_is_its_own():
     assert compare(predicted, observed, 1.0).standardised_residual[0] > 7
 
 
-def test_readings_must_fit_the_predictions():
-    with pytest.raises(InputError, match="4 sensors"):
-        sensor_statistics([np.zeros((5, 3))], np.zeros(4))
-    with pytest.raises(InputError, match="noise_score"):
-        sensor_statistics([np.zeros((5, 3))], np.zeros(3), [np.zeros((4, 3))])
-
-
 def test_exceedance_is_the_share_of_draws_above(monkeypatch):
     rng = np.random.default_rng(21)
     chains = [rng.normal(size=(50, 11)) for _ in range(3)]

@@ -83,13 +83,11 @@ def number(value: float) -> str:
 
 def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Picture:
     """Draws of a scalar, (chains, num_draws), in their order; `row` is that of the summary."""
-    note = text = ""
+    alternative, note = f"Traces of {name}: {chains.shape[1]} draws of {len(chains)} chains.", ""
     if row is not None:
-        note = (
-            f"R-hat {row['r_hat']:.3f}, ESS bulk {row['ess_bulk']:.0f}, tail {row['ess_tail']:.0f}"
-        )
-        text = f" Mean {number(row['mean'])}, sd {number(row['sd'])}; {note}."
-    alternative = f"Traces of {name}: {chains.shape[1]} draws of {len(chains)} chains.{text}"
+        note = f"R-hat {row['r_hat']:.3f}, ESS bulk {row['ess_bulk']:.0f}, "
+        note += f"tail {row['ess_tail']:.0f}"
+        alternative += f" Mean {number(row['mean'])}, sd {number(row['sd'])}; {note}."
     with new_figure(*WIDE) as figure:
         ax = figure.subplots()
         draw_trace(ax, chains)

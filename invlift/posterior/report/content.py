@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -49,8 +50,7 @@ class Body:
         return self.on_nodes.get(name, self.on_cells.get(name))
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
+class Group(NamedTuple):
     """A named part of the boundary: (num_facets, dim) nodes of its facets, and what holds there."""
 
     name: str
@@ -58,8 +58,7 @@ class Group:
     condition: str
 
 
-@dataclass(frozen=True, eq=False)
-class FieldDraws:
+class FieldDraws(NamedTuple):
     """A few draws of the log-conductivity, (num, N), with their chains and their numbers there."""
 
     values: np.ndarray

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -57,8 +58,7 @@ CONVERGENCE = (
 NO_GROUP = "#c9ccd2"
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """Which number has which colour."""
 
     norm: Normalize
@@ -66,8 +66,7 @@ class Scale:
     is_share: bool = False
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Maps that belong together; `note` says what their colours mean."""
 
     title: str

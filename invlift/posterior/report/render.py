@@ -153,10 +153,9 @@ def _tables(content: Content, ess: float) -> dict[str, Table | None]:
 
 def _of_frame(caption: str, frame: pd.DataFrame) -> Table:
     rows = [[name, *map(number, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
-    note = ""
-    if len(frame) > MAX_ROWS:
-        note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
-    return Table(caption, [frame.index.name, *frame.columns], rows, note)
+    note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
+    head = [frame.index.name, *frame.columns]
+    return Table(caption, head, rows, note if len(frame) > MAX_ROWS else "")
 
 
 def _chains(record: Record, energies: list[np.ndarray]) -> Table:
@@ -164,19 +163,14 @@ def _chains(record: Record, energies: list[np.ndarray]) -> Table:
     columns = {
         "warm-up, s": record.warmup_seconds, "sampling, s": record.sampling_seconds,
         "step size": record.step_size, "acceptance": record.acceptance_rate,
-        "E-BFMI": [_missing_information(energy) for energy in energies],
+        # changes of the energy against its spread (arXiv:1604.00695)
+        "E-BFMI": [sum(np.diff(x) ** 2) / ((len(x) - 1) * np.var(x) or np.nan) for x in energies],
     }  # fmt: skip
     frame = pd.DataFrame({name: pd.Series(each, dtype=float) for name, each in columns.items()})
     totals = [*frame.iloc[:, :2].sum(min_count=len(frame)), *frame.iloc[:, 2:].mean()]
     rows = [[f"chain {index}", *map(_brief, row)] for index, *row in frame.itertuples()]
     rows.append(["sum of times, mean of the rest", *map(_brief, totals)])
     return Table("Each chain", ["chain", *columns], rows)
-
-
-def _missing_information(energy: np.ndarray) -> float:
-    """E-BFMI of a chain: changes of the energy against its spread (arXiv:1604.00695)."""
-    spread = np.var(energy)
-    return float(np.mean(np.diff(energy) ** 2) / spread) if spread > 0 else math.nan
 
 
 def _brief(value: float) -> str:
