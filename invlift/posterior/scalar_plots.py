@@ -168,7 +168,9 @@ def _label(ax: Axes, which: str, title: str | None) -> None:
     if title is None:
         axis.set_visible(False)
         return
-    axis.set_major_locator(MaxNLocator(4, prune="both"))
+    low, high = axis.get_view_interval()
+    ticks, room = MaxNLocator(4).tick_values(low, high), 0.1 * (high - low)
+    axis.set_ticks(ticks[(ticks > low + room) & (ticks < high - room)])
     ax.tick_params(axis=which, labelsize=7)
     axis.set_label_text(title, fontsize=8)
 
