@@ -17,8 +17,8 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
-from invlift.posterior.quantities import MAX_ENTRIES
 from invlift.posterior.quantity import Quantity, numbered_axes
+from invlift.posterior.scalars import MAX_ENTRIES
 
 #: Axes of what lives where a prior says.
 _PLACES = {"nodes": "node", "cells": "cell"}
