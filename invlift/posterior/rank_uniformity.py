@@ -43,7 +43,7 @@ class UniformRanks:
         """Probability that uniform ranks lie at least as far out as these (M,)."""
         tails = self._tails()
         observed = tails[np.arange(self.num_draws), self.counts(ranks)].min()
-        return 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING))
+        return max(0.0, 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING)))
 
     def band(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
         """Bounds (L,) of the distribution function that hold everywhere at once.
