@@ -10,6 +10,7 @@ number of readings.  With `--seeds N`: how many of N seeds have an R-hat below 1
 
 import argparse
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +70,33 @@ def schools_not_centred():
         numpyro.sample("y", dist.Normal(theta, ERRORS), obs=EFFECTS)
 
 
+YEAR, HARE, LYNX = np.loadtxt(
+    Path(__file__).parents[2] / "examples" / "hare_lynx" / "pelts.csv", delimiter=",", skiprows=1
+).T
+
+
+def hare_lynx():
+    """Predator and prey (Au, Graham & Thiery 2023, section 6.6)."""
+    rates = {
+        name: numpyro.sample(name, dist.TruncatedNormal(mean, sd, low=0.0))
+        for name, mean, sd in (
+            ("alpha", 1.0, 0.5), ("beta", 0.05, 0.05), ("gamma", 1.0, 0.5), ("delta", 0.05, 0.05)
+        )
+    }  # fmt: skip
+    first = numpyro.sample("first", dist.LogNormal(jnp.log(10.0), 1.0).expand([2]).to_event(1))
+    scales = numpyro.sample("scales", dist.LogNormal(-1.0, 1.0).expand([2]).to_event(1))
+
+    def slope(t, logs):
+        hare, lynx = jnp.exp(logs)
+        return jnp.stack(
+            [rates["alpha"] - rates["beta"] * lynx, rates["delta"] * hare - rates["gamma"]]
+        )
+
+    logs = invlift.solve_ode(slope, jnp.log(first), YEAR, 0.1)
+    numpyro.sample("hare", dist.Normal(logs[:, 0], scales[0]).to_event(1), obs=np.log(HARE))
+    numpyro.sample("lynx", dist.Normal(logs[:, 1], scales[1]).to_event(1), obs=np.log(LYNX))
+
+
 def regression(x, y):
     """Ten coefficients and an unknown scale."""
     beta = numpyro.sample("beta", dist.Normal(0.0, 1.0).expand([x.shape[1]]).to_event(1))
@@ -87,6 +115,7 @@ def regression_data(size):
 MODELS = {f"toy, sigma {sigma:g}": (toy, (sigma,)) for sigma in (0.1, 0.01, 0.001)}
 MODELS |= {f"cooling, sigma {sigma:g}": (cooling, (sigma,)) for sigma in (0.3, 0.03, 0.003)}
 MODELS |= {"schools": (schools, ()), "schools, not centred": (schools_not_centred, ())}
+MODELS["hare and lynx"] = (hare_lynx, ())
 MODELS |= {f"regression, {n}": (regression, regression_data(n)) for n in (100, 1_000, 10_000)}
 
 
