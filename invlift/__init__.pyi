@@ -5,6 +5,7 @@ from invlift.app.build import build_problem as build_problem
 from invlift.app.calibrate import calibrate as calibrate
 from invlift.app.checks import check_problem as check_problem
 from invlift.app.compare import compare as compare
+from invlift.app.numpyro_model import from_numpyro as from_numpyro
 from invlift.app.problem_file import read_problem as read_problem
 from invlift.app.results import build_posterior as build_posterior
 from invlift.app.results import field_posterior as field_posterior
@@ -57,8 +58,8 @@ from invlift.posterior import Posterior as Posterior
 from invlift.posterior import Quantity as Quantity
 from invlift.posterior import Readings as Readings
 from invlift.precision import enable_x64 as enable_x64
-from invlift.samplers.chains.chain import Plan as Plan
 from invlift.samplers.chains.parallel import run_chains as run_chains
+from invlift.samplers.chains.plan import Plan as Plan
 from invlift.samplers.kernels import KERNELS as KERNELS
 from invlift.samplers.kernels.alternate import Alternate as Alternate
 from invlift.samplers.kernels.base import Kernel as Kernel

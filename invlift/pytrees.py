@@ -7,6 +7,9 @@ from typing import Any, dataclass_transform
 
 import jax
 
+#: Nested tuples, dicts and modules of arrays, whose structure its owner alone knows.
+PyTree = Any
+
 
 def static(**options):
     """Return a field of a :class:`Module` that is a setting: part of the structure, not a leaf.

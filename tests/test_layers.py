@@ -10,7 +10,7 @@ FOLDERS = {"app", "fem", "inverse", "samplers", "posterior"}
 #: Top-level modules that every folder may use.
 SHARED = {
     "atomic", "compilation", "derivatives", "digest", "errors", "input_files", "memory", "moments",
-    "precision", "pytrees", "table_errors", "tables",
+    "precision", "pytrees", "table_errors", "tables", "targets",
 }  # fmt: skip
 #: What else a folder may import: of another folder its base classes alone.
 ALLOWED = {

@@ -37,17 +37,17 @@ from scipy.optimize import brentq
 import invlift
 from invlift.atomic import replace_on_success
 from invlift.compilation import Program
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
 from invlift.pytrees import Module
-from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction, work
+from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction
 from invlift.samplers.kernels import (
     ConstrainedLangevin,
     ConstrainedRandomWalk,
     FixedConstrainedHMC,
     Kernel,
 )
+from invlift.targets import LocalConstraint
 
 DATA = Path(__file__).resolve().parent / "data"
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "bingham_von_mises_fisher.png"
@@ -98,11 +98,6 @@ class NormalLine(NamedTuple):
     origin: jax.Array
 
     @property
-    def solves(self) -> NormalSolves:
-        """None: there is no equation behind it."""
-        return NormalSolves()
-
-    @property
     def max_derivative(self) -> int:
         """Order of the derivatives that :meth:`linearise` gives."""
         return 2
@@ -118,7 +113,7 @@ class NormalLine(NamedTuple):
         slope, square = moved @ self.position, self.position @ self.position
         return LocalConstraint(
             0.5 * (moved @ moved - jnp.ones(1)),
-            lambda rhs, _: (rhs / slope, 0),
+            lambda rhs, _: rhs / slope,
             lambda path, lower: (path[0] ** 2 * square, lower),
         )
 
@@ -145,11 +140,6 @@ class BinghamVonMisesFisher(Module):
     quadratic: jax.Array
     eigenvalues: jax.Array
     eigenvectors: jax.Array
-
-    @property
-    def solves_of_point(self) -> int:
-        """None: there is no equation behind it."""
-        return 0
 
     def logdensity(self, position: jax.Array) -> jax.Array:
         """d^T q + q^T A q, (..., Q) to (...)."""
@@ -291,7 +281,7 @@ def _to_radial_root(target, point, space, multiplier):
     square = point.position @ point.position
     along = space.origin @ point.position
     beyond = along**2 - square * (space.origin @ space.origin - 1.0)
-    return (along - jnp.sqrt(beyond)) / square - multiplier, work(1, 0)
+    return (along - jnp.sqrt(beyond)) / square - multiplier, 1
 
 
 #: The sphere's own retraction: along q the constraint is a quadratic, whose root is known.  One

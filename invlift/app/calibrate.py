@@ -49,8 +49,9 @@ from invlift.posterior.calibration import (
 )
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
-from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel

@@ -20,10 +20,10 @@ from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED, target_of
 from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.inverse.targets.protocols import Sight
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.targets import Sight
 
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1

@@ -17,8 +17,9 @@ from invlift.posterior.comparison import Efficiency, efficiency
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.precision import require_float64
 from invlift.pytrees import Module
-from invlift.samplers.chains.chain import Plan, Progress
+from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 

@@ -22,7 +22,8 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import labels_of
-from invlift.samplers.chains.chain import Plan, compile_chain
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import compile_chain
 from invlift.samplers.chains.workers import single_threaded_blas
 
 #: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has

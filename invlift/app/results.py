@@ -30,9 +30,9 @@ from invlift.posterior import Posterior, Readings
 from invlift.posterior.readings import Draws, shared_scale
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior, read_record
 from invlift.samplers.chains.results import Run
-from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Standards
+from invlift.targets import ConstrainedTarget
 
 
 def load(directory: str | os.PathLike) -> Posterior:
@@ -233,7 +233,7 @@ def _of_problem(
     return {
         "boundary_flux": getattr(problem.model, "boundary_flux", None),
         "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
-        "noise": NoiseOfReadings(problem.noise, observed),
+        "noise": problem.reading_noise() or NoiseOfReadings(problem.noise, observed),
     }
 
 

@@ -23,14 +23,16 @@ from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.quantity import Quantity
 from invlift.precision import require_float64
-from invlift.samplers.chains.chain import Plan, Progress, gather
+from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.state import gather
 from invlift.samplers.chains.workers import single_threaded_blas
-from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
+from invlift.targets import ConstrainedTarget
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {

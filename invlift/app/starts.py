@@ -24,10 +24,10 @@ from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
-from invlift.samplers.chains.chain import evaluate_state
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
-from invlift.samplers.constrained.target import ConstrainedTarget
 from invlift.samplers.kernels.base import Kernel
+from invlift.targets import ConstrainedTarget
 
 #: Prior draws tried for a chain until there are enough at which all is finite.
 MAX_STARTS = 20

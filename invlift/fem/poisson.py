@@ -24,7 +24,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.flux import BoundaryFlux
-from invlift.inverse.models.base import ForwardModel, Solves
+from invlift.inverse.models.base import ForwardModel
 from invlift.pytrees import aside
 
 
@@ -158,11 +158,6 @@ class PoissonMap(ForwardModel):
     def num_coefficients(self) -> int:
         """Number N of coefficients of phi."""
         return self.sensitivity.by_row.sources.shape[1]
-
-    @property
-    def solves(self) -> Solves:
-        """One right-hand side for u, one for each reading's adjoint, one for each direction."""
-        return Solves(1, self.num_observations + 1, 1)
 
     def __call__(self, log_conductivity: jax.Array) -> jax.Array:
         """Readings F(phi).

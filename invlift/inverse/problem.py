@@ -30,6 +30,7 @@ from invlift.inverse.readings import named_readings
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.precision import require_float64
 from invlift.pytrees import Module
+from invlift.targets import ConstrainedTarget
 
 
 class InverseProblem(Module):
@@ -101,7 +102,7 @@ class InverseProblem(Module):
         }
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
-    def own_lifted(self) -> Any:
+    def own_lifted(self) -> ConstrainedTarget | None:
         """The target of constrained samplers in a form of its own; None for the general one.
 
         Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
@@ -109,6 +110,21 @@ class InverseProblem(Module):
         ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
         ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
         ``rough_position(rng_key)``, from which chains get onto its manifold.
+        """
+        return None
+
+    def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
+        """The problem with data drawn from it, and the unknowns theta (h + m,) behind them."""
+        white = self.prior.sample(rng)
+        zeta = self.noise.sample_parameters(rng)
+        theta = np.concatenate([zeta, white])
+        values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
+        return replace(self, observed=jax.device_put(values)), theta
+
+    def reading_noise(self) -> Any:
+        """What a posterior asks about noise, given draws; None for what follows from ``noise``.
+
+        A :class:`~invlift.posterior.readings.ReadingNoise`.
         """
         return None
 
@@ -123,6 +139,9 @@ class InverseProblem(Module):
         lines = lines_of(self.model, self.prior, self.noise, self.observed)
         rows = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in lines)
         return f"<table>{''.join(rows)}</table>"
+
+
+_predicted = Program(InverseProblem.predict, "none")
 
 
 def inverse_problem(

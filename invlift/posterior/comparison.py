@@ -45,7 +45,6 @@ class Efficiency:
     failure_share: float = math.nan  # of the draws in which something failed by the standards
     step_size: float = math.nan
     num_factorisations: int = 0  # evaluations of the forward map while sampling
-    num_solves: int | None = None
     note: str = ""  # why there is nothing; or what holds however many draws there are
     is_approximate: bool = False  # of another distribution than the posterior
 
@@ -119,7 +118,6 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
         step_size=mean("step_size"),
         num_factorisations=total("num_factorisations") or 0,
-        num_solves=total("num_solves"),
         note=standards.caveat,
         is_approximate=bool(standards.caveat),
     )

@@ -46,7 +46,6 @@ def run_record(
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
         "num_steps": total("num_steps"),
         "num_factorisations": total("num_factorisations"),
-        "num_solves": total("num_solves"),
         "num_projection_failures": total("num_projection_failures"),
         **counted,
         "verdict": asdict(verdict),

@@ -50,7 +50,6 @@ class Record(BaseModel):
     compile_seconds: float | None = None
     num_steps: int | None = None
     num_factorisations: int | None = None
-    num_solves: int | None = None
     num_projection_failures: int | None = None
     num_divergences: int | None = None
     exceedance: list[float] = []

@@ -20,8 +20,9 @@ from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
-from invlift.samplers.chains.chain import Block, Plan, start_chain
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
+from invlift.samplers.chains.state import Block, start_chain
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
 FEW, MANY = 150, 10_000

@@ -17,7 +17,7 @@ def near_identity(rng, spread):
 @jax.jit
 def solve(matrix, rhs, tolerance):
     """The solution, from at most SIZE products."""
-    return conjugate_residuals(lambda vector: matrix @ vector, rhs, tolerance, SIZE)[0]
+    return conjugate_residuals(lambda vector: matrix @ vector, rhs, tolerance, SIZE)
 
 
 def error_of(matrix, rhs, found):
@@ -39,8 +39,7 @@ def test_residual_meets_the_tolerance_and_hardly_more(tolerance, spread):
 def test_residual_is_the_least_in_the_krylov_space(num_products):
     rng = np.random.default_rng(2)
     matrix, rhs = near_identity(rng, 0.5), rng.standard_normal(SIZE)
-    found, count = conjugate_residuals(lambda x: matrix @ x, jnp.asarray(rhs), 0.0, num_products)
-    assert count == num_products
+    found = conjugate_residuals(lambda x: matrix @ x, jnp.asarray(rhs), 0.0, num_products)
     powers = [rhs]
     for _ in range(num_products):
         powers.append(matrix @ powers[-1])

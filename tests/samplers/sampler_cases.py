@@ -9,8 +9,8 @@ import numpy as np
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.pytrees import static
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC
 
 SEMI_AXES = (2.0, 1.0, 0.7)

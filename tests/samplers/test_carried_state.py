@@ -9,10 +9,13 @@ from sampler_cases import SPHERE
 from test_density_kernels import TARGET, LinearAndSkewed
 
 from invlift.samplers.chains import chain as chain_module
-from invlift.samplers.chains import workers
-from invlift.samplers.chains.chain import Plan, chain_key, run_chain, start_chain
+from invlift.samplers.chains import programs, workers
+from invlift.samplers.chains.chain import run_chain
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import chain_key
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.state import start_chain
 from invlift.samplers.kernels import KERNELS
 
 START = np.array([0.0, 0.6, 0.8])
@@ -29,6 +32,7 @@ def chain_of(name, *, num_draws=60, seed=8):
 def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
     tens = chain_of(name)
     monkeypatch.setattr(chain_module, "BLOCK", 7)
+    monkeypatch.setattr(programs, "BLOCK", 7)
     sevens = chain_of(name)
     # To rounding: a point is evaluated anew where a block begins, by another program.
     np.testing.assert_allclose(sevens.draws["position"], tens.draws["position"], atol=1e-9)

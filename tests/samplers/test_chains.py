@@ -9,7 +9,10 @@ from sampler_cases import SPHERE
 
 from invlift.moments import Moments
 from invlift.samplers.chains import chain as chains
-from invlift.samplers.chains.chain import Plan, run_chain, start_chain
+from invlift.samplers.chains import programs
+from invlift.samplers.chains.chain import run_chain
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.state import start_chain
 from invlift.samplers.kernels import ConstrainedHMC
 
 START = np.array([1.0, 0.0, 0.0])
@@ -149,17 +152,17 @@ def test_step_sizes_beyond_the_bound_do_not_count_in_their_average():
 
 def test_small_and_large_systems_draw_the_same_from_programs_compiled_with_less(whole, monkeypatch):
     efforts = []
-    choose = chains._block_program
+    choose = chains.block_program
 
     def spy(dimension):
         program = choose(dimension)
-        efforts.append("full" if program is chains._FAST else "some")
+        efforts.append("full" if program is programs._FAST else "some")
         return program
 
-    monkeypatch.setattr(chains, "_block_program", spy)
+    monkeypatch.setattr(chains, "block_program", spy)
     for small, large in ((2, 50_000), (1, 2)):
-        monkeypatch.setattr(chains, "SMALL", small)
-        monkeypatch.setattr(chains, "LARGE", large)
+        monkeypatch.setattr(programs, "SMALL", small)
+        monkeypatch.setattr(programs, "LARGE", large)
         chain = chain_of()
         np.testing.assert_allclose(chain.draws["position"], whole.draws["position"], atol=1e-6)
     assert efforts == ["full", "some"]

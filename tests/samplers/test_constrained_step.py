@@ -18,12 +18,12 @@ from sampler_cases import (
     skewed,
 )
 
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves
 from invlift.samplers.constrained import retractions
+from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import retract
 from invlift.samplers.constrained.step import build_state, constrained_step
-from invlift.samplers.constrained.target import project_momentum
 from invlift.samplers.kernels import ConstrainedHMC
+from invlift.targets import LocalConstraint
 
 STARTS = {on_ellipsoid: [2.0, 0.0, 0.0], on_torus: [2.6, 0.0, 0.0], on_sphere: [1.0, 0.0, 0.0]}
 
@@ -282,11 +282,10 @@ class Goal(NamedTuple):
     """A constraint that is linear along a normal space, with its root."""
 
     root: jax.Array
-    solves = NormalSolves()
     max_derivative = 2
 
     def linearise(self, multiplier):
-        return LocalConstraint(self.root - multiplier, lambda rhs, _: (rhs, 0), straight)
+        return LocalConstraint(self.root - multiplier, lambda rhs, _: rhs, straight)
 
 
 def test_solver_that_prefers_another_root_on_the_way_back_is_caught(monkeypatch):

@@ -14,18 +14,14 @@ from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
-from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
-from invlift.samplers.chains.chain import (
-    Plan,
-    chain_key,
-    run_blocks,
-    run_chain,
-    start_chain,
-)
+from invlift.samplers.chains.chain import run_blocks, run_chain
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import chain_key
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.state import start_chain
 from invlift.samplers.kernels import (
     HMC,
     KERNELS,
@@ -47,8 +43,6 @@ METRICS = ("identity", "diagonal", "dense")
 
 class Density(Module):
     """A density relative to the standard normal one; a subclass says which."""
-
-    solves = DensitySolves()
 
     def loglikelihood(self, theta):
         raise NotImplementedError

@@ -8,8 +8,8 @@ from monte_carlo import assert_mean_within, stacked
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC
 
 MATRIX = np.array([[1.0, 0.4, -0.3, 0.2], [0.2, -0.8, 0.5, 0.6]])

@@ -8,8 +8,8 @@ import pytest
 from sampler_cases import SPHERE
 
 from invlift.samplers.chains import parallel
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
 from invlift.samplers.chains.workers import Processes, Segment, Work
 from invlift.samplers.kernels import ConstrainedHMC

@@ -13,12 +13,12 @@ from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import SPLITTINGS
 from invlift.samplers.constrained.step import build_state, constrained_step
-from invlift.samplers.constrained.target import project_momentum
 from invlift.samplers.kernels import ConstrainedHMC
 
 

@@ -16,11 +16,11 @@ from sampler_cases import (
 )
 
 from invlift.inverse.targets.manifold import ManifoldNormalSpace
+from invlift.samplers.constrained.projections import project_momentum
 from invlift.samplers.constrained.retractions import (
     RETRACTIONS,
     retract,
 )
-from invlift.samplers.constrained.target import project_momentum
 
 CHEBYSHEV = RETRACTIONS["chebyshev"]
 

@@ -17,19 +17,14 @@ from sampler_cases import SPHERE, RelativeDensity
 
 from invlift.errors import InputError
 from invlift.samplers.chains import parallel, saving, workers
-from invlift.samplers.chains.chain import (
-    Block,
-    Plan,
-    chain_key,
-    check_reproduced,
-    gather,
-    run_blocks,
-    start_chain,
-)
+from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.fields import FieldRecord
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import chain_key, check_reproduced
 from invlift.samplers.chains.results import ChainResult, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
+from invlift.samplers.chains.state import Block, gather, start_chain
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
 
 PLAN = Plan(ConstrainedHMC(), 40, 200)

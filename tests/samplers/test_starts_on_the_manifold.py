@@ -7,8 +7,8 @@ from sampler_cases import SPHERE, RelativeDensity, flat
 
 from invlift.app.sampling import sample
 from invlift.errors import InputError
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
 

@@ -9,8 +9,8 @@ import pytest
 from monte_carlo import assert_mean_within, effective_size, stacked
 from sampler_cases import PLANE, SPHERE, RelativeDensity, on_plane, on_sphere, skewed
 
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.constrained import retractions
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS
 

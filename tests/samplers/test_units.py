@@ -12,8 +12,8 @@ from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
-from invlift.samplers.chains.chain import Plan
 from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.kernels import ConstrainedHMC
 

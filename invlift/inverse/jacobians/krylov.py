@@ -13,7 +13,7 @@ def conjugate_residuals(
     rhs: jax.Array,
     tolerance: float,
     max_products: int,
-) -> tuple[jax.Array, jax.Array]:
+) -> jax.Array:
     """Solve A x = rhs by the method of generalised conjugate residuals.
 
     Each product with A widens the Krylov space in which |rhs - A x| is least, as in GMRES, whose
@@ -31,9 +31,8 @@ def conjugate_residuals(
 
     Returns
     -------
-    solution : (d,)
+    (d,)
         x; the best so far where the products did not suffice, NaN where one of them is.
-    num_products : () int
 
     Notes
     -----
@@ -71,5 +70,4 @@ def conjugate_residuals(
 
     none = jnp.zeros((max_products, rhs.size), rhs.dtype)
     start = (jnp.zeros_like(rhs), rhs, rhs, none, none, 0, False)
-    solution, *_, count, _ = jax.lax.while_loop(is_running, iterate, start)
-    return solution, count
+    return jax.lax.while_loop(is_running, iterate, start)[0]

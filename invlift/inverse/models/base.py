@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import derivatives_along
-from invlift.pytrees import Module
+from invlift.pytrees import Module, PyTree
 
 #: Coefficients up to which all second derivatives are taken in forward mode: with the 6 of hare and
 #: lynx these alone take 0.45 ms, and 1.0 ms or more in reverse mode through the Jacobian.
 FEW_COEFFICIENTS = 12
-
-
-class Solves(NamedTuple):
-    """Right-hand sides that a model solves for with the factor of its equation.
-
-    Attributes
-    ----------
-    value : int
-        For F(x).
-    linearise : int
-        For F(x) and dF/dx.
-    product : int
-        For a product of dF/dx with one vector or of its transpose, and for a second derivative
-        along one.
-    """
-
-    value: int = 0
-    linearise: int = 0
-    product: int = 0
 
 
 class Expansion(NamedTuple):
@@ -76,11 +57,6 @@ class ForwardModel(Module):
     coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 2
 
-    @property
-    def solves(self) -> Solves:
-        """What it solves for; nothing, as far as is known of a function."""
-        return Solves()
-
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""
         raise NotImplementedError
@@ -102,7 +78,7 @@ class ForwardModel(Module):
         values, jacobian = push_forward(jnp.eye(coefficients.shape[0]))
         return values[:, 0], jacobian
 
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Any]:
+    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
         """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
 
         Its ``byproducts`` are a dict of arrays whose posterior moments are worth having.
@@ -126,11 +102,11 @@ class ForwardModel(Module):
 
         return linear, Expansion(coefficients, linear[1], transpose)
 
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Any]:
+    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, PyTree]:
         """F(x), (d,), and an expansion for derivatives along directions alone."""
         return self(coefficients), Expansion(coefficients, None, None)
 
-    def push_forward(self, expansion: Any, directions: jax.Array) -> tuple[jax.Array, Any]:
+    def push_forward(self, expansion: PyTree, directions: jax.Array) -> tuple[jax.Array, PyTree]:
         """(dF/dx) D, (d, k), for D of (N, k), where it was linearised, and D pushed forward.
 
         The latter is for :meth:`pull_back`.
@@ -138,7 +114,7 @@ class ForwardModel(Module):
         return expansion.jacobian @ directions, directions
 
     def pull_back(
-        self, expansion: Any, pushed: Any, weigh: Callable[[jax.Array], jax.Array]
+        self, expansion: PyTree, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
     ) -> jax.Array:
         """Gradient of <W, (dF/dx) D> by x, (N,), for the D pushed forward, D and W constant.
 
@@ -148,13 +124,13 @@ class ForwardModel(Module):
         weights = weigh(pushed).T
         return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
 
-    def derivative(self, expansion: Any, direction: jax.Array) -> jax.Array:
+    def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
         """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
         return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]
 
     def higher_derivative(
-        self, expansion: Any, path: tuple[jax.Array, ...], lower: Any = ()
-    ) -> tuple[jax.Array, Any]:
+        self, expansion: PyTree, path: tuple[jax.Array, ...], lower: PyTree = ()
+    ) -> tuple[jax.Array, PyTree]:
         """d^n F / dt^n, (d,), at t = 0 along the curve x + t path[0] + ... + t^m path[m - 1] / m!.
 
         Parameters

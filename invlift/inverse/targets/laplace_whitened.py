@@ -12,8 +12,8 @@ import jax
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
+from invlift.targets import Described
 
 
 class LaplaceWhitened(Module):
@@ -39,11 +39,6 @@ class LaplaceWhitened(Module):
         """Number h + m of unknowns."""
         return self.posterior.dimension
 
-    @property
-    def solves(self) -> DensitySolves:
-        """What its model solves for."""
-        return self.posterior.solves
-
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
         """Position, (h + m,), of a point on the lifted manifold."""
         return self.approximation.whiten(self.posterior.from_lifted(lifted))
@@ -62,7 +57,7 @@ class LaplaceWhitened(Module):
         """Theta, (h + m,), at xi (h + m,)."""
         return self.approximation.colour(white)
 
-    def describe(self, white: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, white: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         return self.posterior.describe(self.unknowns(white))
 

@@ -24,8 +24,8 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
 from invlift.pytrees import Module
+from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -95,12 +95,6 @@ class LiftedPosterior(Module):
     def dimension(self) -> int:
         """Dimension h + m + d of the ambient space."""
         return self.problem.num_unknowns + self.problem.num_observations
-
-    @property
-    def solves_of_point(self) -> int:
-        """Right-hand sides that the model solves for at a point."""
-        solves = self.problem.model.solves
-        return solves.linearise + (self.problem.num_observations + 1) * solves.product
 
     def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """zeta (h,), w (m,) and eta (d,) from q."""
@@ -214,7 +208,7 @@ class LiftedPosterior(Module):
         """Theta = (zeta, w), (h + m,), at a point."""
         return point.position[: self.problem.num_unknowns]
 
-    def describe(self, point: Point) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, point: Point) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         theta = self.unknowns(point)
         kept = self.problem.describe(theta, point.coefficients, point.predicted)
@@ -237,7 +231,7 @@ class LiftedPosterior(Module):
         return reference + noise.log_slope(self.problem.observed, zeta, eta)
 
 
-def lifted_posterior(problem: InverseProblem) -> Any:
+def lifted_posterior(problem: InverseProblem) -> ConstrainedTarget:
     """The target that constrained samplers walk on: the problem's own form, or the general one."""
     own = problem.own_lifted()
     return LiftedPosterior(problem) if own is None else own
@@ -265,16 +259,6 @@ class NormalSpace(NamedTuple):
     origin: jax.Array
     coefficients: jax.Array | None
     transposed: jax.Array
-
-    @property
-    def solves(self) -> NormalSolves:
-        """What the model solves for."""
-        problem = self.target.problem
-        value, linearise, product = problem.model.solves
-        derivative = product if problem.prior.is_affine else 2 * product
-        if self._is_iterative:
-            return NormalSolves(value, value, derivative + product)
-        return NormalSolves(value, linearise, derivative)
 
     @property
     def max_derivative(self) -> int:
@@ -358,7 +342,7 @@ class NormalSpace(NamedTuple):
             pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
             by_white = pull(by_coefficients.T)
         factor = _jacobian(by_zeta, by_white, by_eta).inner(here, product)
-        return lambda rhs, _: (factor.solve(rhs), 0)
+        return lambda rhs, _: factor.solve(rhs)
 
     def _krylov_solver(self, expansion, along, by_zeta, by_eta):
         """The same to a relative tolerance, from products with M alone.
@@ -383,9 +367,7 @@ class NormalSpace(NamedTuple):
             return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            found = conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV)
-            solution, num_products = found
-            return to_multiplier(solution), num_products * model.solves.product
+            return to_multiplier(conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV))
 
         return solve
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
-from invlift.inverse.targets.protocols import LocalConstraint, NormalSolves, Sight
 from invlift.pytrees import Module
+from invlift.targets import Described, LocalConstraint, Sight
 
 
 class ManifoldPoint(NamedTuple):
@@ -53,11 +53,6 @@ class ManifoldTarget(Module):
         :func:`invlift.inverse.jacobians.differentiate`.
         """
         return None
-
-    @property
-    def solves_of_point(self) -> int:
-        """Right-hand sides that a model solves for at a point: not counted."""
-        return 0
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,)."""
@@ -109,7 +104,7 @@ class ManifoldTarget(Module):
         slope = self.apply_jacobian(point, heading)
         return Sight(point, value, scale * slope, scale * first, scale**2 * second, scale)
 
-    def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    def describe(self, point: ManifoldPoint) -> Described:
         """The position, and nothing of which only moments are kept."""
         return {"position": point.position}, {}
 
@@ -120,11 +115,6 @@ class ManifoldNormalSpace(NamedTuple):
     target: ManifoldTarget
     jacobian: ConstraintJacobian
     origin: jax.Array
-
-    @property
-    def solves(self) -> NormalSolves:
-        """Not counted."""
-        return NormalSolves()
 
     @property
     def max_derivative(self) -> int:
@@ -146,7 +136,7 @@ class ManifoldNormalSpace(NamedTuple):
             curve = (position, *moves, jnp.zeros_like(position))
             return derivatives_along(self.target.constraint, curve)[-1], lower
 
-        return LocalConstraint(value, lambda rhs, _: (factor.solve(rhs), 0), derivative)
+        return LocalConstraint(value, lambda rhs, _: factor.solve(rhs), derivative)
 
     def _at(self, multiplier):
         return self.origin - self.jacobian.apply_transpose(multiplier)

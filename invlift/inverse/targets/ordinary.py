@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.protocols import DensitySolves
 from invlift.pytrees import Module
+from invlift.targets import Described
 
 
 class OrdinaryPosterior(Module):
@@ -24,12 +24,6 @@ class OrdinaryPosterior(Module):
     def dimension(self) -> int:
         """Number h + m of unknowns."""
         return self.problem.num_unknowns
-
-    @property
-    def solves(self) -> DensitySolves:
-        """What its model solves for."""
-        value, linearise, product = self.problem.model.solves
-        return DensitySolves(value, value + product, linearise, linearise)
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
         """Position, (h + m,), of a point on the lifted manifold, (h + m + d,)."""
@@ -70,7 +64,7 @@ class OrdinaryPosterior(Module):
         """Theta, (h + m,), at a position: itself."""
         return theta
 
-    def describe(self, theta: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    def describe(self, theta: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         _, white = self.problem.split(theta)
         coefficients = self.problem.prior.transform(white)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.targets import Described
 
 #: How often noise is halved to where states follow from readings: see ``rough_position``.
 MAX_HALVINGS = 50
@@ -110,7 +111,7 @@ class StateSpacePosterior(ManifoldTarget):
         )
         return reference + 0.5 * (jnp.sum(stretch) - gram.log_determinant())
 
-    def describe(self, point: ManifoldPoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name; no moments.
 
         As of the problem, but with the states that the noise leaves: those that follow from the

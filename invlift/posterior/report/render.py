@@ -183,7 +183,6 @@ def _costs(record: Record, ess: float) -> list[list[str]]:
         "Compilation, seconds": record.compile_seconds,
         "Steps while sampling": record.num_steps,
         "Factorisations while sampling": record.num_factorisations,
-        "Right-hand sides solved for while sampling": record.num_solves,
         "Projections that failed": record.num_projection_failures,
         "Trajectories that diverged": record.num_divergences,
         "Seconds of sampling for each effective draw": seconds / ess,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from invlift.pytrees import PyTree
 
 
 class Adaptation(Protocol):
@@ -16,15 +18,17 @@ class Adaptation(Protocol):
         """What to do in which iteration of the warm-up, (num_warmup, k) int; k may be 0."""
         ...
 
-    def init(self, dimension: int) -> Any:
+    def init(self, dimension: int) -> PyTree:
         """State before the first iteration, for positions of (dimension,)."""
         ...
 
-    def tuning(self, state: Any, is_warmup: jax.Array) -> Any:
+    def tuning(self, state: PyTree, is_warmup: jax.Array) -> PyTree:
         """What the kernel is to use next; after the warm-up it must not change any more."""
         ...
 
-    def update(self, state: Any, stage: jax.Array, position: jax.Array, statistics: dict) -> Any:
+    def update(
+        self, state: PyTree, stage: jax.Array, position: jax.Array, statistics: dict
+    ) -> PyTree:
         """State after an iteration of the warm-up.
 
         Parameters
@@ -38,7 +42,7 @@ class Adaptation(Protocol):
         """
         ...
 
-    def report(self, tuning: Any) -> dict[str, jax.Array]:
+    def report(self, tuning: PyTree) -> dict[str, jax.Array]:
         """What to keep of the tuning with each draw, by name: scalars."""
         ...
 

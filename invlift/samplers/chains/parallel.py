@@ -10,17 +10,11 @@ from typing import Any
 
 from invlift.compilation import num_cores
 from invlift.memory import give_back_memory
-from invlift.samplers.chains.chain import (
-    Block,
-    ChainState,
-    Increment,
-    Plan,
-    Progress,
-    gather,
-    progress_of,
-)
+from invlift.samplers.chains.chain import Progress, progress_of
+from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
+from invlift.samplers.chains.state import Block, ChainState, Increment, gather
 from invlift.samplers.chains.workers import Processes, Segment, Threads, Work, Workers
 
 #: Least time between two saves of a chain, s.

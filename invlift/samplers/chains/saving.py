@@ -18,8 +18,9 @@ from invlift.atomic import only_writer, replace_on_success
 from invlift.digest import digest
 from invlift.errors import InputError
 from invlift.moments import Moments
-from invlift.samplers.chains.chain import ChainState, Increment, Plan, Position, start_chain
 from invlift.samplers.chains.fields import FieldRecord
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.state import ChainState, Increment, Position, start_chain
 
 #: First word of a saved piece, with the version of its layout.
 MAGIC = "invlift-chain-4"

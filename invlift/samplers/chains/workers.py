@@ -24,17 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from invlift.compilation import keep_compiled_programs, keeps_compiled_programs
 from invlift.precision import enable_x64
-from invlift.samplers.chains.chain import (
-    Block,
-    Plan,
-    Position,
-    chain_key,
-    check_reproduced,
-    check_start,
-    compile_chain,
-    run_blocks,
-    start_position,
-)
+from invlift.samplers.chains.chain import run_blocks
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import chain_key, check_reproduced, check_start, compile_chain
+from invlift.samplers.chains.state import Block, Position, start_position
+from invlift.targets import Target
 
 #: Time after which a segment ends, to within a block, in this process and elsewhere, s.
 LOCAL_SECONDS, REMOTE_SECONDS = 1.0, 3.0
@@ -64,7 +58,7 @@ class Work(NamedTuple):
         Chain c uses ``fold_in(key(seed), c)``.
     """
 
-    target: Any
+    target: Target
     plan: Plan
     starts: Any
     seed: int

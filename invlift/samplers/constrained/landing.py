@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.samplers.constrained.target import (
-    ConstrainedTarget,
-    distance_to_manifold,
-    normal_move,
-)
+from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
+from invlift.targets import ConstrainedTarget
 
 #: Moves, and how often one is halved.
 MAX_MOVES, MAX_HALVINGS = 50, 20

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.samplers.constrained.target import ConstrainedTarget, NormalSpace, normal_move
+from invlift.samplers.constrained.projections import normal_move
+from invlift.targets import ConstrainedTarget, NormalSpace, Point
 
 #: Largest distance of a position from the manifold, relative to positions larger than 1 (Graham,
 #: Thiery & Beskos 2022, Algorithm 1, where the last move of the position is compared with it).
@@ -32,14 +33,13 @@ NEWTON_TOLERANCE, CURVATURE_TOLERANCE = 1e-8, 1e-3
 MAX_HALVINGS = 10
 
 
-def work(num_evaluations=0, num_solves=0, num_audits=0, num_disagreements=0) -> jax.Array:
-    """What is counted, as an array, (4,), so that it adds up.
+def work(num_evaluations=0, num_audits=0, num_disagreements=0) -> jax.Array:
+    """What is counted, as an array, (3,), so that it adds up.
 
-    Evaluations of the constraint, one factorisation each; right-hand sides solved for; ways back
-    that were followed to their end to see whether an early end would have decided the same, and
-    those of them where it would not.
+    Evaluations of the constraint, one factorisation each; ways back that were followed to their end
+    to see whether an early end would have decided the same, and those of them where it would not.
     """
-    return jnp.asarray([num_evaluations, num_solves, num_audits, num_disagreements])
+    return jnp.asarray([num_evaluations, num_audits, num_disagreements])
 
 
 class Retraction(NamedTuple):
@@ -49,7 +49,7 @@ class Retraction(NamedTuple):
     ----------
     correct : callable
         ``correct(target, point, space, multiplier)`` to the change of lambda, (d,), and the
-        :func:`work` that it took.
+        evaluations of the constraint that it took.
     move_tolerance : callable
         Of a space: the iteration stops once its last move of the position was below this.  The
         error that is then left follows from the order of the method, and is about 1e-12.
@@ -81,19 +81,16 @@ def _newton(target, point, space: NormalSpace, multiplier):
 
 def _series(space: NormalSpace, multiplier, num_terms):
     local = space.linearise(multiplier)
-    velocity, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
-    path, lower, num_solves = (velocity,), (), space.solves.linearise + num_solves
+    path, lower = (local.solve(local.residual, NEWTON_TOLERANCE),), ()
     for _ in range(1, num_terms):
         bend, lower = local.derivative(path, lower)
-        term, spent = local.solve(bend, CURVATURE_TOLERANCE)
-        path, num_solves = (*path, term), num_solves + space.solves.derivative + spent
-    move = sum(term / math.factorial(order) for order, term in enumerate(path, 1))
-    return move, work(1, num_solves)
+        path = (*path, local.solve(bend, CURVATURE_TOLERANCE))
+    return sum(term / math.factorial(order) for order, term in enumerate(path, 1)), 1
 
 
 def _newton_line_search(target, point, space: NormalSpace, multiplier):
     local = space.linearise(multiplier)
-    full, num_solves = local.solve(local.residual, NEWTON_TOLERANCE)
+    full = local.solve(local.residual, NEWTON_TOLERANCE)
     before = normal_move(target, point, local.residual)
 
     def is_worse(search):
@@ -110,13 +107,11 @@ def _newton_line_search(target, point, space: NormalSpace, multiplier):
     start = (jnp.asarray(2.0), jnp.asarray(jnp.inf), 0)
     scale, _, count = jax.lax.while_loop(is_worse, halve, start)
     is_settled = before <= 1e-3 * POSITION_TOLERANCE
-    num_solves = space.solves.linearise + num_solves + count * space.solves.residual
-    return jnp.where(is_settled, full, scale * full), work(1 + count, num_solves)
+    return jnp.where(is_settled, full, scale * full), 1 + count
 
 
 def _symmetric_newton(target, point, space: NormalSpace, multiplier):
-    move = target.solve_gram(point, space.residual(multiplier))
-    return move, work(1, space.solves.residual)
+    return target.solve_gram(point, space.residual(multiplier)), 1
 
 
 #: Retractions by name.
@@ -162,7 +157,7 @@ class Retracted(NamedTuple):
 def retract(
     retraction: Retraction,
     target: ConstrainedTarget,
-    point,
+    point: Point,
     origin: jax.Array,
     expected: jax.Array,
     *,
@@ -221,7 +216,7 @@ def retract(
         return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
 
     def iterate(loop):
-        multiplier, _, before, _, is_early, done, count = loop
+        multiplier, _, before, _, is_early, num_evaluations, count = loop
         change, spent = retraction.correct(target, point, space, multiplier)
         multiplier = multiplier + change
         move = jnp.max(jnp.abs(target.apply_jacobian_transpose(point, change)))
@@ -235,19 +230,19 @@ def retract(
             is_certain &= count + 3 <= retraction.max_iterations
             is_early |= (is_expected & is_there) | is_certain
             is_expected = jnp.where(is_audited, is_expected, is_early)
-        return multiplier, move, error, is_expected, is_early, done + spent, count + 1
+        return multiplier, move, error, is_expected, is_early, num_evaluations + spent, count + 1
 
     linear = point.constraint + target.apply_jacobian(point, origin - point.position)
     start = target.solve_gram(point, linear)
     # The move before the first must be finite for the loop to start, and above the tolerance.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
     no = jnp.asarray(False)
-    first = (start, unmoved, error_of(start), no, no, work(), 0)
+    first = (start, unmoved, error_of(start), no, no, 0, 0)
     found = jax.lax.while_loop(is_running, iterate, first)
-    multiplier, move, _, is_expected, is_early, done, _ = found
+    multiplier, move, _, is_expected, is_early, num_evaluations, _ = found
     position = origin - target.apply_jacobian_transpose(point, multiplier)
     is_settled = move <= move_tolerance
     is_converged = is_settled | (is_expected & stops_early)
     is_expected &= is_converged
-    done += work(0, 0, is_audited, is_audited & (is_early != is_expected))
+    done = work(num_evaluations, is_audited, is_audited & (is_early != is_expected))
     return Retracted(position, multiplier, is_converged, is_expected, done)

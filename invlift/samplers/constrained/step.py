@@ -9,11 +9,12 @@ section 4.3 and Algorithm 1; Au, Graham & Thiery 2023, Algorithm 2).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.samplers.constrained.retractions import (
     POSITION_TOLERANCE,
     Retraction,
@@ -21,11 +22,7 @@ from invlift.samplers.constrained.retractions import (
     work,
 )
 from invlift.samplers.constrained.splittings import Splitting
-from invlift.samplers.constrained.target import (
-    ConstrainedTarget,
-    distance_to_manifold,
-    project_momentum,
-)
+from invlift.targets import ConstrainedTarget, Point
 
 
 class Integrator(NamedTuple):
@@ -60,7 +57,7 @@ class State(NamedTuple):
     logdensity_grad : (Q,)
     point
         The target's evaluation at the position.
-    work : (4,) int
+    work : (3,) int
         Counted along the trajectory: see :func:`~invlift.samplers.constrained.retractions.work`.
     num_failures : () int
         Steps along the trajectory that failed.
@@ -70,12 +67,12 @@ class State(NamedTuple):
     momentum: jax.Array
     logdensity: jax.Array
     logdensity_grad: jax.Array
-    point: Any
+    point: Point
     work: jax.Array
     num_failures: jax.Array
 
 
-def build_state(point, momentum: jax.Array, done=(0, 0, 0, 0), num_failures=0) -> State:
+def build_state(point: Point, momentum: jax.Array, done=(0, 0, 0), num_failures=0) -> State:
     """State at a point with a momentum, (Q,), in its tangent space."""
     position = point.position
     return State(
@@ -89,7 +86,7 @@ def build_state(point, momentum: jax.Array, done=(0, 0, 0, 0), num_failures=0) -
     )
 
 
-def sample_momentum(target: ConstrainedTarget, rng_key: jax.Array, point) -> jax.Array:
+def sample_momentum(target: ConstrainedTarget, rng_key: jax.Array, point: Point) -> jax.Array:
     """Standard normal momentum in the tangent space, (Q,) (Au et al. 2023, Algorithm 3)."""
     momentum = jax.random.normal(rng_key, point.position.shape, point.position.dtype)
     return project_momentum(target, point, momentum)
@@ -148,7 +145,7 @@ def constrained_step(
                 is_met,
                 new,
                 project_momentum(target, new, moved),
-                work(1, target.solves_of_point),
+                work(1),
             )
 
         def stay(_):

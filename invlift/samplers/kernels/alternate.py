@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,13 @@ from invlift.pytrees import static
 from invlift.samplers.chains.adaptation import Adaptation
 from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.targets import Described, Target
 
 
 class TargetInParts(Protocol):
     """What is asked of a target, beside what the kernel that walks on its parts asks of these."""
 
-    def parts(self, position: jax.Array) -> tuple[Any, ...]:
+    def parts(self, position: jax.Array) -> tuple[Target, ...]:
         """Targets on the same positions, (Q,), each given something of the position.
 
         Each is the conditional distribution of the whole given that, and the position is in it.
@@ -24,7 +25,7 @@ class TargetInParts(Protocol):
         """
         ...
 
-    def describe_position(self, position: jax.Array) -> tuple[dict, dict]:
+    def describe_position(self, position: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: arrays by name."""
         ...
 
@@ -99,6 +100,6 @@ class Alternate(Kernel, settings=True):
         part = target.parts(state.position)[0]
         return self.kernel.distance(part, self.kernel.init(part, state.position))
 
-    def describe(self, target: TargetInParts, state: Turn) -> tuple[dict, dict]:
+    def describe(self, target: TargetInParts, state: Turn) -> Described:
         """What the target keeps of a position."""
         return target.describe_position(state.position)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import Module
+from invlift.pytrees import Module, PyTree
 from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
+from invlift.targets import Described, Target
 
 #: Which target of an inverse problem a kernel needs.
 TargetKind = Literal["manifold", "density", "laplace"]
@@ -56,22 +57,6 @@ def acceptance_probability(log_ratio: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
 
-def counts(num_factorisations, num_solves) -> dict[str, jax.Array]:
-    """Statistics of what a transition has cost.
-
-    Parameters
-    ----------
-    num_factorisations : () int
-        Evaluations of the model, one factorisation of its equation each.
-    num_solves : () int
-        Right-hand sides solved for with these factors.
-    """
-    return {
-        "num_factorisations": jnp.asarray(num_factorisations),
-        "num_solves": jnp.asarray(num_solves),
-    }
-
-
 class Kernel(Module, settings=True):
     """A transition that leaves a target invariant; its fields are its options.
 
@@ -81,9 +66,8 @@ class Kernel(Module, settings=True):
     ----------
     target_kind : {"manifold", "density", "laplace"}
         Which target of an inverse problem it needs: the lifted posterior
-        (:class:`~invlift.samplers.constrained.target.ConstrainedTarget`); the ordinary one, with
-        ``logdensity``, ``loglikelihood`` and ``describe`` of a position and
-        :class:`~invlift.inverse.targets.protocols.DensitySolves`; or the same in coordinates
+        (:class:`~invlift.targets.ConstrainedTarget`); the ordinary one, with
+        ``logdensity``, ``loglikelihood`` and ``describe`` of a position; or the same in coordinates
         in which its Laplace approximation is standard normal.
     standards : Standards
     carries : tuple of str
@@ -101,19 +85,21 @@ class Kernel(Module, settings=True):
         """How it is tuned during warm-up."""
         return NoAdaptation()
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: Target, position: jax.Array) -> PyTree:
         """First state of a chain, at a position, (Q,): a pytree made of nothing else."""
         raise NotImplementedError
 
-    def position(self, state: Any) -> jax.Array:
+    def position(self, state: PyTree) -> jax.Array:
         """Position of a state, (Q,)."""
         return state.position
 
-    def carried(self, state: Any) -> dict[str, jax.Array]:
+    def carried(self, state: PyTree) -> dict[str, jax.Array]:
         """What a state hands on with its position, by name: see ``carries``."""
         return {name: getattr(state, name) for name in self.carries}
 
-    def step(self, target, rng_key: jax.Array, state: Any, tuning: Any) -> tuple[Any, dict]:
+    def step(
+        self, target: Target, rng_key: jax.Array, state: PyTree, tuning: PyTree
+    ) -> tuple[PyTree, dict]:
         """One transition.
 
         Parameters
@@ -128,16 +114,16 @@ class Kernel(Module, settings=True):
         -------
         state
         dict of () arrays
-            Statistics: ``acceptance_rate`` and, of :func:`counts`, ``num_factorisations`` among
-            them.
+            Statistics: among them ``acceptance_rate`` and ``num_factorisations``, evaluations of
+            the model, one factorisation of its equation each.
         """
         raise NotImplementedError
 
-    def distance(self, target, state: Any) -> jax.Array:
+    def distance(self, target: Target, state: PyTree) -> jax.Array:
         """How far a state is from where the target is defined, (): nowhere, on a density."""
         del target, state
         return jnp.asarray(0.0)
 
-    def describe(self, target, state: Any) -> tuple[dict, dict]:
+    def describe(self, target: Target, state: PyTree) -> Described:
         """What is kept of a draw, and that of which only moments are: arrays by name."""
         return target.describe(self.position(state))

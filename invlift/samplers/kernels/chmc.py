@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel
 from invlift.tables import number
+from invlift.targets import ConstrainedTarget, Point
 
 #: Steps after which a trajectory ends even if its time is not over: where so short steps are needed
 #: that it would take more, draws that depend on one another more closely cost less.
@@ -31,7 +32,7 @@ class PhasePoint(NamedTuple):
         Whether there is one; not before the first transition.
     """
 
-    point: Any
+    point: Point
     momentum: jax.Array
     has_momentum: jax.Array
 
@@ -62,15 +63,15 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
 
     persistence: number(0, 0.99) = 0.4
 
-    def init(self, target, position: jax.Array) -> PhasePoint:
+    def init(self, target: ConstrainedTarget, position: jax.Array) -> PhasePoint:
         """The target's evaluation at a position, (Q,), without a momentum yet."""
         return PhasePoint(target.point(position), jnp.zeros_like(position), jnp.asarray(False))
 
-    def point_of(self, state: PhasePoint) -> Any:
+    def point_of(self, state: PhasePoint) -> Point:
         """The target's evaluation at the state's position."""
         return state.point
 
-    def step(self, target, rng_key: jax.Array, state: PhasePoint, tuning):
+    def step(self, target: ConstrainedTarget, rng_key: jax.Array, state: PhasePoint, tuning):
         """One transition; ``tuning`` is the step size, ()."""
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
         kept = jnp.where(state.has_momentum, self.persistence, 0.0)

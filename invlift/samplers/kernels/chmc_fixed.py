@@ -9,6 +9,7 @@ import jax
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, Standards
 from invlift.tables import integer, number
+from invlift.targets import ConstrainedTarget
 
 
 class FixedConstrainedHMC(ConstrainedKernel, settings=True):
@@ -24,7 +25,7 @@ class FixedConstrainedHMC(ConstrainedKernel, settings=True):
 
     num_steps: integer(1, 10_000) = 3
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: ConstrainedTarget, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         start = build_state(state, sample_momentum(target, key_momentum, state))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, statistics
 from invlift.tables import integer
+from invlift.targets import ConstrainedTarget
 
 
 class ConstrainedNUTS(ConstrainedKernel, settings=True):
@@ -25,7 +26,7 @@ class ConstrainedNUTS(ConstrainedKernel, settings=True):
 
     max_doublings: integer(1, 20) = 7
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: ConstrainedTarget, rng_key: jax.Array, state, tuning):
         """One transition from a point to a point; ``tuning`` is the step size, ()."""
         # Here, as half a second of imports is only worth it where a program is made.
         from blackjax.mcmc.metrics import gaussian_euclidean

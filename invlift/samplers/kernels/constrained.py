@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
-from invlift.samplers.constrained.target import distance_to_manifold
-from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability, counts
+from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.tables import integer, number
+from invlift.targets import ConstrainedTarget, Described, Point
 
 #: Share of the transitions whose ways back are all followed to their end, to see whether early ends
 #: decide the same: they cost at most 2 % of the factorisations.
@@ -90,29 +92,31 @@ class ConstrainedKernel(Kernel, settings=True):
         is_audited = jax.random.uniform(jax.random.fold_in(rng_key, AUDIT)) < AUDITED
         return self.integrator._replace(is_audited=is_audited)
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: ConstrainedTarget, position: jax.Array) -> PyTree:
         """The target's evaluation at a position, (Q,)."""
         return target.point(position)
 
-    def point_of(self, state: Any) -> Any:
+    def point_of(self, state: PyTree) -> Point:
         """The target's evaluation that a state holds: here it is the state."""
         return state
 
-    def position(self, state: Any) -> jax.Array:
+    def position(self, state: PyTree) -> jax.Array:
         """Position of a state, (Q,)."""
         return self.point_of(state).position
 
-    def distance(self, target, state: Any) -> jax.Array:
+    def distance(self, target: ConstrainedTarget, state: PyTree) -> jax.Array:
         """From the manifold, (): see
-        :func:`~invlift.samplers.constrained.target.distance_to_manifold`.
+        :func:`~invlift.samplers.constrained.projections.distance_to_manifold`.
         """
         return distance_to_manifold(target, self.point_of(state))
 
-    def describe(self, target, state: Any) -> tuple[dict, dict]:
+    def describe(self, target: ConstrainedTarget, state: PyTree) -> Described:
         """What the target keeps of a point."""
         return target.describe(self.point_of(state))
 
-    def walk(self, target, rng_key: jax.Array, start: State, step_size, num_steps):
+    def walk(
+        self, target: ConstrainedTarget, rng_key: jax.Array, start: State, step_size, num_steps
+    ):
         """A trajectory of a number of steps whose end is accepted or rejected.
 
         Parameters
@@ -179,7 +183,7 @@ def statistics(
         Steps taken.
     num_failures : () int
         Steps whose retraction failed or that were not reversible.
-    work : (4,) int
+    work : (3,) int
         See :func:`~invlift.samplers.constrained.retractions.work`.
     energy : ()
         Hamiltonian at the new state.
@@ -198,6 +202,7 @@ def statistics(
         "num_projection_failures": num_failures,
         "energy": energy,
         "constraint_error": jnp.max(jnp.abs(point.constraint)),
-        "num_return_audits": work[2],
-        "num_return_disagreements": work[3],
-    } | counts(*work[:2])
+        "num_return_audits": work[1],
+        "num_return_disagreements": work[2],
+        "num_factorisations": work[0],
+    }

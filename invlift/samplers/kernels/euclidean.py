@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, counts
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
 from invlift.tables import integer, number
+from invlift.targets import Density
 
 #: Range around the nominal number of steps, against resonance.
 JITTER = (0.7, 1.3)
@@ -37,7 +39,7 @@ class _EuclideanKernel(Kernel, settings=True):
         """Stan's windows (Carpenter et al. 2017), or the step size alone for the identity."""
         return MetricAdaptation(self.metric, self.target_acceptance)
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: Density, position: jax.Array) -> PyTree:
         """Log density and its gradient at a position, (Q,)."""
         from blackjax.mcmc.hmc import init
 
@@ -59,7 +61,7 @@ class HMC(_EuclideanKernel, settings=True):
 
     num_steps: integer(1, 10_000) = 10
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
         from blackjax.mcmc.hmc import build_kernel
 
@@ -88,7 +90,7 @@ class NUTS(_EuclideanKernel, settings=True):
 
     max_doublings: integer(1, 20) = 10
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is step size, (), and inverse mass matrix."""
         from blackjax.mcmc.nuts import build_kernel
 
@@ -100,11 +102,12 @@ class NUTS(_EuclideanKernel, settings=True):
         return new, _statistics(target, info, has_moved, info.num_integration_steps)
 
 
-def _statistics(target, info, is_accepted, num_steps) -> dict[str, jax.Array]:
+def _statistics(target: Density, info, is_accepted, num_steps) -> dict[str, jax.Array]:
     return {
         "acceptance_rate": info.acceptance_rate,
         "is_accepted": is_accepted,
         "num_steps": num_steps,
         "num_divergences": info.is_divergent.astype(int),
         "energy": info.energy,
-    } | counts(num_steps, num_steps * target.solves.gradient)
+        "num_factorisations": num_steps,
+    }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards, counts
+from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.tables import number
+from invlift.targets import Density
 
 
 class MALA(Kernel, settings=True):
@@ -35,14 +37,14 @@ class MALA(Kernel, settings=True):
         """Dual averaging of the acceptance rate."""
         return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: Density, position: jax.Array) -> PyTree:
         """Log density and its gradient at a position, (Q,)."""
         # Here, as half a second of imports is only worth it where a program is made.
         from blackjax.mcmc.mala import init
 
         return init(position, target.logdensity)
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is the step size h, ()."""
         from blackjax.mcmc.mala import build_kernel
 
@@ -51,4 +53,5 @@ class MALA(Kernel, settings=True):
             "acceptance_rate": info.acceptance_rate,
             "is_accepted": info.is_accepted,
             "num_steps": jnp.asarray(1),
-        } | counts(1, target.solves.gradient)  # which share a factorisation
+            "num_factorisations": jnp.asarray(1),
+        }

@@ -12,11 +12,11 @@ from invlift.samplers.kernels.base import (
     Standards,
     TargetKind,
     acceptance_probability,
-    counts,
 )
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
 from invlift.tables import number
+from invlift.targets import Density
 
 
 class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
@@ -83,11 +83,11 @@ class Laplace(Kernel, settings=True):
     )
     carries: ClassVar[tuple[str, ...]] = ("log_weight",)
 
-    def init(self, target, position: jax.Array) -> LaplaceState:
+    def init(self, target: Density, position: jax.Array) -> LaplaceState:
         """Weight of a position, (Q,)."""
         return LaplaceState(position, target.loglikelihood(position))
 
-    def step(self, target, rng_key: jax.Array, state: LaplaceState, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state: LaplaceState, tuning):
         """One draw; there is no tuning."""
         del tuning
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))
@@ -95,4 +95,5 @@ class Laplace(Kernel, settings=True):
             "acceptance_rate": acceptance_probability(new.log_weight - state.log_weight),
             "is_accepted": jnp.asarray(True),
             "num_steps": jnp.asarray(1),
-        } | counts(1, target.solves.value)
+            "num_factorisations": jnp.asarray(1),
+        }

@@ -8,6 +8,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from invlift.targets import Density
+
 Metric = Callable[[jax.Array], jax.Array]
 
 METRICS = Literal["fisher", "softabs"]
@@ -15,7 +17,7 @@ METRICS = Literal["fisher", "softabs"]
 CLOSE = 1e-6
 
 
-def metric_of(target, name: METRICS) -> Metric:
+def metric_of(target: Density, name: METRICS) -> Metric:
     """A metric of a target, (Q,) to (Q, Q).
 
     Parameters
@@ -30,15 +32,6 @@ def metric_of(target, name: METRICS) -> Metric:
     if name == "fisher":
         return target.metric
     return lambda position: softabs(-jax.hessian(target.logdensity)(position))
-
-
-def metric_solves(target, name: str, size: int):
-    """Right-hand sides that the target's model solves for, the metric, (size, size), being this."""
-    if name == "fisher":
-        return target.solves
-    # The gradient, and what it solves for once more in each direction.
-    hessian = target.solves.gradient * (1 + size)
-    return target.solves._replace(metric=hessian, metric_derivative=hessian)
 
 
 def _soft(value: jax.Array) -> jax.Array:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from invlift.errors import InputError
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, counts
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
 from invlift.tables import number
+from invlift.targets import Density
 
 #: Steps after which a trajectory ends even if its length is not reached.
 MAX_STEPS = 500
@@ -55,7 +57,7 @@ class MAMS(Kernel, settings=True):
 
         return isokinetic_mclachlan(logdensity_fn, inverse_mass_matrix)
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: Density, position: jax.Array) -> PyTree:
         """Log density and its gradient at a position, (Q,).
 
         Raises
@@ -74,7 +76,7 @@ class MAMS(Kernel, settings=True):
             )
         return init(position, target.logdensity)
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is the step size, ()."""
         from blackjax.mcmc.adjusted_mclmc import build_kernel
 
@@ -93,4 +95,5 @@ class MAMS(Kernel, settings=True):
             "is_accepted": info.is_accepted,
             "num_steps": num_steps,
             "num_divergences": info.is_divergent.astype(int),
-        } | counts(2 * num_steps, 2 * num_steps * target.solves.gradient)
+            "num_factorisations": 2 * num_steps,
+        }

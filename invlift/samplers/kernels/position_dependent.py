@@ -22,8 +22,9 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards, counts
+from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.tables import number
+from invlift.targets import Density
 
 
 class MetricState(NamedTuple):
@@ -58,13 +59,9 @@ class _PositionDependent(Kernel, settings=True):
         """Dual averaging of the acceptance rate."""
         return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
 
-    def init(self, target, position: jax.Array) -> MetricState:
+    def init(self, target: Density, position: jax.Array) -> MetricState:
         """Log density, drift and metric at a position, (Q,)."""
         raise NotImplementedError
-
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return target.solves.gradient + target.solves.metric
 
     def log_proposal(
         self, state: MetricState, position: jax.Array, step_size: jax.Array
@@ -77,7 +74,7 @@ class _PositionDependent(Kernel, settings=True):
         scaled = (position - centre) @ state.lower / step_size
         return jnp.sum(jnp.log(jnp.diagonal(state.lower))) - 0.5 * scaled @ scaled
 
-    def step(self, target, rng_key: jax.Array, state: MetricState, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state: MetricState, tuning):
         """One transition; ``tuning`` is the step size h, ()."""
         # Here, as half a second of imports is only worth it where a program is made.
         from blackjax.mcmc.proposal import (
@@ -102,7 +99,8 @@ class _PositionDependent(Kernel, settings=True):
             "acceptance_rate": acceptance,
             "is_accepted": is_accepted,
             "num_steps": jnp.asarray(1),
-        } | counts(2, self.solves_of_state(target, noise.size))
+            "num_factorisations": jnp.asarray(2),
+        }
 
 
 class PositionDependentRandomWalk(_PositionDependent, settings=True):
@@ -119,14 +117,10 @@ class PositionDependentRandomWalk(_PositionDependent, settings=True):
 
     target_acceptance: number(0.01, 0.99) = 0.234
 
-    def init(self, target, position: jax.Array) -> MetricState:
+    def init(self, target: Density, position: jax.Array) -> MetricState:
         """Log density and metric at a position, (Q,); there is no drift."""
         lower = jnp.linalg.cholesky(target.metric(position))
         return MetricState(position, target.logdensity(position), jnp.zeros_like(position), lower)
-
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return target.solves.value + target.solves.metric
 
 
 class SimplifiedManifoldMALA(_PositionDependent, settings=True):
@@ -146,7 +140,7 @@ class SimplifiedManifoldMALA(_PositionDependent, settings=True):
 
     target_acceptance: number(0.01, 0.99) = 0.574
 
-    def init(self, target, position: jax.Array) -> MetricState:
+    def init(self, target: Density, position: jax.Array) -> MetricState:
         """Log density, drift and metric at a position, (Q,)."""
         lower = jnp.linalg.cholesky(target.metric(position))
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
@@ -166,7 +160,7 @@ class PositionDependentMALA(SimplifiedManifoldMALA, settings=True):
         1998).
     """
 
-    def init(self, target, position: jax.Array) -> MetricState:
+    def init(self, target: Density, position: jax.Array) -> MetricState:
         """Log density, drift and metric at a position, (Q,)."""
         metric, derivative = jax.linearize(target.metric, position)
         lower = jnp.linalg.cholesky(metric)
@@ -181,7 +175,3 @@ class PositionDependentMALA(SimplifiedManifoldMALA, settings=True):
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         drift = cho_solve((lower, True), gradient - correction)
         return MetricState(position, logdensity, drift, lower)
-
-    def solves_of_state(self, target, size: int) -> int:
-        """Right-hand sides that the target's model solves for in :meth:`init`, at (size,)."""
-        return super().solves_of_state(target, size) + size * target.solves.metric_derivative

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from invlift.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards, counts
+from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.tables import number
+from invlift.targets import Density
 
 
 class _Walk(Kernel, settings=True):
@@ -31,7 +33,7 @@ class _Walk(Kernel, settings=True):
         """Dual averaging of the acceptance rate."""
         return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=self.longest)
 
-    def density_of(self, target):
+    def density_of(self, target: Density):
         """The log density that decides, (Q,) to (): relative to the proposal's reference."""
         raise NotImplementedError
 
@@ -39,14 +41,14 @@ class _Walk(Kernel, settings=True):
         """A position, (Q,), drawn near another one, (Q,)."""
         raise NotImplementedError
 
-    def init(self, target, position: jax.Array) -> Any:
+    def init(self, target: Density, position: jax.Array) -> PyTree:
         """Log density at a position, (Q,)."""
         # Here, as half a second of imports is only worth it where a program is made.
         from blackjax.mcmc.random_walk import init
 
         return init(position, self.density_of(target))
 
-    def step(self, target, rng_key: jax.Array, state, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state, tuning):
         """One transition; ``tuning`` is the step size, ()."""
         from blackjax.mcmc.random_walk import build_rmh
 
@@ -60,7 +62,8 @@ class _Walk(Kernel, settings=True):
             "acceptance_rate": info.acceptance_rate,
             "is_accepted": info.is_accepted,
             "num_steps": jnp.asarray(1),
-        } | counts(1, target.solves.value)
+            "num_factorisations": jnp.asarray(1),
+        }
 
 
 class RandomWalk(_Walk, settings=True):
@@ -77,7 +80,7 @@ class RandomWalk(_Walk, settings=True):
 
     target_acceptance: number(0.01, 0.99) = 0.234
 
-    def density_of(self, target):
+    def density_of(self, target: Density):
         """The log density itself."""
         return target.logdensity
 
@@ -104,7 +107,7 @@ class PreconditionedCrankNicolson(_Walk, settings=True):
 
     target_acceptance: number(0.01, 0.99) = 0.3
 
-    def density_of(self, target):
+    def density_of(self, target: Density):
         """The log density relative to the standard normal one."""
         return target.loglikelihood
 

@@ -32,10 +32,10 @@ from invlift.samplers.kernels.base import (
     Kernel,
     Standards,
     acceptance_probability,
-    counts,
 )
-from invlift.samplers.kernels.metrics import METRICS, metric_of, metric_solves
+from invlift.samplers.kernels.metrics import METRICS, metric_of
 from invlift.tables import integer, number
+from invlift.targets import Density
 
 #: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
 #: way back may miss.
@@ -70,8 +70,8 @@ class Trajectory(NamedTuple):
     ----------
     state : RiemannianState
     momentum : (Q,)
-    count, num_evaluations, num_solves : () int
-        Steps taken, evaluations of the model, and right-hand sides solved for.
+    count, num_evaluations : () int
+        Steps taken, and evaluations of the model.
     has_failed : () bool
     """
 
@@ -79,7 +79,6 @@ class Trajectory(NamedTuple):
     momentum: jax.Array
     count: jax.Array
     num_evaluations: jax.Array
-    num_solves: jax.Array
     has_failed: jax.Array
 
 
@@ -113,20 +112,20 @@ class RiemannianHMC(Kernel, settings=True):
         """Dual averaging of the acceptance rate."""
         return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=3.0)
 
-    def init(self, target, position: jax.Array) -> RiemannianState:
+    def init(self, target: Density, position: jax.Array) -> RiemannianState:
         """Log density, its gradient and the metric at a position, (Q,)."""
         return self._state(target, position, metric_of(target, self.metric)(position))
 
-    def _state(self, target, position, metric) -> RiemannianState:
+    def _state(self, target: Density, position, metric) -> RiemannianState:
         logdensity, gradient = jax.value_and_grad(target.logdensity)(position)
         return RiemannianState(position, logdensity, gradient, jnp.linalg.cholesky(metric))
 
-    def step(self, target, rng_key: jax.Array, state: RiemannianState, tuning):
+    def step(self, target: Density, rng_key: jax.Array, state: RiemannianState, tuning):
         """One transition; ``tuning`` is the step size h, ()."""
         key_momentum, key_accept = jax.random.split(rng_key)
         noise = jax.random.normal(key_momentum, state.position.shape)
         zero = jnp.asarray(0)
-        start = Trajectory(state, state.lower @ noise, zero, zero, zero, jnp.asarray(False))
+        start = Trajectory(state, state.lower @ noise, zero, zero, jnp.asarray(False))
 
         def is_running(trajectory):
             return (trajectory.count < self.num_steps) & ~trajectory.has_failed
@@ -143,34 +142,30 @@ class RiemannianHMC(Kernel, settings=True):
             "is_accepted": is_accepted,
             "num_steps": end.count,
             "num_divergences": end.has_failed.astype(int),
-        } | counts(end.num_evaluations, end.num_solves)
+            "num_factorisations": end.num_evaluations,
+        }
 
-    def advance(self, target, trajectory: Trajectory, step_size) -> Trajectory:
+    def advance(self, target: Density, trajectory: Trajectory, step_size) -> Trajectory:
         """One step of the generalised leapfrog method, and the check of its way back."""
         state, half = trajectory.state, 0.5 * step_size
         metric = metric_of(target, self.metric)
-        kicked, is_kicked, num_kicks = _kick(_force(metric, state), trajectory.momentum, half)
+        kicked, is_kicked = _kick(_force(metric, state), trajectory.momentum, half)
         position, has_arrived, num_drifts = _drift(metric, state, kicked, step_size)
         there = self._state(target, position, metric(position))
         force = _force(metric, there)
         momentum = kicked + half * force(kicked)
         # Backwards: the momentum is reversed, here the time.
-        back, is_back_kicked, num_back_kicks = _kick(force, momentum, -half)
+        back, is_back_kicked = _kick(force, momentum, -half)
         returned, has_returned, num_returns = _drift(metric, there, back, -step_size)
         is_reversible = _is_same(back, kicked) & _is_same(returned, state.position)
         is_settled = is_kicked & has_arrived & is_back_kicked & has_returned
         # Metric and its derivatives at both ends; log density, gradient and metric on arrival.
         num_metrics = num_drifts + num_returns + 3
-        # Of each end the derivatives by volume, and of the second those by the last kick.
-        num_derivatives = num_kicks + num_back_kicks + 3
-        solves = metric_solves(target, self.metric, momentum.size)
-        num_solves = num_metrics * solves.metric + num_derivatives * solves.metric_derivative
         return Trajectory(
             there,
             momentum,
             trajectory.count + 1,
             trajectory.num_evaluations + num_metrics + 1,
-            trajectory.num_solves + num_solves + solves.gradient,
             ~(is_settled & is_reversible),
         )
 
@@ -200,9 +195,9 @@ def _force(metric, state: RiemannianState) -> Callable[[jax.Array], jax.Array]:
     return force
 
 
-def _kick(force: Callable, momentum: jax.Array, time) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The momentum after an implicit kick, (Q,), whether it was found, and forces evaluated."""
-    return _solve(lambda middle: momentum + time * force(middle), momentum)
+def _kick(force: Callable, momentum: jax.Array, time) -> tuple[jax.Array, jax.Array]:
+    """The momentum after an implicit kick, (Q,), and whether it was found."""
+    return _solve(lambda middle: momentum + time * force(middle), momentum)[:2]
 
 
 def _drift(metric, state: RiemannianState, momentum: jax.Array, time):

@@ -1,0 +1,204 @@
+"""The compiled programs that a chain consists of, and what is checked with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.state import Position
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
+
+#: Iterations compiled into one call.
+BLOCK = 10
+#: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
+#: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
+#: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
+SMALL, LARGE = 1_000, 20_000
+#: Largest difference, relative to the largest value, between what another machine or version makes
+#: of a position.
+REPRODUCED = 1e-6
+
+
+def evaluate(kernel, target, position):
+    """The kernel's state at a position, (Q,)."""
+    return kernel.init(target, position)
+
+
+#: :func:`evaluate` as a program of its own.  Every block starts with it where the kernel does not
+#: carry its whole state, so that a resumed chain sees the same bits as one that ran through.
+evaluate_state = Program(evaluate, "some")
+
+
+def _chain_key(seed, chain):
+    """Key of a chain's random numbers, which depend on nothing else."""
+    return jax.random.fold_in(jax.random.key(seed), chain)
+
+
+chain_key = Program(_chain_key, "none")
+
+
+def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
+    """Up to BLOCK iterations: new position, what the kernel carries, adaptation's state, draws,
+    values and statistics.
+
+    Warm-up and sampling share one program, which halves compilation; what is recorded during
+    warm-up is thrown away.
+    """
+    adaptation = kernel.adaptation
+
+    def describe(state, last):
+        """What is kept of a draw: that of the last one where the chain has stayed there.
+
+        On a density it takes an evaluation of the model; a point of a manifold has it at hand.
+        """
+        if kernel.target_kind == "manifold":
+            return kernel.describe(target, state), ()
+        position, described = kernel.position(state), last[1]
+        has_moved = ~jnp.array_equal(position, last[0])
+        described = jax.lax.cond(
+            has_moved, lambda: kernel.describe(target, state), lambda: described
+        )
+        return described, (position, described)
+
+    def step(carry, key, stage):
+        state, adapted, last = carry
+        tuning = adaptation.tuning(adapted, is_warmup)
+        state, statistics = kernel.step(target, key, state, tuning)
+        updated = adaptation.update(adapted, stage, kernel.position(state), statistics)
+        adapted = jax.tree.map(lambda new, old: jnp.where(is_warmup, new, old), updated, adapted)
+        (kept, accumulated), last = describe(state, last)
+        found = kept, accumulated, statistics | adaptation.report(tuning)
+        return (state, adapted, last), found
+
+    last = ()
+    if kernel.target_kind != "manifold":
+        # No position is equal to one that is not a number.
+        shapes = jax.eval_shape(lambda state: kernel.describe(target, state), state)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        last = jnp.full_like(kernel.position(state), jnp.nan), nothing
+    carry = state, adapted, last
+    (state, adapted, _), recorded = _scan(step, carry, rng_key, first, num, stages)
+    return kernel.position(state), kernel.carried(state), adapted, *recorded
+
+
+_FAST, _USUAL = Program(_block, "full"), Program(_block, "some")
+
+
+def block_program(dimension: int) -> Program:
+    """A block, compiled for a dimension."""
+    return _FAST if SMALL < dimension <= LARGE else _USUAL
+
+
+def _scan(step, carry, rng_key, first, num, stages):
+    """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
+    shapes = jax.eval_shape(step, carry, rng_key, stages[0])[1]
+    stacked = jax.tree.map(lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), shapes)
+
+    def body(index, loop):
+        carry, stacked = loop
+        carry, out = step(carry, jax.random.fold_in(rng_key, first + index), stages[index])
+        return carry, jax.tree.map(lambda rows, row: rows.at[index].set(row), stacked, out)
+
+    return jax.lax.fori_loop(0, num, body, (carry, stacked))
+
+
+def padded_schedule(plan: Plan) -> np.ndarray:
+    """What the adaptation does in each iteration, with rows of nothing for a whole block behind."""
+    schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
+    return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
+
+
+def compile_chain(target, plan: Plan, dimension: int) -> None:
+    """Compile what :func:`run_chain` calls, for positions of a dimension Q."""
+    kernel, adaptation = plan.kernel, plan.kernel.adaptation
+    position = jax.ShapeDtypeStruct((dimension,), float)
+    # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
+    state = evaluate_state.shapes(kernel, target, position)
+    key = chain_key.shapes(0, 0)
+    stages = padded_schedule(plan)[:BLOCK]
+    arguments = (kernel, target, state, adaptation.init(dimension), key, 0, 0, True, stages)
+    block_program(dimension).prepare(*arguments)
+    evaluate_state.prepare(kernel, target, position)
+
+
+def _distance_of(kernel, target, state):
+    return kernel.distance(target, state)
+
+
+_distance = Program(_distance_of, "none")
+
+
+def check_start(target, plan: Plan, position: Position, chain: int) -> None:
+    """Check that a chain can start at a position.
+
+    Parameters
+    ----------
+    target
+    plan : Plan
+    position : Position
+    chain : int
+        Its number, for the message.
+
+    Raises
+    ------
+    InputError
+        If the position is not on the target's manifold, or the target is not finite there.
+    """
+    kernel = plan.kernel
+    found = float(_distance(kernel, target, evaluate_state(kernel, target, position.values)))
+    if not found <= POSITION_TOLERANCE:
+        raise InputError(
+            f"chain {chain}, start",
+            f"a position on the manifold, to {POSITION_TOLERANCE:g}",
+            "values that are not finite"
+            if np.isnan(found)
+            else f"one about {found:.2g} away from it",
+            "solve the constraint for the start, to rounding",
+        )
+
+
+def _record(kernel, target, position):
+    return kernel.describe(target, kernel.init(target, position))[0]
+
+
+_recorded = Program(_record, "none")
+
+
+def check_reproduced(
+    target, plan: Plan, position: Position, recorded: Mapping[str, np.ndarray], chain: int
+) -> None:
+    """Check that a chain taken up from disk is one of this target.
+
+    Parameters
+    ----------
+    target
+    plan : Plan
+    position : Position
+    recorded : mapping of str to array
+        What was recorded there.
+    chain : int
+        Its number, for the message.
+
+    Raises
+    ------
+    InputError
+        If what was recorded at its position is not what the target makes of the position: no digest
+        of a user's function sees all that the function may depend on.
+    """
+    reproduced = _recorded(plan.kernel, target, position.values)
+    for name, saved in recorded.items():
+        found = np.asarray(reproduced[name])
+        size = max(np.max(np.abs(saved), initial=0.0), 1e-300)
+        if not np.max(np.abs(found - saved), initial=0.0) <= REPRODUCED * size:
+            raise InputError(
+                f"chain {chain}, saved {name}",
+                "values that the model reproduces at the saved position",
+                f"a difference of {np.max(np.abs(found - saved)):.3g}, where they are {size:.3g}",
+                "resume with the very model, data and files that the run was started with",
+            )
