@@ -81,7 +81,7 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     `constant_data`.
     """
     chains, quantities = posterior.chains, dict(posterior.described)
-    draws = {name: posterior.draws(name) for name in quantities}
+    draws = posterior.all_draws
     yield "posterior", label(draws, quantities, {name: every_of(chains, name) for name in draws})
     stats = _common(recorded(chains, "stats"))
     stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}

@@ -23,25 +23,17 @@ from invlift.posterior.fields import fields_of
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.output import write_results
-from invlift.posterior.parts import (
-    Chain,
-    Mesh,
-    Standards,
-    check_chains,
-    check_fit,
-    every_of,
-    recorded,
-)
+from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_fit, every_of
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.readings import ReadingNoise, Readings
 from invlift.posterior.record import run_record
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
-from invlift.posterior.scalars import chosen, movement, scalar_draws, summarise, vector_draws
+from invlift.posterior.scalars import chosen, scalar_draws, summarise, vector_draws
 from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
 from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.series_plots import chosen_series, plot_series
-from invlift.posterior.verdict import Verdict, judge
+from invlift.posterior.verdict import Verdict, verdict_of
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
@@ -128,7 +120,7 @@ class Posterior:
         if name not in self.described:
             known = f"one of {', '.join(sorted(self.described))}"
             raise InputError("posterior", known, repr(name), "ask for a quantity that was stored")
-        return self._draws[name]
+        return self.all_draws[name]
 
     @cached_property
     def described(self) -> dict[str, Quantity]:
@@ -137,7 +129,8 @@ class Posterior:
         return described(shapes, self.quantities)
 
     @property
-    def _draws(self) -> dict[str, list[np.ndarray]]:
+    def all_draws(self) -> dict[str, list[np.ndarray]]:
+        """Draws of every quantity by name, as `draws` gives them."""
         return {name: [chain.draws[name] for chain in self.chains] for name in self.described}
 
     @property
@@ -153,7 +146,7 @@ class Posterior:
 
     @property
     def _scores(self) -> list[np.ndarray] | None:
-        return self._draws.get(NOISE_SCORE) if self.has_fit else None
+        return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
     def replicated(self) -> dict[str, list[np.ndarray]]:
         """New readings for each draw: "observed", and along the paths of readings by name.
@@ -180,7 +173,7 @@ class Posterior:
         """What there is along axes of numbers: see `along_axis.series_of`."""
         observed = self.sensors.values if self.has_fit else None
         new = self.replicated() if readings_along(self._coordinates) else {}
-        return series_of(self._draws, self.described, self._coordinates, observed, new)
+        return series_of(self.all_draws, self.described, self._coordinates, observed, new)
 
     @property
     def has_series(self) -> bool:
@@ -204,7 +197,7 @@ class Posterior:
         an axis of numbers, the same; last the entries of other vectors, as `sigma[0]`, or
         `rate[hare]` where they have coordinates.
         """
-        return scalar_draws(self._draws, self.described)
+        return scalar_draws(self.all_draws, self.described)
 
     # -- diagnostics ------------------------------------------------------------------------------
 
@@ -223,7 +216,7 @@ class Posterior:
         Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
         """
         known = {self.field.name} if self.field else set()
-        vectors = vector_draws(self._draws, self.described)
+        vectors = vector_draws(self.all_draws, self.described)
         return {name: diagnose(vectors[name], name) for name in vectors if name not in known}
 
     @cached_property
@@ -254,16 +247,14 @@ class Posterior:
         An `InputError` if there are no sensors, or no draws of "predicted".
         """
         if not self.has_fit:
-            raise InputError(
-                "posterior",
-                "sensors and draws of predicted",
-                "neither or only one of them",
-                "pass sensors, and store the predictions while sampling",
-            )
+            expected, found = "sensors and draws of predicted", "neither or only one of them"
+            remedy = "pass sensors, and store the predictions while sampling"
+            raise InputError("posterior", expected, found, remedy)
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
 
     @cached_property
-    def _misfit_p_value(self) -> float | None:
+    def misfit_p_value(self) -> float | None:
+        """See `sensor_fit.misfit_p_value`; None if the noise variables are unknown here."""
         return None if self._scores is None else misfit_p_value(self._scores)
 
     @cached_property
@@ -279,12 +270,9 @@ class Posterior:
         all, or the density of the noise is unknown here.
         """
         if self.loo is None:
-            raise InputError(
-                "posterior",
-                "sensors, 25 draws of predicted or more, and noise of known density",
-                "not all of them",
-                "store the predictions while sampling, and pass the noise",
-            )
+            expected = "sensors, 25 draws of predicted or more, and noise of known density"
+            remedy = "store the predictions while sampling, and pass the noise"
+            raise InputError("posterior", expected, "not all of them", remedy)
         return self.loo
 
     def summary(self) -> pd.DataFrame:
@@ -293,25 +281,7 @@ class Posterior:
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
-        field, vectors = self.field, {}
-        if field is not None:
-            r_hat, ess = (self.fields()[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
-            vectors[f"{field.place}s"] = r_hat, ess
-        for name, each in self.vector_diagnostics.items():
-            vectors[f"entries of {name}"] = each.r_hat, each.ess_bulk
-        return judge(
-            self.scalar_diagnostics,
-            self.num_chains,
-            self.num_draws,
-            vectors=vectors,
-            stats=recorded(self.chains, "stats"),
-            standards=self.standards,
-            movement=movement(self._draws, None if field is None else field.name),
-            residuals=self.sensor_fit().standardised_residual if self.has_fit else None,
-            misfit_p_value=self._misfit_p_value,
-            num_draws_requested=self.num_draws_requested,
-            objections=self.objections,
-        )
+        return verdict_of(self)
 
     # -- fields at places of the mesh -------------------------------------------------------------
 
@@ -442,13 +412,11 @@ class Posterior:
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        record = run_record(
-            self.chains, self.num_draws, self.num_draws_requested, self.verdict(), self.standards
-        )
-        return record | {
+        draws = self.num_draws, self.num_draws_requested
+        return run_record(self.chains, *draws, self.verdict(), self.standards) | {
             "compile_seconds": self.compile_seconds,
             "is_interrupted": self.is_interrupted,
-            "misfit_p_value": self._misfit_p_value,
+            "misfit_p_value": self.misfit_p_value,
             "exceedance": list(self.exceedance),
             "objections": list(self.objections),
         }

@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import Standards
+from invlift.posterior.parts import Standards, recorded
+from invlift.posterior.scalars import movement
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -115,6 +119,29 @@ class Rule(NamedTuple):
     kind: str
     text: str
     advice: str
+
+
+def verdict_of(posterior: Posterior) -> Verdict:
+    """Judge a run by everything that its posterior knows."""
+    field, vectors = posterior.field, {}
+    if field is not None:
+        r_hat, ess = (posterior.fields()[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+        vectors[f"{field.place}s"] = r_hat, ess
+    for name, each in posterior.vector_diagnostics.items():
+        vectors[f"entries of {name}"] = each.r_hat, each.ess_bulk
+    return judge(
+        posterior.scalar_diagnostics,
+        posterior.num_chains,
+        posterior.num_draws,
+        vectors=vectors,
+        stats=recorded(posterior.chains, "stats"),
+        standards=posterior.standards,
+        movement=movement(posterior.all_draws, None if field is None else field.name),
+        residuals=posterior.sensor_fit().standardised_residual if posterior.has_fit else None,
+        misfit_p_value=posterior.misfit_p_value,
+        num_draws_requested=posterior.num_draws_requested,
+        objections=posterior.objections,
+    )
 
 
 def judge(

@@ -18,6 +18,7 @@ from invlift.posterior.names import FIELD
 from invlift.posterior.parts import every_of
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.run_folder import (
+    DRAWS,
     MAX_BYTES,
     REMEDY,
     Record,
@@ -29,6 +30,8 @@ from invlift.posterior.scalars import SUMMARY_COLUMNS
 
 #: Draws of the field that the report shows.
 NUM_DRAWS = 12
+#: Largest numbers that can be drawn: of any draw, and of a log-conductivity.
+LARGEST, LARGEST_LOG = 1e100, 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,12 @@ def gather(directory: Path) -> Content:
         it.
     """
     posterior = read_posterior(directory)
+    for name, chains in posterior.all_draws.items():
+        largest = max(np.abs(draws[np.isfinite(draws)]).max(initial=0.0) for draws in chains)
+        limit = LARGEST_LOG if name == FIELD else LARGEST
+        if largest > limit:
+            expected = f"draws of {name} up to {limit:g}"
+            raise InputError(str(directory / DRAWS), expected, f"{largest:.3g}", REMEDY)
     parts, missing = {}, {}
     problem = problem_file(directory).name
     for part, name, read in (
