@@ -49,9 +49,12 @@ class Report:
     Attributes
     ----------
     findings : list of Finding
+    description : str
+        What a problem of a Python file is made of, in lines.
     """
 
     findings: list[Finding]
+    description: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -128,7 +131,9 @@ def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem)
                 *_derivatives(lifted, start, rng),
                 *readiness.prior(spec, field, realised.result()),
                 *_step(spec, lifted, start),
-            ]
+                *readiness.method(field.problem),
+            ],
+            str(field.problem) if isinstance(field, OwnProblem) else "",
         )
 
 

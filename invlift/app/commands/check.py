@@ -23,6 +23,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
         else:
             spec = with_a_mesh(parsed.problem, "check --plot")
         report = check_problem(spec)
+    if report.description:
+        say(console, f"{report.description}\n")
     for finding in report.findings:
         style = {"ok": "green", "note": "yellow", "bad": "bold red"}[finding.level]
         console.print(f"[{style}]{finding.level:>4}[/]  ", end="")
