@@ -40,7 +40,11 @@ from invlift.errors import InputError, printable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import (
-    FINE, Calibration, Simulation, effective_draws, rank_of,
+    FINE,
+    Calibration,
+    Simulation,
+    effective_draws,
+    rank_of,
 )  # fmt: skip
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64

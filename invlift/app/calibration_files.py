@@ -108,13 +108,14 @@ def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[S
     """
     what = "the table of this calibration"
     text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
-    simulations, row, number = [], [], 1
+    simulations, row, where = [], [], f"{path}, row 1"
     try:
         header, *rows = csv.reader(text.splitlines())
         row = header
         if header != [*_COLUMNS, *names]:
             raise ValueError
         for number, row in enumerate(rows, start=2):
+            where = f"{path}, row {number}"
             cells = dict(zip(header, row, strict=True))
             values = {column: kind(cells[column]) for column, kind in _COLUMNS.items()}
             ranks = {name: int(cells[name]) for name in names if cells[name]}
@@ -123,8 +124,7 @@ def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[S
                 raise ValueError
             simulations.append(Simulation(ranks=ranks, **values))
     except (ValueError, csv.Error):
-        where, found = f"{path}, row {number}", f"{','.join(row)[:80]!r}"
-        raise InputError(where, what, found, _REMEDY) from None
+        raise InputError(where, what, f"{','.join(row)[:80]!r}", _REMEDY) from None
     return simulations
 
 

@@ -233,7 +233,7 @@ def _of_problem(
     return {
         "boundary_flux": getattr(problem.model, "boundary_flux", None),
         "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
-        "noise": NoiseOfReadings(problem.noise, observed),
+        "noise": problem.reading_noise() or NoiseOfReadings(problem.noise, observed),
     }
 
 

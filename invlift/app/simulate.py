@@ -52,10 +52,8 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
         If a reading is not finite, or one that the noise cannot have made.
     """
     rng = np.random.default_rng(seed)
-    white = problem.prior.sample(rng)
-    zeta = problem.noise.sample_parameters(rng)
-    theta = np.concatenate([zeta, white])
-    values = problem.noise.sample(rng, np.asarray(_predict(problem, theta)), zeta)
+    made, theta = problem.simulate(rng)
+    values = np.asarray(made.observed)
     if not np.all(np.isfinite(values)):
         raise InputError(
             "simulated readings",
@@ -63,8 +61,8 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
             f"{values[~np.isfinite(values)][0]}",
             "correct the noise scale, or the prior (a smaller std), source and boundary values",
         )
-    problem.noise.check(values)
-    return replace(problem, observed=jax.device_put(values)), theta
+    made.noise.check(values)
+    return made, theta
 
 
 def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sensors, PriorDraw]:
@@ -147,5 +145,4 @@ def _from_white(prior, model, white):
     return coefficients, solution, model.observe(solution)
 
 
-_predict = Program(InverseProblem.predict, "none")
 _solve = Program(_from_white, "none")

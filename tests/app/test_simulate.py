@@ -99,12 +99,9 @@ def test_any_noise_has_its_own_distribution_at_the_parameters_drawn(tmp_path, re
 
 def test_parameters_are_drawn_from_their_prior(tmp_path):
     field = field_at(tmp_path, 2)
-    logs = np.array(
-        [
-            np.log(simulate_readings(field, gaussian_noise(lognormal(-2.0, 0.7)), seed)[1].numbers["sigma"])
-            for seed in range(100)
-        ]
-    )
+    noise = gaussian_noise(lognormal(-2.0, 0.7))
+    truths = [simulate_readings(field, noise, seed)[1] for seed in range(100)]
+    logs = np.log([truth.numbers["sigma"] for truth in truths])
     assert kstest((logs + 2.0) / 0.7, "norm").pvalue > 1e-3
     assert kstest((logs + 2.0) / 1.1, "norm").pvalue < 0.05  # negative control
 

@@ -16,7 +16,7 @@ from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.inverse.noise import known_noise
-from invlift.posterior.series import Step, write_series
+from invlift.posterior.files import Step, write_series
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000
