@@ -233,12 +233,12 @@ def test_simulated_readings_are_the_truth_observed_with_noise_of_that_size(tmp_p
         build_problem(spec)
     field = build_problem(spec, needs_values=False)
     sensors, truth = simulate_readings(field, known_noise(0.01), seed=7)
-    exact = np.asarray(readings(field.problem.model, jnp.asarray(truth["log_conductivity"])))
+    exact = np.asarray(readings(field.problem.model, jnp.asarray(truth.log_conductivity)))
     residual = (sensors.values - exact) / 0.01
     # 400 standard normal variables: bounds at four standard errors
     assert abs(residual.mean()) < 4 / 20
     assert abs(residual.std() - 1) < 4 / np.sqrt(800)
-    np.testing.assert_allclose(field.problem.model.observe(truth["solution"]), exact, rtol=1e-11)
+    np.testing.assert_allclose(field.problem.model.observe(truth.solution), exact, rtol=1e-11)
     again, _ = simulate_readings(field, known_noise(0.01), seed=7)
     np.testing.assert_array_equal(again.values, sensors.values)
     other, _ = simulate_readings(field, known_noise(0.01), seed=8)

@@ -34,7 +34,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
             expected = "no noise scale with --draws, as no readings are made"
             raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
         return _write_draws(parsed.problem, num, seed, out, console)
-    check_is_new("--out", out, truth_file(out))
+    check_is_new("--out", out)
+    check_is_new("--out", truth_file(out))
     spec = with_a_mesh(parsed.problem, "simulate")
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else known_noise(sigma)
