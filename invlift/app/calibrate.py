@@ -6,14 +6,13 @@ simulations, and they are arguments of compiled programs: all simulations share 
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ from invlift.posterior.calibration import (
     Simulation,
     effective_draws,
     rank_of,
-)
+)  # fmt: skip
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
@@ -80,14 +79,9 @@ class Quantities(Scalars):
     likelihood, which depends on the data as well: without such a quantity draws of the prior would
     pass (Modrak et al. 2023, arXiv:2211.02383).
 
-    Attributes
-    ----------
-    target
-        Of an inverse problem.
-    places : (k,) int
-        Coefficients.
     """
 
+    #: Coefficients, (k,) int.
     places: jax.Array
 
     def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -95,11 +89,9 @@ class Quantities(Scalars):
         problem = self.target.problem
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
-        kept = {
-            name: jnp.ravel(value) if value.ndim else value
-            for name, value in recorded.items()
-            if name not in (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
-        }
+        dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
+        kept = {name: jnp.ravel(value) if value.ndim else value
+                for name, value in recorded.items() if name not in dropped}  # fmt: skip
         name = problem.model.coefficients_name
         if name is not None:
             kept[_PLACES] = recorded[name][self.places]
@@ -143,7 +135,7 @@ def calibrate(
     ----------
     problem : InverseProblem
         Its data are not looked at.
-    kernel : str or Kernel
+    kernel, warmup, starts
         See :func:`~invlift.app.sampling.sample`.
     simulations : int
         Their number M.
@@ -151,12 +143,8 @@ def calibrate(
         L, the draws each truth is ranked among, 7 to 9,999.  Chains are as long as it takes to have
         so many effective draws, of the quantity that has fewest, or 32 L.  Histograms need divisors
         of L + 1: 64 and 100 have many.
-    warmup : int
-        Iterations that tune the kernel, and in which the chain forgets its start.
     seed : int
         Simulation k depends on (seed, k) alone, whatever the number of cores and simulations.
-    starts : {"prior", "laplace"}
-        See :func:`~invlift.app.sampling.sample`.
     places : mapping of str to int, optional
         Coefficients whose values are ranked, by what to call them; by default five chosen at random
         by the seed.
@@ -165,7 +153,7 @@ def calibrate(
     resume : bool
         Go on with the calibration in ``directory``, to as many simulations as asked for now.
     on_simulation : callable
-        Told of each simulation when it is done, and of how many are.
+        Called with each simulation when it is done, and the number of those that are.
 
     Returns
     -------
@@ -197,22 +185,23 @@ def calibrate(
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
         task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
-        names = task.find_names()
-        identity = task.identity(names)
-        done = simulations_done(directory, identity) if directory else []
-        missing = set(range(simulations)) - {each.simulation for each in done}
+        task = replace(task, names=task.find_names())
+        identity = task.identity()
+        saved = simulations_done(directory, identity) if directory else []
+        done = {each.simulation: each for each in saved}
 
-        def asked() -> list[Simulation]:
-            return [each for each in done if each.simulation < simulations]
+        def those_done(num: int) -> list[Simulation]:
+            return [done[number] for number in sorted(done) if number < num]
 
         def keep(simulation: Simulation) -> None:
-            insort(done, simulation, key=attrgetter("simulation"))
+            done[simulation.simulation] = simulation
             if directory is not None:
-                write_simulations(directory / TABLE, done, names)
-            on_simulation(simulation, len(asked()))
+                write_simulations(directory / TABLE, those_done(sys.maxsize), task.names)
+            on_simulation(simulation, len(those_done(simulations)))
 
-        _run(sorted(missing), lambda number, stop: task.simulate(number, names, stop), keep)
-        calibration = Calibration(asked(), names, draws, simulations)
+        missing = [number for number in range(simulations) if number not in done]
+        _run(missing, task.simulate, keep)
+        calibration = Calibration(those_done(simulations), task.names, draws, simulations)
         if directory is not None:
             write_record(directory, identity, calibration)
         return calibration
@@ -235,7 +224,7 @@ def random_places(problem: InverseProblem, seed: int) -> list[int]:
     """Some coefficients, chosen at random by a seed: at most 5, ascending."""
     white = jax.ShapeDtypeStruct((problem.prior.num_white,), float)
     num = jax.eval_shape(problem.prior.transform, white).shape[0]
-    chosen = _generator(seed).choice(num, min(num, NUM_PLACES), replace=False)
+    chosen = np.random.default_rng(seed).choice(num, min(num, NUM_PLACES), replace=False)
     return sorted(chosen.tolist())
 
 
@@ -248,11 +237,6 @@ def field_places(field: FieldProblem, seed: int) -> dict[str, int]:
         f"{FIELD}({', '.join(f'{each:.3g}' for each in points[place] + 0.0)})": place
         for place in random_places(field.problem, seed)
     }
-
-
-def _generator(seed: int) -> np.random.Generator:
-    """What chooses the quantities: apart from all simulations."""
-    return np.random.default_rng(np.random.SeedSequence(seed))
 
 
 class _StoppedError(Exception):
@@ -270,8 +254,10 @@ class _Task:
     seed: int
     starts: str
     places: dict[str, int]
+    #: Of the quantities that are ranked.
+    names: tuple[str, ...] = ()
 
-    def identity(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
         without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
         return {
@@ -281,19 +267,11 @@ class _Task:
             "seed": self.seed,
             "starts": self.starts,
             "problem": digest(without_data, self.kernel, self.places),
-            "names": list(names),
+            "names": list(self.names),
         }
 
     def find_names(self) -> tuple[str, ...]:
-        """Quantities that differ from one another, and between simulations.
-
-        Of vectors a few entries are taken at random.
-
-        Raises
-        ------
-        InputError
-            If none of the first simulations has finite readings.
-        """
+        """Quantities that differ from one another, and between simulations; few of each vector."""
         truths, reason = [], None
         for simulation in range(NUM_TRIED):
             try:
@@ -308,7 +286,7 @@ class _Task:
             varies = len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
             if varies and column not in columns.values():
                 columns[name] = column
-        rng, names = _generator(self.seed), []
+        rng, names = np.random.default_rng(self.seed), []
         for vector in dict.fromkeys(map(vector_of, columns)):
             entries = [name for name in columns if vector_of(name) == vector]
             if len(entries) > NUM_PLACES:
@@ -318,22 +296,20 @@ class _Task:
         last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
         return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
 
-    def simulate(
-        self, simulation: int, names: tuple[str, ...], is_stopped: Callable[[], bool]
-    ) -> Simulation | None:
+    def simulate(self, simulation: int, is_stopped: Callable[[], bool]) -> Simulation | None:
         """One simulation; None if it was stopped."""
         began, failure = time.perf_counter(), "no readings"
         try:
             problem, truth = self._simulated(simulation)
             failure = "no chain"
-            result = self._chain(problem, self._seeds(simulation)[1], names, is_stopped)
+            result = self._chain(problem, self._seeds(simulation)[1], is_stopped)
         except InputError as error:
-            words = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
-            return Simulation(simulation, words, {}, seconds=time.perf_counter() - began)
+            reason = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
+            return Simulation(simulation, reason, {}, seconds=time.perf_counter() - began)
         except _StoppedError:
             return None
-        outcome, ess, draws = self._judged(result, names)
-        ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in names}
+        outcome, ess, draws = self._judged(result)
+        ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in self.names}
         return Simulation(
             simulation,
             outcome,
@@ -345,9 +321,7 @@ class _Task:
             seconds=time.perf_counter() - began,
         )
 
-    def _chain(
-        self, problem: InverseProblem, seed: int, names: tuple[str, ...], is_stopped
-    ) -> ChainResult:
+    def _chain(self, problem: InverseProblem, seed: int, is_stopped) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
         approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
@@ -356,10 +330,10 @@ class _Task:
         def next_goal(results: Sequence[ChainResult]) -> int | None:
             num_draws = results[0].num_draws
             is_longest = num_draws >= MOST_DRAWS * self.num_kept
-            outcome = self._judged(results[0], names)[0]
+            outcome = self._judged(results[0])[0]
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
-        def on_progress(news: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             if is_stopped():
                 raise _StoppedError
 
@@ -374,12 +348,10 @@ class _Task:
         )
         return run.chains[0]
 
-    def _judged(
-        self, result: ChainResult, names: tuple[str, ...]
-    ) -> tuple[str, float, dict[str, np.ndarray]]:
+    def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
         every = self._scalars(result.draws)
-        draws = {name: every[name] for name in names}
+        draws = {name: every[name] for name in self.names}
         values = list(draws.values())
         if not np.isfinite(values).all():
             return _NOT_FINITE, float("nan"), draws
@@ -390,8 +362,8 @@ class _Task:
 
     def _seeds(self, simulation: int) -> tuple[int, int]:
         """Seeds of a simulation's data and its chain."""
-        words = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
-        return tuple(int(word) >> 1 for word in words)
+        states = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
+        return tuple(int(state) >> 1 for state in states)
 
     @property
     def _places(self) -> jax.Array:
@@ -414,11 +386,7 @@ class _Task:
         return scalars
 
 
-def _run(
-    numbers: Iterable[int],
-    simulate: Callable[[int, Callable[[], bool]], Simulation | None],
-    keep: Callable[[Simulation], None],
-) -> None:
+def _run(numbers: Iterable[int], simulate: Callable, keep: Callable) -> None:
     """Run simulations on all cores and keep each; after Ctrl-C those that are done by then."""
     stop = threading.Event()
     executor = ThreadPoolExecutor(num_cores(), thread_name_prefix="simulation")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import importlib.metadata
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from invlift.app.sampling import versions
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.input_files import read_text
@@ -19,7 +18,6 @@ from invlift.posterior.files import write_json
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
 #: Largest file of a calibration that is read: some million simulations.
 MAX_BYTES = 2**28
-_PACKAGES = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy")
 #: Columns of the table before those of the ranks.
 _COLUMNS = {
     "simulation": int,
@@ -61,12 +59,7 @@ def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
 def simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
     """The simulations in a directory, which is made this calibration's if it is nobody's.
 
-    Parameters
-    ----------
-    directory : pathlib.Path
-    identity : mapping of str to str, int or list
-        All that decides the ranks, except how many simulations there are; with the names of the
-        quantities, ``names``, and the draws, ``num_draws``.
+    ``identity`` is all that decides the ranks, except how many simulations there are.
 
     Raises
     ------
@@ -77,17 +70,17 @@ def simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simul
     if not path.exists():
         write_json(path, {"identity": identity})
     what = "the record of a calibration"
+    text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
     try:
-        text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
-        found = dict(json.loads(text)["identity"])
+        recorded = dict(json.loads(text)["identity"])
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise InputError(f"{path}", what, f"{error!r}", _REMEDY) from None
     for key, value in identity.items():
-        if found.get(key) != value:
+        if recorded.get(key) != value:
             raise InputError(
                 f"{path}, {key}",
                 f"{value}",
-                f"{found.get(key)}: the calibration there is another one",
+                f"{recorded.get(key)}: the calibration there is another one",
                 "resume with the same problem and options, or choose another directory",
             )
     if not table.exists():
@@ -96,15 +89,7 @@ def simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simul
 
 
 def write_simulations(path: Path, simulations: Sequence[Simulation], names: Sequence[str]) -> None:
-    """Write a table of simulations as CSV, a row each: complete, or as it was before.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    simulations : sequence of Simulation
-    names : sequence of str
-        Quantities, whose ranks are the last columns.
-    """
+    """Write a table of simulations as CSV, a row each, the last columns the ranks of quantities."""
     with replace_on_success(path) as file, file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow([*_COLUMNS, *names])
@@ -123,35 +108,31 @@ def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[S
     """
     what = "the table of this calibration"
     text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
+    simulations, row, where = [], [], f"{path}, row 1"
     try:
-        rows = list(csv.reader(text.splitlines()))
-    except csv.Error:
-        rows = []
-    simulations = []
-    for number, row in enumerate(rows or [[]], start=1):
-        if number == 1 and row == [*_COLUMNS, *names]:
-            continue
-        try:
-            kinds = zip(_COLUMNS.items(), row, strict=False)
-            values = {column: kind(text) for (column, kind), text in kinds}
-            pairs = zip(names, row[len(_COLUMNS) :], strict=True)
-            ranks = {name: int(text) for name, text in pairs if text}
+        header, *rows = csv.reader(text.splitlines())
+        row = header
+        if header != [*_COLUMNS, *names]:
+            raise ValueError
+        for number, row in enumerate(rows, start=2):
+            where = f"{path}, row {number}"
+            cells = dict(zip(header, row, strict=True))
+            values = {column: kind(cells[column]) for column, kind in _COLUMNS.items()}
+            ranks = {name: int(cells[name]) for name in names if cells[name]}
             is_complete = len(ranks) == len(names) or (not ranks and values["outcome"] != FINE)
             if not is_complete or not all(0 <= rank <= num_draws for rank in ranks.values()):
                 raise ValueError
-        except (ValueError, KeyError):
-            where, found = f"{path}, row {number}", f"{','.join(row)[:80]!r}"
-            raise InputError(where, what, found, _REMEDY) from None
-        simulations.append(Simulation(ranks=ranks, **values))
+            simulations.append(Simulation(ranks=ranks, **values))
+    except (ValueError, csv.Error):
+        raise InputError(where, what, f"{','.join(row)[:80]!r}", _REMEDY) from None
     return simulations
 
 
 def write_record(directory: Path, identity: Mapping[str, Any], calibration: Calibration) -> None:
-    """Write all there is to tell."""
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    """Write what is known of a calibration."""
     record = {
         "identity": identity,
-        "versions": versions | {"python": platform.python_version()},
+        "versions": versions(),
         "is_interrupted": len(calibration.simulations) < calibration.num_requested,
     }
     write_json(directory / RECORD, record | calibration.record())

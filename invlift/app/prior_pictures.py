@@ -29,14 +29,6 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
 
     The draws are those of ``invlift simulate --draws`` with the seed of the problem file.
 
-    Parameters
-    ----------
-    spec : ProblemSpec
-
-    Returns
-    -------
-    PriorPicture
-
     Raises
     ------
     InputError
@@ -56,7 +48,7 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
         is_nodal=prior.location == "nodes",
         sensor_points=field.sensors.points,
         fields=np.stack([draw.log_conductivity for draw in draws[:NUM_FIELDS]]),
-        field_names=[_name(index, draw) for index, draw in enumerate(draws[:NUM_FIELDS])],
+        field_names=[_name_of(index, draw) for index, draw in enumerate(draws[:NUM_FIELDS])],
         predicted=np.stack([draw.predicted for draw in draws]),
         observed=np.asarray(field.sensors.values),
         noise_scale=_noise_scale(field, draws),
@@ -70,18 +62,9 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
 
 
 def line_outward(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Choose places of a mesh near the line from its middle to the point furthest from there.
+    """Places of a mesh near the line from its middle to the point furthest from there.
 
-    Parameters
-    ----------
-    points : (N, dim) array
-
-    Returns
-    -------
-    places : (k,) array of int
-        The first is nearest to the middle; k is at most 40.
-    distances : (k,) array
-        From the first, increasing.
+    Returns their indices, at most 40, (k,), and their increasing distances from the first.
     """
     middle = int(np.argmin(np.linalg.norm(points - points.mean(axis=0), axis=1)))
     furthest = int(np.argmax(np.linalg.norm(points - points[middle], axis=1)))
@@ -98,15 +81,6 @@ def matern_correlation(distances: np.ndarray, length: float, smoothness: float) 
     """Matern correlation far from boundaries (Lindgren, Rue & Lindstrom 2011, eq. 1).
 
     2^(1 - nu) / Gamma(nu) (kappa r)^nu K_nu(kappa r) with kappa = sqrt(8 nu) / range.
-
-    Parameters
-    ----------
-    distances : (k,) array
-        r, in the length unit of the mesh, at least 0.
-    length : float
-        Correlation range, in the same unit.
-    smoothness : float
-        nu > 0.
     """
     scaled = np.sqrt(8.0 * smoothness) / length * np.asarray(distances, dtype=float)
     is_positive = scaled > 0.0
@@ -115,11 +89,13 @@ def matern_correlation(distances: np.ndarray, length: float, smoothness: float) 
     return np.where(is_positive, scale * safe**smoothness * kv(smoothness, safe), 1.0)
 
 
-def _name(index: int, draw: PriorDraw) -> str:
+def _name_of(index: int, draw: PriorDraw) -> str:
     """Number of a draw, and the unknown range and standard deviation that it has."""
-    names = {"prior_range": "range", "prior_std": "std"}
-    parts = [f"{word} {draw.numbers[name]:.2g}" for name, word in names.items()
-             if name in draw.numbers]  # fmt: skip
+    parts = [
+        f"{name.removeprefix('prior_')} {draw.numbers[name]:.2g}"
+        for name in ("prior_range", "prior_std")
+        if name in draw.numbers
+    ]
     return ", ".join([f"Draw {index}", *parts])
 
 

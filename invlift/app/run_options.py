@@ -23,38 +23,23 @@ class RunOptions:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
         return problem_errors.where(self._file, (section, *keys))
 
-    def with_overrides(
-        self,
-        *,
-        out: str | os.PathLike | None = None,
-        method: str | None = None,
-        chains: int | str | None = None,
-        draws: int | str | None = None,
-        warmup: int | str | None = None,
-        seed: int | str | None = None,
-        budget: float | str | None = None,
-    ) -> Self:
+    def with_overrides(self, *, out: str | os.PathLike | None = None, **sampler: Any) -> Self:
         """Return the problem with command-line options in place of the file's values.
 
         Parameters
         ----------
         out : str or path-like, optional
             Output directory, relative to the working directory.
-        method : str, optional
-        chains, draws, warmup, seed : int or str, optional
-            Integers, also as the text that was typed; of ``draws`` "converged" as well.
-        budget : float or str, optional
-            Seconds.
+        **sampler
+            Keys of the sampler, ``draws`` for example: numbers also as the text that was typed;
+            None where an option was not given.
 
         Raises
         ------
         InputError
             Naming the option, for example ``--draws``.
         """
-        numbers = {"chains": chains, "draws": draws, "warmup": warmup, "seed": seed}
-        numbers |= {"budget": budget}
-        options = {"method": method, **{key: _as_typed(value) for key, value in numbers.items()}}
-        given = {key: value for key, value in options.items() if value is not None}
+        given = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
         update: dict[str, Any] = {}
         if given:
             data = {**self.sampler.model_dump(exclude_none=True), **given}
@@ -63,6 +48,13 @@ class RunOptions:
             data = {**self.output.model_dump(), "dir": os.fspath(out)}
             update["output"] = self._validated(OutputTable, "output", data)
         return self.model_copy(update=update)
+
+    def with_output(self, out: str | None, suffix: str) -> Self:
+        """Return the problem with another output directory, or the file's with a suffix."""
+        directory = self.output.dir
+        return self.with_overrides(
+            out=directory.with_name(f"{directory.name}{suffix}") if out is None else out
+        )
 
     def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
         """Validate a section into which options went, blaming the option for an error."""
@@ -75,13 +67,8 @@ class RunOptions:
                 where = self.where(section, *path)
             raise InputError(where, *parts) from None
 
-    def prepare_output(self, where: str | None = None) -> Path:
-        """Create the output directory and return it.
-
-        Parameters
-        ----------
-        where : str, optional
-            What an error message should blame, if not the key of the problem file.
+    def prepare_output(self, option: str | None = None) -> None:
+        """Create the output directory, which an option names if not the problem file.
 
         Raises
         ------
@@ -91,15 +78,15 @@ class RunOptions:
         directory = self.output.dir
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            found = None if os.access(directory, os.W_OK) else "a directory without permission"
+            if os.access(directory, os.W_OK):
+                return
+            found = "a directory without permission"
         except FileExistsError:
             found = f"a file at {directory}"
         except OSError as reason:
             found = f"an error on creating {directory} ({reason.strerror or reason})"
-        if found is None:
-            return directory
         raise InputError(
-            where or self.where("output", "dir"),
+            option or self.where("output", "dir"),
             "a directory that can be written to",
             found,
             "choose another directory (here or with --out)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
@@ -242,6 +244,13 @@ def _next_goal(
         return goal if least < goal else goal + goal // 2
     posterior = Posterior(cut_to_one_length(list(chains)), quantities, standards=kernel.standards)
     return None if posterior.verdict().is_converged else goal + goal // 2
+
+
+def versions() -> dict[str, str]:
+    """Of Python and the packages that decide the draws."""
+    names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
+    found = {name: importlib.metadata.version(name) for name in names}
+    return found | {"python": platform.python_version()}
 
 
 def check_positive(**numbers: float | None) -> None:

@@ -3,52 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import numpy as np
 
 from invlift.app.sampling import target_of
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.kernels.euclidean import HMC
 
 
-@dataclass(frozen=True)
 class ServedModel:
-    """A function of one vector, compiled, with its derivatives by JAX.
+    """A function of one vector, x (N,) to f(x) (k,), compiled, with its derivatives by JAX.
 
-    Attributes
+    Parameters
     ----------
     name : str
     num_inputs, num_outputs : int
         N and k.
-    evaluate : callable
-        x (N,) to f(x), (k,).
-    gradient : callable
-        x and s (k,) to J(x)^T s, (N,).
-    apply_jacobian : callable
-        x and v (N,) to J(x) v, (k,).
-    apply_hessian : callable
-        x, s and v to the derivative of J(x)^T s along v, (N,).
+    fn : callable
+        Of ``of`` and x.
+    of : pytree
+        An argument of the compiled programs, that its arrays be no constants in them.
     """
 
-    name: str
-    num_inputs: int
-    num_outputs: int
-    evaluate: Callable
-    gradient: Callable
-    apply_jacobian: Callable
-    apply_hessian: Callable
+    def __init__(self, name: str, num_inputs: int, num_outputs: int, fn: Callable, of=None) -> None:
+        def gradient(of, x, sensitivity):
+            return jax.vjp(lambda x: fn(of, x), x)[1](sensitivity)[0]
+
+        def jacobian(of, x, vector):
+            return jax.jvp(lambda x: fn(of, x), (x,), (vector,))[1]
+
+        def hessian(of, x, sensitivity, vector):
+            return jax.jvp(lambda x: gradient(of, x, sensitivity), (x,), (vector,))[1]
+
+        self.name, self.num_inputs, self.num_outputs = name, num_inputs, num_outputs
+        self._of = of
+        self._value, self._gradient = jax.jit(fn), jax.jit(gradient)
+        self._jacobian, self._hessian = jax.jit(jacobian), jax.jit(hessian)
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        """f(x), (k,)."""
+        return np.asarray(self._value(self._of, x))
+
+    def gradient(self, x: np.ndarray, sensitivity: np.ndarray) -> np.ndarray:
+        """J(x)^T s for s (k,), (N,)."""
+        return np.asarray(self._gradient(self._of, x, sensitivity))
+
+    def apply_jacobian(self, x: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        """J(x) v for v (N,), (k,)."""
+        return np.asarray(self._jacobian(self._of, x, vector))
+
+    def apply_hessian(
+        self, x: np.ndarray, sensitivity: np.ndarray, vector: np.ndarray
+    ) -> np.ndarray:
+        """Derivative of J(x)^T s along v, (N,)."""
+        return np.asarray(self._hessian(self._of, x, sensitivity, vector))
 
 
 def served_models(problem: InverseProblem) -> list[ServedModel]:
-    """What is served of a problem.
-
-    Parameters
-    ----------
-    problem : InverseProblem
-        With d readings and Q = h + m unknowns: h of the noise, m white coefficients of the prior.
+    """What is served of a problem with d readings and Q = h + m unknowns.
 
     Returns
     -------
@@ -58,11 +71,10 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
         posterior density (1,), up to a constant, with respect to Lebesgue measure.  For noise of
         known scale theta is w.
     """
-    target = target_of(problem, HMC())
-    num_white = problem.prior.num_white
+    target, num_white = target_of(problem, HMC()), problem.prior.num_white
     return [
-        _compiled("forward", _forward, problem, num_white, problem.num_observations),
-        _compiled("posterior", _logdensity, target, target.dimension, 1),
+        ServedModel("forward", num_white, problem.num_observations, _forward, problem),
+        ServedModel("posterior", target.dimension, 1, _logdensity, target),
     ]
 
 
@@ -70,23 +82,5 @@ def _forward(problem: InverseProblem, white):
     return problem.model(problem.prior.transform(white))
 
 
-def _logdensity(target: OrdinaryPosterior, theta):
+def _logdensity(target, theta):
     return target.logdensity(theta)[None]
-
-
-def _compiled(name: str, fn: Callable, of, num_inputs: int, num_outputs: int) -> ServedModel:
-    def gradient(of, x, sensitivity):
-        return jax.vjp(lambda x: fn(of, x), x)[1](sensitivity)[0]
-
-    def apply_jacobian(of, x, vector):
-        return jax.jvp(lambda x: fn(of, x), (x,), (vector,))[1]
-
-    def apply_hessian(of, x, sensitivity, vector):
-        return jax.jvp(lambda x: gradient(of, x, sensitivity), (x,), (vector,))[1]
-
-    def called(fn):
-        compiled = jax.jit(fn)
-        return lambda *vectors: np.asarray(compiled(of, *vectors))
-
-    parts = map(called, (fn, gradient, apply_jacobian, apply_hessian))
-    return ServedModel(name, num_inputs, num_outputs, *parts)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from invlift.app.build import FieldProblem
+from invlift.app.simulate import PriorDraw
+from invlift.fem.sensors import Sensors
 from invlift.posterior import Posterior
 from invlift.posterior.coverage import crps, normal_crps, quantile_of, share_inside
-from invlift.posterior.files import read_fields
-from invlift.posterior.names import FIELD
+from invlift.posterior.files import read_fields, write_fields
+from invlift.posterior.names import FIELD, SOLUTION
 
 #: What the readings are called in the file of their truth, by which it is known to be theirs.
 READINGS = "readings"
@@ -25,55 +27,40 @@ def truth_file(table: Path) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What readings were simulated from.
-
-    Attributes
-    ----------
-    file : Path
-    field : (N,) array
-        The log-conductivity.
-    scalars : dict of float
-        What was drawn of noise and prior.
-    """
+    """What readings were simulated from."""
 
     file: Path
+    #: The log-conductivity, (N,).
     field: np.ndarray
+    #: What was drawn of noise and prior, by name.
     scalars: dict[str, float]
+
+
+def write_truth(table: Path, field: FieldProblem, sensors: Sensors, draw: PriorDraw) -> None:
+    """Write the truth behind the readings of a sensor table to a file beside it."""
+    on_nodes, on_cells = {SOLUTION: draw.solution}, {}
+    is_nodal = field.problem.prior.location == "nodes"
+    (on_nodes if is_nodal else on_cells)[FIELD] = draw.log_conductivity
+    numbers = draw.numbers | {READINGS: sensors.values}
+    parts = field.mesh.points, field.mesh.cells, on_nodes, on_cells
+    write_fields(truth_file(table), *parts, numbers=numbers)
 
 
 def find_truth(field: FieldProblem, table: Path) -> Truth | None:
     """The truth behind the readings of a problem, if it is beside their table.
 
     It is taken only if the file has these very readings and this mesh.
-
-    Parameters
-    ----------
-    field : FieldProblem
-    table : pathlib.Path
-        The sensor table.
-
-    Returns
-    -------
-    Truth or None
     """
     file = truth_file(table)
-    if not file.is_file():
-        return None
-    mesh = read_fields(file)
-    if mesh is None:  # another program's file, or a damaged one
+    mesh = read_fields(file) if file.is_file() else None
+    if mesh is None:  # also another program's file, or a damaged one
         return None
     numbers = {name: np.asarray(values) for name, values in mesh.field_data.items()}
-    readings = numbers.pop(READINGS, None)
-    points = np.asarray(mesh.points)[:, : field.mesh.dim]
+    readings = np.atleast_1d(numbers.pop(READINGS, ()))
     on_nodes = field.problem.prior.location == "nodes"
     values = mesh.point_data.get(FIELD) if on_nodes else mesh.cell_data.get(FIELD, [None])[0]
-    is_theirs = (
-        readings is not None
-        and np.array_equal(np.atleast_1d(readings), field.sensors.values)
-        and np.array_equal(points, field.mesh.points)
-        and values is not None
-    )
-    if not is_theirs:
+    is_same_mesh = np.array_equal(mesh.points[:, : field.mesh.dim], field.mesh.points)
+    if values is None or not is_same_mesh or not np.array_equal(readings, field.sensors.values):
         return None
     scalars = {name: float(values.item()) for name, values in numbers.items() if values.size == 1}
     return Truth(file, np.asarray(values, dtype=float), scalars)
@@ -100,10 +87,10 @@ def compare_with_truth(field: FieldProblem, posterior: Posterior, truth: Truth) 
         before = normal_crps(np.asarray(prior.mean), prior.pointwise_std(), truth.field)
         record["prior_crps"] = float(np.mean(before))
     scalars = {
-        FIELD + "_field_mean": np.mean(truth.field),
-        FIELD + "_field_std": np.std(truth.field),
+        f"{FIELD}_field_mean": float(np.mean(truth.field)),
+        f"{FIELD}_field_std": float(np.std(truth.field)),
+        **truth.scalars,
     }
-    scalars = {name: float(value) for name, value in scalars.items()} | truth.scalars
     record["scalars"] = {
         name: {"truth": value, "quantile": quantile_of(posterior.scalars[name], value)}
         for name, value in scalars.items()
@@ -112,7 +99,7 @@ def compare_with_truth(field: FieldProblem, posterior: Posterior, truth: Truth) 
     return record
 
 
-def in_words(record: dict[str, Any], place: str) -> str:
+def describe_coverage(record: dict[str, Any], place: str) -> str:
     """The same in a line; ``place`` is what a coefficient belongs to, in the plural."""
     text = (
         f"Truth ({record['file'].name}): {record['share_inside_90']:.0%} of the {place} inside "

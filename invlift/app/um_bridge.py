@@ -8,17 +8,17 @@ own clients cannot read.
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from invlift.app.served_models import ServedModel
+from invlift.errors import InputError
 
 PROTOCOL = 1.0
 #: Longest request that is read, bytes: so many, and what each number of the longest one adds.
@@ -26,11 +26,27 @@ BYTES, BYTES_PER_NUMBER = 2**20, 32
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error: its HTTP status, type and message."""
+    """A request that is answered with an error of this type and HTTP status."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.status, self.kind = status, kind
+        self.kind, self.status = kind, status
+
+
+class Request(BaseModel):
+    """The content of a request, by the keys of the protocol."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    name: str = ""
+    input: list[list[float]] = []
+    sens: list[float] = []
+    vec: list[float] = []
+    #: Of several vectors: here there is one.
+    out_wrt: Literal[0] = Field(0, alias="outWrt")
+    in_wrt: Literal[0] = Field(0, alias="inWrt")
+    in_wrt_1: Literal[0] = Field(0, alias="inWrt1")
+    in_wrt_2: Literal[0] = Field(0, alias="inWrt2")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -38,11 +54,19 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raises
     ------
-    OSError
+    InputError
         If there is no such address, or it is taken.
     """
-    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    return socket.create_server(address[:2], family=family)
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"--host {host} --port {port}",
+            "an address of this machine that is free",
+            getattr(error, "strerror", None) or str(error),
+            "choose another address or port",
+        ) from None
 
 
 def build_application(models: Sequence[ServedModel], host: str) -> web.Application:
@@ -57,10 +81,6 @@ def build_application(models: Sequence[ServedModel], host: str) -> web.Applicati
     models : sequence of ServedModel
     host : str
         Name or address that it listens on.
-
-    Returns
-    -------
-    aiohttp.web.Application
     """
     by_name = {model.name: model for model in models}
     names = {host.lower(), "localhost", socket.gethostname().lower()}
@@ -71,11 +91,12 @@ def build_application(models: Sequence[ServedModel], host: str) -> web.Applicati
             _check_origin(request, names)
             return web.json_response(await handler(request))
         except RefusedError as error:
-            return _error(error.status, error.kind, str(error))
+            status, kind, message = error.status, error.kind, str(error)
         except web.HTTPException as error:
-            return _error(error.status, "InvalidInput", error.text)
+            status, kind, message = error.status, "InvalidInput", error.text
         except Exception as error:
-            return _error(500, "ModelError", f"{type(error).__name__}: {error}")
+            status, kind, message = 500, "ModelError", f"{type(error).__name__}: {error}"
+        return web.json_response({"error": {"type": kind, "message": message}}, status=status)
 
     async def info(request: web.Request) -> dict:
         return {"protocolVersion": PROTOCOL, "models": list(by_name)}
@@ -87,13 +108,10 @@ def build_application(models: Sequence[ServedModel], host: str) -> web.Applicati
     largest = max(2 * model.num_inputs + model.num_outputs for model in models)
     app = web.Application(middlewares=[answer], client_max_size=BYTES + BYTES_PER_NUMBER * largest)
     app.router.add_get("/Info", info)
-    for path in _REPLIES:
-        app.router.add_post(path, reply)
+    about_models = "ModelInfo", "InputSizes", "OutputSizes"
+    for name in (*about_models, "Evaluate", "Gradient", "ApplyJacobian", "ApplyHessian"):
+        app.router.add_post(f"/{name}", reply)
     return app
-
-
-def _error(status: int, kind: str, message: str) -> web.Response:
-    return web.json_response({"error": {"type": kind, "message": message}}, status=status)
 
 
 def _check_origin(request: web.Request, names: set[str]) -> None:
@@ -111,103 +129,56 @@ def _check_origin(request: web.Request, names: set[str]) -> None:
         name = None
     if name not in names | {request.transport.get_extra_info("sockname")[0]}:
         expected = ", ".join(sorted(names))
-        raise RefusedError(
-            403, "InvalidInput", f"Host: expected one of {expected}, found {called!r}"
-        )
+        message = f"Host: expected one of {expected}, found {called!r}"
+        raise RefusedError("InvalidInput", message, 403)
     origin = request.headers.get("Origin")
     if origin not in (None, f"http://{called}"):
-        raise RefusedError(403, "InvalidInput", f"Origin: expected none, found {origin!r}")
+        raise RefusedError("InvalidInput", f"Origin: expected none, found {origin!r}", 403)
 
 
 def _reply(models: Mapping[str, ServedModel], path: str, content: bytes) -> dict:
     try:
-        request = json.loads(content)
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict):
-        raise RefusedError(400, "InvalidInput", "expected a JSON object")
-    name = request.get("name")
-    model = models.get(name) if isinstance(name, str) else None
+        request = Request.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ", ".join(["request", *map(str, first["loc"])])
+        raise RefusedError("InvalidInput", f"{place}: {first['msg']}") from None
+    model = models.get(request.name)
     if model is None:
-        known = ", ".join(models)
-        raise RefusedError(400, "ModelNotFound", f"expected one of {known}, found {name!r}")
-    return _REPLIES[path](model, request)
+        message = f"name: expected one of {', '.join(models)}, found {request.name!r}"
+        raise RefusedError("ModelNotFound", message)
+    match path:
+        case "/ModelInfo":
+            names = "Evaluate", "Gradient", "ApplyJacobian", "ApplyHessian"
+            return {"support": dict.fromkeys(names, True)}
+        case "/InputSizes":
+            return {"inputSizes": [model.num_inputs]}
+        case "/OutputSizes":
+            return {"outputSizes": [model.num_outputs]}
+    if len(request.input) != 1:
+        raise RefusedError("InvalidInput", "input: expected a list of one list of numbers")
+    x = _vector("input", request.input[0], model.num_inputs)
+    if path == "/Evaluate":
+        return {"output": [_finite(model.evaluate(x))]}
+    if path == "/ApplyJacobian":
+        vector = _vector("vec", request.vec, model.num_inputs)
+        return {"output": _finite(model.apply_jacobian(x, vector))}
+    sensitivity = _vector("sens", request.sens, model.num_outputs)
+    if path == "/Gradient":
+        return {"output": _finite(model.gradient(x, sensitivity))}
+    vector = _vector("vec", request.vec, model.num_inputs)
+    return {"output": _finite(model.apply_hessian(x, sensitivity, vector))}
 
 
-def _input_of(model: ServedModel, request: Mapping[str, Any]) -> np.ndarray:
-    given = request.get("input")
-    if not isinstance(given, list) or len(given) != 1:
-        raise RefusedError(400, "InvalidInput", "input: expected a list of one list of numbers")
-    return _vector(given[0], model.num_inputs, "input[0]")
-
-
-def _vector(given: Any, size: int, name: str) -> np.ndarray:
-    """The finite numbers of a list.
-
-    Raises
-    ------
-    RefusedError
-        If it holds anything else, or another number of them.
-    """
-    found = f"{len(given)} entries" if isinstance(given, list) else type(given).__name__
-    if isinstance(given, list) and len(given) == size:
-        is_number = [isinstance(x, int | float) and not isinstance(x, bool) for x in given]
-        if all(is_number) and all(map(_is_finite, given)):
-            return np.array(given, dtype=float)
-        found = "an entry that is none"
-    raise RefusedError(
-        400, "InvalidInput", f"{name}: expected {size} finite numbers, found {found}"
-    )
-
-
-def _is_finite(number: float) -> bool:
-    try:
-        return math.isfinite(float(number))
-    except OverflowError:
-        return False
-
-
-def _sizes(key: str, attribute: str) -> Callable:
-    return lambda model, request: {key: [getattr(model, attribute)]}
-
-
-def _support(model: ServedModel, request: Mapping[str, Any]) -> dict:
-    names = ("Evaluate", "Gradient", "ApplyJacobian", "ApplyHessian")
-    return {"support": dict.fromkeys(names, True)}
-
-
-def _evaluate(model: ServedModel, request: Mapping[str, Any]) -> dict:
-    return {"output": [_finite(model.evaluate(_input_of(model, request)))]}
-
-
-def _derivative(attribute: str, *vectors: tuple[str, str]) -> Callable:
-    """A reply made of an input and of vectors, each with the attribute that is its size."""
-
-    def reply(model: ServedModel, request: Mapping[str, Any]) -> dict:
-        for index in ("outWrt", "inWrt", "inWrt1", "inWrt2"):
-            if request.get(index, 0) != 0:
-                raise RefusedError(400, "InvalidInput", f"{index}: expected 0, the only one")
-        given = [_vector(request.get(name), getattr(model, size), name) for name, size in vectors]
-        return {"output": _finite(getattr(model, attribute)(_input_of(model, request), *given))}
-
-    return reply
+def _vector(name: str, given: list[float], size: int) -> np.ndarray:
+    if len(given) != size:
+        message = f"{name}: expected {size} numbers, found {len(given)}"
+        raise RefusedError("InvalidInput", message)
+    return np.array(given)
 
 
 def _finite(values: np.ndarray) -> list[float]:
     if not np.all(np.isfinite(values)):
-        raise RefusedError(
-            500, "ModelError", "the model has no finite value there: stay nearer to the prior"
-        )
+        message = "the model has no finite value there: stay nearer to the prior"
+        raise RefusedError("ModelError", message, 500)
     return values.tolist()
-
-
-_SENS, _VEC = ("sens", "num_outputs"), ("vec", "num_inputs")
-_REPLIES = {
-    "/ModelInfo": _support,
-    "/InputSizes": _sizes("inputSizes", "num_inputs"),
-    "/OutputSizes": _sizes("outputSizes", "num_outputs"),
-    "/Evaluate": _evaluate,
-    "/Gradient": _derivative("gradient", _SENS),
-    "/ApplyJacobian": _derivative("apply_jacobian", _VEC),
-    "/ApplyHessian": _derivative("apply_hessian", _SENS, _VEC),
-}

@@ -49,10 +49,10 @@ def held_hand_out(conductor, chain, goal, running):
             hand_out(conductor, each, goal, running)
 
 
-def held_simulation(task, simulation, names, is_stopped):
+def held_simulation(task, simulation, is_stopped):
     if simulation >= NUMBER and not is_let_go.is_set():
         wait_for(is_stopped)
-    return simulate(task, simulation, names, is_stopped)
+    return simulate(task, simulation, is_stopped)
 
 
 def listen():

@@ -232,22 +232,22 @@ def test_simulated_readings_are_the_truth_observed_with_noise_of_that_size(tmp_p
     with pytest.raises(InputError, match="no column 'value'"):
         build_problem(spec)
     field = build_problem(spec, needs_values=False)
-    sensors, truth = simulate_readings(field, 0.01, seed=7)
-    exact = np.asarray(readings(field.problem.model, jnp.asarray(truth["log_conductivity"])))
+    sensors, truth = simulate_readings(field, known_noise(0.01), seed=7)
+    exact = np.asarray(readings(field.problem.model, jnp.asarray(truth.log_conductivity)))
     residual = (sensors.values - exact) / 0.01
     # 400 standard normal variables: bounds at four standard errors
     assert abs(residual.mean()) < 4 / 20
     assert abs(residual.std() - 1) < 4 / np.sqrt(800)
-    np.testing.assert_allclose(field.problem.model.observe(truth["solution"]), exact, rtol=1e-11)
-    again, _ = simulate_readings(field, 0.01, seed=7)
+    np.testing.assert_allclose(field.problem.model.observe(truth.solution), exact, rtol=1e-11)
+    again, _ = simulate_readings(field, known_noise(0.01), seed=7)
     np.testing.assert_array_equal(again.values, sensors.values)
-    other, _ = simulate_readings(field, 0.01, seed=8)
+    other, _ = simulate_readings(field, known_noise(0.01), seed=8)
     assert np.abs(other.values - sensors.values).max() > 0.1
     assert sensors.sigma is None
 
 
 def test_simulated_sigma_column_holds_the_noise_used(tmp_path):
-    sensors, _ = simulate_readings(build(tmp_path), 0.03, seed=1)
+    sensors, _ = simulate_readings(build(tmp_path), known_noise(0.03), seed=1)
     np.testing.assert_array_equal(sensors.sigma, [0.03, 0.03, 0.03])
 
 
@@ -256,7 +256,7 @@ def test_simulated_readings_that_are_not_finite_are_refused(tmp_path):
     wide = independent_prior(field.mesh, std=5000.0)
     field = replace(field, problem=replace(field.problem, prior=wide))
     with pytest.raises(InputError, match=r"simulated readings: expected finite"):
-        simulate_readings(field, 1.0, seed=1)
+        simulate_readings(field, known_noise(1.0), seed=1)
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,10 @@ class Interrupting:
 def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
     simulate = _Task.simulate
 
-    def simulate_some(task, simulation, names, is_stopped):
+    def simulate_some(task, simulation, is_stopped):
         while simulation >= 10 and not is_stopped():
             time.sleep(0.01)
-        return simulate(task, simulation, names, is_stopped)
+        return simulate(task, simulation, is_stopped)
 
     with monkeypatch.context() as patch:
         patch.setattr(_Task, "simulate", simulate_some)

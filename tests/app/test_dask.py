@@ -145,7 +145,7 @@ def test_command_with_workers_of_this_machine(tmp_path):
     [
         (["--scheduler", "tcp://127.0.0.1:9"], ["--scheduler", "no answer from tcp://127.0.0.1:9"]),
         (["--scheduler", "nonsense://x"], ["--scheduler", "nonsense://x"]),
-        (["--workers", "0"], ["--workers", "found 0"]),
+        (["--workers", "0"], ["--workers", "found '0'"]),
         (["--workers", "two"], ["--workers", "'two'"]),
         (["--workers", "2", "--scheduler", "tcp://h:1"], ["--workers", "choose one of the two"]),
     ],

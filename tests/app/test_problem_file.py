@@ -321,8 +321,8 @@ def test_wrong_overrides_name_the_option(option, value):
 
 def test_output_directory_is_made_or_refused(tmp_path):
     spec = parse_problem(SMALL, tmp_path / "problem.toml")
-    assert spec.prepare_output().is_dir()
-    assert spec.prepare_output() == tmp_path / "results" / "problem"
+    spec.prepare_output()
+    assert (tmp_path / "results" / "problem").is_dir()
     (tmp_path / "taken").write_text("")
     for blocked in (tmp_path / "taken", tmp_path / "taken" / "below"):
         with pytest.raises(InputError, match=r"\[output\] dir"):

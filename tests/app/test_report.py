@@ -142,7 +142,7 @@ BAD = {
     "out is there": (
         lambda f: (f.parent / "a.html").write_text("mine"), ("--out", "a.html"), ["a.html", "--out"]
     ),
-    "out is a folder": (lambda f: None, ("--out", "copy"), ["--out", "directory"]),
+    "out is a folder": (lambda f: None, ("--out", "copy"), ["--out", "there already"]),
     "out in no folder": (lambda f: None, ("--out", "b/a.html"), ["--out", "directory first"]),
 }  # fmt: skip
 

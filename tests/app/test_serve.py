@@ -206,7 +206,7 @@ def test_body_of_a_get_is_no_request(address):
 def test_as_many_numbers_as_a_model_takes_are_read_and_not_many_more():
     """The length that is read follows from the largest model."""
     size = 300_000
-    model = ServedModel("sum", size, 1, lambda x: x[:1] + x[-1:], *[None] * 3)
+    model = ServedModel("sum", size, 1, lambda of, x: x[:1] + x[-1:])
     listener = listen("127.0.0.1", 0)
     options = {"sock": listener, "print": None, "handle_signals": False}
     app = build_application([model], "127.0.0.1")
@@ -277,7 +277,7 @@ def test_without_the_server_the_package_to_install_is_told(tmp_path, capsys, mon
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--port", "70000"], ["--port", "found 70000"]),
+        (["--port", "70000"], ["--port", "'70000'"]),
         (["--port", "x"], ["--port", "'x'"]),
         (["--host", "192.0.2.1"], ["--host 192.0.2.1", "choose another address"]),
         (["--host", "nowhere.invalid"], ["--host nowhere.invalid", "choose another address"]),

@@ -7,33 +7,28 @@ from rich.console import Console
 from invlift.app.build import FieldProblem
 from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places, field_to_calibrate
 from invlift.app.calibration_files import FIGURE, RECORD, TABLE, check_is_ready
-from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
+from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import calibration_display
 from invlift.app.terminal import interrupts_raise
-from invlift.errors import InputError
-from invlift.posterior.calibration import FINE
 from invlift.posterior.calibration_plot import plot_calibration
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    num_simulations = _integer("--simulations", parsed.simulations, 1, 10**6)
-    num_draws = _integer("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
+    num_simulations = integer_option("--simulations", parsed.simulations, 1, 10**6)
+    num_draws = integer_option("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
     spec = open_problem(parsed.problem).with_overrides(
         method=parsed.method, warmup=parsed.warmup, seed=parsed.seed
     )
-    directory = spec.output.dir.with_name(f"{spec.output.dir.name}-calibration")
-    if parsed.out is not None:
-        directory = spec.with_overrides(out=parsed.out).output.dir
+    spec = spec.with_output(parsed.out, "-calibration")
+    directory, settings = spec.output.dir, spec.sampler
     check_is_ready(directory, is_resuming=parsed.resume)
-    is_toml = isinstance(spec, ProblemSpec)
-    field = field_to_calibrate(spec) if is_toml else build(spec)
-    spec.with_overrides(out=directory).prepare_output("--out" if parsed.out else None)
+    field = field_to_calibrate(spec) if isinstance(spec, ProblemSpec) else build(spec)
+    spec.prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
-    settings = spec.sampler
-    with interrupts_raise(), calibration_display(errors, num_simulations) as on_news:
+    with interrupts_raise(), calibration_display(errors, num_simulations) as on_simulation:
         calibration = calibrate(
             field.problem,
             settings.kernel(),
@@ -45,7 +40,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             places=field_places(field, settings.seed) if isinstance(field, FieldProblem) else None,
             directory=directory,
             resume=parsed.resume,
-            on_simulation=lambda simulation, num: on_news(simulation.outcome == FINE, num),
+            on_simulation=on_simulation,
         )
     written = [TABLE, RECORD] if calibration.simulations else [RECORD]
     if calibration.num_counted:
@@ -61,11 +56,3 @@ def execute(parsed, console: Console, errors: Console) -> int:
     say(console, str(verdict))
     say(console, f"\nWritten to {directory}: {', '.join(written)}")
     return 0 if verdict.is_calibrated else BAD_VERDICT
-
-
-def _integer(option: str, text: str, least: int, most: int) -> int:
-    value = number_option(option, text, int)
-    if not least <= value <= most:
-        expected = f"an integer from {least} to {most}"
-        raise InputError(option, expected, text, "correct the option")
-    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -22,10 +21,7 @@ def say(console: Console, text: str) -> None:
 
 
 def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> None:
-    """Print a table, the first column to the left and others to the right.
-
-    Numbers cut short would be worse than lines that run over.
-    """
+    """Print a table, the first column to the left and others to the right; lines may run over."""
     table = Table(box=None, pad_edge=False)
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="right" if index else "left", no_wrap=True)
@@ -36,8 +32,26 @@ def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> N
     console.print(table, crop=False)
 
 
-def number_option(option: str, text: str, kind: type) -> float:
-    """The number that an option's text holds, of a type int or float.
+def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
+    """The integer that an option's text holds.
+
+    Raises
+    ------
+    InputError
+        If it holds none, or one out of range.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least or (most is not None and value > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(option, f"an integer {limits}", repr(text), "correct the option")
+    return value
+
+
+def positive_option(option: str, text: str) -> float:
+    """The positive number that an option's text holds.
 
     Raises
     ------
@@ -45,16 +59,16 @@ def number_option(option: str, text: str, kind: type) -> float:
         If it holds none.
     """
     try:
-        return kind(text)
+        value = float(text)
     except ValueError:
-        what = "an integer" if kind is int else "a number"
-        raise InputError(option, what, repr(text), "correct the option") from None
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise InputError(option, "a positive number", repr(text), "correct the option")
+    return value
 
 
-def check_is_new(
-    files: Iterable[Path], expected: str, remedy: str, *, option: str = "--out"
-) -> None:
-    """Check that nothing is in the way of files that an option names.
+def check_is_new(option: str, *files: Path) -> None:
+    """Check that nothing is in the way of files that an option names, and that their folder exists.
 
     Raises
     ------
@@ -63,21 +77,11 @@ def check_is_new(
     """
     for file in files:
         if os.path.lexists(file):
-            raise InputError(option, expected, f"{file}, which is there already", remedy)
-
-
-def check_directory(file: Path, *, option: str = "--out") -> None:
-    """Check that the directory is there to which a file is to go that an option names.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
-    if not file.parent.is_dir():
-        raise InputError(
-            option, "a file in an existing directory", f"{file.parent}", "make the directory first"
-        )
+            found = f"{file}, which is there already"
+            raise InputError(option, "a new file to write", found, "choose another name")
+    if not (folder := files[0].parent).is_dir():
+        expected = "a file in an existing directory"
+        raise InputError(option, expected, f"{folder}", "make the directory first")
 
 
 def headline(field) -> str:
@@ -86,14 +90,11 @@ def headline(field) -> str:
     if mesh is None:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
-    left_out = len(field.observation.distances) - problem.num_observations
-    distances = field.observation.distances
-    note = ""
-    if left_out:
+    distances, note = field.observation.distances, ""
+    if left_out := len(distances) - problem.num_observations:
         note = f" ({left_out} outside the mesh left out)"
-    elif distances.any():
-        moved, furthest = (distances > 0).sum(), distances.max()
-        note = f" ({moved} outside the mesh moved onto it, by up to {furthest:.3g})"
+    elif moved := (distances > 0).sum():
+        note = f" ({moved} outside the mesh moved onto it, by up to {distances.max():.3g})"
     return (
         f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
         f"{note}; {problem.num_unknowns} unknowns"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
-import platform
 import shutil
 import threading
 from contextlib import nullcontext
@@ -13,13 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT, headline, number_option, say, say_table
+from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display, says_that_it_compiles
 from invlift.app.readiness import find_objections, realised_std
-from invlift.app.sampling import UNTIL_CONVERGED, sample
+from invlift.app.sampling import UNTIL_CONVERGED, sample, versions
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
 from invlift.errors import InputError
@@ -44,11 +42,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
     )
     workers = None
     if parsed.workers is not None:
-        workers = number_option("--workers", parsed.workers, int)
-        if parsed.scheduler is not None or workers < 1:
-            found = parsed.workers if workers < 1 else "--scheduler as well"
-            remedy = "choose one of the two" if workers > 0 else "correct the option"
-            raise InputError("--workers", "a number of processes", found, remedy)
+        workers = integer_option("--workers", parsed.workers, 1)
+        if parsed.scheduler is not None:
+            expected = "a number of processes, without --scheduler"
+            raise InputError("--workers", expected, "both", "choose one of the two")
     directory = spec.output.dir
     _check_is_ready(directory, parsed.resume)
     field = build(spec)
@@ -130,7 +127,7 @@ def _prepare_results(field) -> None:
 def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
     from invlift.app.results import build_posterior
-    from invlift.app.truth import compare_with_truth, find_truth, in_words
+    from invlift.app.truth import compare_with_truth, describe_coverage, find_truth
 
     directory = spec.output.dir
     if not run.chains:
@@ -158,7 +155,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
     say_table(console, ["", *columns], rows)
     say(console, str(verdict))
     if coverage:
-        say(console, in_words(coverage, field.problem.prior.location))
+        say(console, describe_coverage(coverage, field.problem.prior.location))
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")
@@ -238,10 +235,8 @@ def _write_problem(spec) -> None:
 
 
 def _run_info(spec) -> dict:
-    packages = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
     return {
-        "versions": {name: importlib.metadata.version(name) for name in packages}
-        | {"python": platform.python_version()},
+        "versions": versions(),
         "seed": spec.sampler.seed,
         "method": spec.sampler.method,
         "options": dict(spec.sampler.options),
