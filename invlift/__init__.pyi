@@ -49,6 +49,7 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior as Standa
 from invlift.inverse.problem import InverseProblem as InverseProblem
 from invlift.inverse.problem import inverse_problem as inverse_problem
 from invlift.inverse.problem import jax_problem as jax_problem
+from invlift.inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from invlift.inverse.state_space import state_space as state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning as ExactConditioning
 from invlift.inverse.targets.explicit_manifold import ExplicitManifold as ExplicitManifold
