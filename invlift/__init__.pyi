@@ -24,6 +24,7 @@ from invlift.fem.sensors import Sensors as Sensors
 from invlift.fem.sensors import locate as locate
 from invlift.fem.sensors import read_sensors as read_sensors
 from invlift.fem.sensors import sensors_from_arrays as sensors_from_arrays
+from invlift.inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from invlift.inverse.distributions import Distribution as Distribution
 from invlift.inverse.distributions import Positive as Positive
 from invlift.inverse.distributions import exponential as exponential
@@ -49,7 +50,6 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior as Standa
 from invlift.inverse.problem import InverseProblem as InverseProblem
 from invlift.inverse.problem import inverse_problem as inverse_problem
 from invlift.inverse.problem import jax_problem as jax_problem
-from invlift.inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from invlift.inverse.state_space import state_space as state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning as ExactConditioning
 from invlift.inverse.targets.explicit_manifold import ExplicitManifold as ExplicitManifold

@@ -29,6 +29,7 @@ from invlift.posterior.quantities import (
     movement,
     scalar_draws,
     vector_draws,
+    without_known,
 )
 from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.readings import ReadingNoise, SensorTable
@@ -231,10 +232,15 @@ class Posterior(DrawsInMesh, Figures):
 
         Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.  By
         name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
+        Entries that are known, such as those of a path where it is read exactly, are left out.
         """
         known = {self._field.name} if self._field else set()
         vectors = vector_draws(self._draws, self._described)
-        return {name: diagnose(vectors[name], name) for name in vectors if name not in known}
+        return {
+            name: diagnose(without_known(vectors[name]), name)
+            for name in vectors
+            if name not in known
+        }
 
     @cached_property
     def _fields(self) -> dict[str, dict[str, np.ndarray]]:

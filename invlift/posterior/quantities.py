@@ -24,6 +24,8 @@ from invlift.posterior.statistics import (
 #: Longer vectors are not looked at entry by entry, nor longer series along an axis of numbers, of
 #: which pictures tell more.
 MAX_ENTRIES, MAX_ALONG = 1000, 50
+#: Spread of an entry, relative to the largest, up to which it is known but for rounding.
+ROUNDING = 1e-9
 
 
 def scalar_draws(
@@ -63,6 +65,18 @@ def scalar_draws(
             for index, entry in enumerate(quantities[name].entries(np.shape(chains[0])[1:])):
                 result[entry] = [column[index] for column in columns]
     return result
+
+
+def without_known(chains: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Draws of the entries of a vector, (num_draws, N), that differ between draws or chains.
+
+    By more than rounding; if all are the same they are all kept, as no chain has moved then.
+    """
+    low = np.min([chain.min(axis=0) for chain in chains], axis=0)
+    high = np.max([chain.max(axis=0) for chain in chains], axis=0)
+    size = np.max(np.maximum(np.abs(low), np.abs(high)), initial=0.0)
+    is_known = high - low <= ROUNDING * size
+    return list(chains) if is_known.all() else [chain[:, ~is_known] for chain in chains]
 
 
 def vector_draws(

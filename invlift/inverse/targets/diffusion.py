@@ -110,7 +110,7 @@ class DiffusionPosterior(ManifoldTarget):
         problem = self.problem
         theta = self.unknowns(point)
         coefficients = problem.prior.transform(problem.split(theta)[1])
-        predicted, kept = problem.model._evaluate(coefficients)
+        predicted = problem.model(coefficients)
         return problem.describe(theta, coefficients, predicted), {}
 
     def rough_position(self, rng_key: jax.Array) -> jax.Array:
