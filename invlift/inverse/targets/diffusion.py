@@ -129,7 +129,7 @@ class DiffusionPosterior(ManifoldTarget):
         meant = model.grid.spread(self._meant(found.zeta, found.eta))
         is_read = model.grid.spread(jnp.ones(problem.num_observations))
         by_eta, _ = self._by_noise(found.zeta, found.eta)
-        slope = model.grid.spread(jnp.zeros(meant.size) if by_eta is None else by_eta)
+        slope = model.grid.spread(jnp.zeros(problem.num_observations) if by_eta is None else by_eta)
         own = 1.0 - is_read + slope**2
         start = 1 if model.is_read_at_start else 0
         first = model.first(found.values)
