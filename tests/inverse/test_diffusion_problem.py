@@ -291,8 +291,7 @@ def test_paths_are_series_and_known_entries_are_not_judged():
     made = read_exactly(30)
     run = sample(made, chains=2, warmup=20, draws=20, seed=1)
     assert set(run.chains[0].draws) == {
-        "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path",
-        "predicted", "noise_score",
+        "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path", "predicted"
     }  # fmt: skip
     posterior = build_posterior(made, run)
     path = posterior.to_arviz().posterior["voltage_path"]

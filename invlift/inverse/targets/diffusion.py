@@ -106,12 +106,17 @@ class DiffusionPosterior(ManifoldTarget):
         return reference - 0.5 * gram.log_determinant()
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem; no moments."""
+        """What is kept of a draw, by name, as of the problem, but without noise no noise variables;
+        and no moments.
+        """
         problem = self.problem
         theta = self.unknowns(point)
         coefficients = problem.prior.transform(problem.split(theta)[1])
         predicted = problem.model(coefficients)
-        return problem.describe(theta, coefficients, predicted), {}
+        kept = problem.describe(theta, coefficients, predicted)
+        if problem.noise.is_exact:
+            del kept["noise_score"]
+        return kept, {}
 
     def rough_position(self, rng_key: jax.Array) -> jax.Array:
         """A standard normal draw, (Q,), with each interval moved to its readings in turn.
