@@ -11,13 +11,18 @@ import invlift
 POPULATION, SUSCEPTIBLE, INFECTED, STEPS = 763.0, 762.0, 1.0, 20
 
 
+def per_boy(log_infected):
+    """One over the number of infected, bounded where there is none: by 1 / 0.05."""
+    return 1.0 / jnp.sqrt(jnp.exp(2.0 * log_infected) + 0.05**2)
+
+
 def drift(t, state, recovery, reversion, log_mean, volatility, **others):
     """Change of the logarithms a day (Graham, Thiery & Beskos 2022, appendix K)."""
     s, i, c = state["log_susceptible"], state["log_infected"], state["log_contact"]
     return {
         "log_susceptible": -(jnp.exp(i + c) + 0.5 * jnp.exp(i + c - s)) / POPULATION,
-        "log_infected": (jnp.exp(s + c) - 0.5 * jnp.exp(s + c - i)) / POPULATION
-        - 0.5 * recovery * jnp.exp(-i)
+        "log_infected": jnp.exp(s + c) * (1.0 - 0.5 * per_boy(i)) / POPULATION
+        - 0.5 * recovery * per_boy(i)
         - recovery,
         "log_contact": reversion * (log_mean - c),
     }
@@ -31,8 +36,8 @@ def diffusion(t, state, recovery, volatility, **others):
     recoveries = jnp.array([0.0, 1.0, 0.0])
     return {
         "log_susceptible": scale * jnp.exp(0.5 * (i + c - s)) * infections,
-        "log_infected": -scale * jnp.exp(0.5 * (s + c - i)) * infections
-        + jnp.sqrt(recovery) * jnp.exp(-0.5 * i) * recoveries,
+        "log_infected": -scale * jnp.exp(0.5 * (s + c)) * jnp.sqrt(per_boy(i)) * infections
+        + jnp.sqrt(recovery * per_boy(i)) * recoveries,
         "log_contact": volatility * jnp.array([0.0, 0.0, 1.0]),
     }
 
