@@ -2,7 +2,7 @@
 
 A reading depends on all variables before it, so that J J^T is full, but only through the state.  It
 is then factorised like the covariance of readings in a Kalman filter: into innovations, at a cost
-linear in the number of readings (Kailath, Sayed & Hassibi 2000, Linear Estimation, section 9.2).
+linear in the number of readings (Kailath, Sayed & Hassibi 2000, Linear Estimation, chapter 9).
 """
 
 from __future__ import annotations
