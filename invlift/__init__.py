@@ -41,6 +41,7 @@ _MODULE_OF = {
     "enable_x64": "precision",
     "exponential": "inverse.distributions",
     "field_posterior": "app.results",
+    "from_numpyro": "app.numpyro_model",
     "gaussian_noise": "inverse.noise",
     "half_cauchy": "inverse.distributions",
     "half_normal": "inverse.distributions",

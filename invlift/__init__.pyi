@@ -5,6 +5,7 @@ from invlift.app.build import build_problem as build_problem
 from invlift.app.calibrate import calibrate as calibrate
 from invlift.app.checks import check_problem as check_problem
 from invlift.app.compare import compare as compare
+from invlift.app.numpyro_model import from_numpyro as from_numpyro
 from invlift.app.problem_file import read_problem as read_problem
 from invlift.app.results import build_posterior as build_posterior
 from invlift.app.results import field_posterior as field_posterior

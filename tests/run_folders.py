@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import tomli_w
+from normal_noise import NormalNoise
 from structured import box_mesh, interior_points, write_gmsh
 
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import sensors_from_arrays, write_sensors
 from invlift.moments import Moments
-from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
+from invlift.posterior import Posterior, Quantity, Readings
 
 #: What a name from a file may try.
 HOSTILE = (

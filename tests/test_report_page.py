@@ -5,7 +5,7 @@ from browser import Browser
 from run_folders import write_run
 
 from invlift.app.report import write_report
-from invlift.posterior.report.gather import NUM_DRAWS
+from invlift.posterior.report.content import NUM_DRAWS
 
 pytestmark = pytest.mark.browser
 

@@ -17,8 +17,8 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
-from invlift.posterior.quantities import MAX_ENTRIES
 from invlift.posterior.quantity import Quantity, numbered_axes
+from invlift.posterior.scalars import MAX_ENTRIES
 
 #: Axes of what lives where a prior says.
 _PLACES = {"nodes": "node", "cells": "cell"}
@@ -64,10 +64,10 @@ def quantities_of(
             else Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
             for (name, shape), unit, axes in parts
         ]
-        kept_axes = getattr(problem.model, "kept_axes", ())
-        found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
+    kept_axes = getattr(problem.model, "kept_axes", ())
+    found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
     if getattr(scale, "groups", None) is not None:
         found.append(Quantity(SIGMA, {"noise_group" if scale.is_shared else "sensor": None}))
     if with_prior:

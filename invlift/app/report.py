@@ -14,9 +14,9 @@ from invlift.app.sections import PdeTable
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
+from invlift.posterior.files import Step, write_series
 from invlift.posterior.names import FIELD
 from invlift.posterior.report import Content, Group, gather, render
-from invlift.posterior.series import Step, write_series
 
 PAGE, SERIES = "report.html", "draws.pvd"
 #: All exterior facets, unless the mesh has a group of that name: see `Mesh.facets`.
@@ -78,7 +78,7 @@ def _with_setting(content: Content, problem: Path) -> Content:
 
 def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    expected = content.record.mesh_sha256 if content.record else None
+    expected = content.record.mesh_sha256
     try:
         mesh = mesh_of_run(spec, content.body.points, content.body.cells, expected)
     except InputError:

@@ -234,7 +234,9 @@ def _of_problem(
     return {
         "boundary_flux": getattr(problem.model, "boundary_flux", None),
         "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
-        "noise": None if problem.noise.is_exact else NoiseOfReadings(problem.noise, observed),
+        "noise": None
+        if problem.noise.is_exact
+        else problem.reading_noise() or NoiseOfReadings(problem.noise, observed),
     }
 
 

@@ -88,15 +88,9 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
         As :func:`simulate_readings`.
     """
     rng = np.random.default_rng(seed)
-    white = problem.prior.sample(rng)
-    zeta = problem.noise.sample_parameters(rng)
-    theta = np.concatenate([zeta, white])
-    values = problem.noise.sample(rng, np.asarray(_predict(problem, theta)), zeta)
-    _check_readings(problem.noise, values)
-    return replace(problem, observed=jax.device_put(values)), theta
-
-
-_predict = Program(InverseProblem.predict, "none")
+    made, theta = problem.simulate(rng)
+    _check_readings(made.noise, np.asarray(made.observed))
+    return made, theta
 
 
 def _check_readings(noise: Noise, values: np.ndarray) -> None:

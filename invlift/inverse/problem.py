@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -112,6 +113,21 @@ class InverseProblem(Module):
         """
         return None
 
+    def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
+        """The problem with data drawn from it, and the unknowns theta (h + m,) behind them."""
+        white = self.prior.sample(rng)
+        zeta = self.noise.sample_parameters(rng)
+        theta = np.concatenate([zeta, white])
+        values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
+        return replace(self, observed=jax.device_put(values)), theta
+
+    def reading_noise(self) -> Any:
+        """What a posterior asks about noise, given draws; None for what follows from ``noise``.
+
+        A :class:`~invlift.posterior.readings.ReadingNoise`.
+        """
+        return None
+
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""
         lines = lines_of(self.model, self.prior, self.noise, self.observed)
@@ -123,6 +139,9 @@ class InverseProblem(Module):
         lines = lines_of(self.model, self.prior, self.noise, self.observed)
         rows = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in lines)
         return f"<table>{''.join(rows)}</table>"
+
+
+_predicted = Program(InverseProblem.predict, "none")
 
 
 def inverse_problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,36 +20,17 @@ OUTER = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Quantiles of a quantity along an axis, and the readings of it.
+    """Quantiles of a quantity along an axis, and the r readings of it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the readings; of the quantity where there are none.
-    axis : str
-    unit : str
-        "" if it is not known.
-    at : (k,) array
-        Coordinates along the axis, increasing or equal.
-    quantiles : (5, k) array
-        Of the draws without noise, at the `LEVELS`.
-    new_readings : (2, k) array or None
-        5 and 95 % quantiles of new readings, noise included; None where the noise there is unknown.
-    rows : (r,) array of int
-        Which of all d readings are of it.
-    read_at, observed : (r,) array
-        Coordinates and values of these.
-    """
-
-    name: str
+    name: str  # of the readings; of the quantity where there are none
     axis: str
     unit: str
-    at: np.ndarray
-    quantiles: np.ndarray
-    new_readings: np.ndarray | None = None
-    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    at: np.ndarray  # (k,) coordinates, increasing or equal
+    quantiles: np.ndarray  # (5, k) of the draws without noise, at the LEVELS
+    new_readings: np.ndarray | None = None  # (2, k) at the OUTER levels; None if noise is unknown
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))  # which of all d
+    read_at: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) coordinates
+    observed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,)
 
     @property
     def last_read(self) -> float | None:
@@ -57,28 +39,29 @@ class Series:
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
 
 
+class Places(NamedTuple):
+    """Where d readings are along one axis: its name, their coordinates and their names."""
+
+    axis: str
+    at: np.ndarray
+    names: np.ndarray
+
+
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
-    """The one axis of readings that have a name and numbers along it.
+    """By name of readings the one axis that has numbers of them, and which (r,) of all they are.
 
-    Parameters
-    ----------
-    coordinates : mapping of str to sequence of d numbers or str
-        Of each reading, "name" among them; NaN or "" where a reading has none.
-
-    Returns
-    -------
-    dict of str to pair of str and (r,) array of int
-        By name of the readings, the axis and which readings they are.
+    `coordinates` are d numbers or str for each axis, "name" among them; NaN or "" where a reading
+    has none.
     """
     names = np.asarray(coordinates.get("name", ()))
     found = {}
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         own = {
-            axis: [values[row] for row in rows] for axis, values in coordinates.items()
-            if axis != "name"
-        }  # fmt: skip
-        own = {axis: at for axis, at in own.items() if at[0] != "" and at[0] == at[0]}
+            axis: [values[row] for row in rows]
+            for axis, values in coordinates.items()
+            if axis != "name" and values[rows[0]] != "" and values[rows[0]] == values[rows[0]]
+        }
         if len(own) == 1 and _are_numbers(*own.values()):
             found[name] = (next(iter(own)), rows)
     return found
@@ -91,25 +74,11 @@ def series_of(
     observed: np.ndarray | None,
     new_readings: Mapping[str, Sequence[np.ndarray]],
 ) -> list[Series]:
-    """What there is along axes of numbers: first what has readings.
+    """What there is along axes of numbers, not fields: first what has readings.
 
-    Parameters
-    ----------
-    draws : mapping of str to sequence of (num_draws, ...) arrays
-        One array per chain.
-    quantities : mapping of str to Quantity
-        What each is. Those with one axis of numbers count, not fields.
-    coordinates : mapping of str to sequence
-        Of each reading: see :func:`readings_along`.
-    observed : (d,) array or None
-    new_readings : mapping of str to sequence of (num_draws, ...) arrays
-        With noise, for the predictions ("observed") and paths by name.
-
-    Returns
-    -------
-    list of Series
-        Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
-        predictions.
+    Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
+    predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
+    of all readings ("observed") and of paths.
     """
     found, used = [], set()
     along = {} if observed is None else readings_along(coordinates)
@@ -131,24 +100,16 @@ def series_of(
     return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
 
 
-def _series(
-    name: str,
-    quantity: Quantity,
-    chains: Sequence[np.ndarray],
-    new: Sequence[np.ndarray] | None = None,
-    **of_readings: np.ndarray,
-) -> Series:
+def _series(name, quantity: Quantity, chains, new=None, **of_readings) -> Series:
     ((axis, at),) = quantity.axes.items()
     order = np.argsort(at, kind="stable")
-    quantiles = np.quantile(_pooled(chains)[:, order], LEVELS, axis=0)
-    if new is not None:
-        new = np.quantile(_pooled(new)[:, order], OUTER, axis=0)
-    at = np.asarray(at, dtype=float)[order]
-    return Series(name, axis, quantity.unit, at, quantiles, new, **of_readings)
 
+    def quantiles(draws, levels):
+        return np.quantile(np.concatenate(draws).astype(float)[:, order], levels, axis=0)
 
-def _pooled(chains: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.asarray(chain, dtype=float) for chain in chains])
+    band = None if new is None else quantiles(new, OUTER)
+    at, own = np.asarray(at, dtype=float)[order], quantiles(chains, LEVELS)
+    return Series(name, axis, quantity.unit, at, own, band, **of_readings)
 
 
 def axis_of(quantity: Quantity) -> str | None:
@@ -164,24 +125,10 @@ def _are_numbers(labels: Sequence) -> bool:
     return all(isinstance(x, int | float | np.number) and math.isfinite(x) for x in labels)
 
 
-def places_of_residuals(
-    series: Sequence[Series], size: int
-) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """Where readings are along their axis, for a picture of their residuals.
-
-    Parameters
-    ----------
-    series : sequence of Series
-    size : int
-        Number d of all readings.
-
-    Returns
-    -------
-    str, (d,) array, (d,) array of str; or None
-        The axis, coordinates and names of the readings; None unless all are along one axis.
-    """
+def places_of_residuals(series: Sequence[Series], size: int) -> Places | None:
+    """Where all `size` readings are along their axis; None unless they are along a single one."""
     at, names = np.full(size, math.nan), np.full(size, "", dtype=object)
     for each in series:
         at[each.rows], names[each.rows] = each.read_at, each.name
     axes = {each.axis for each in series if each.rows.size}
-    return (axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None
+    return Places(axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None

@@ -16,37 +16,16 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Check that all chains hold the same number of draws of the same shape.
+    """Check that all chains hold as many draws of one shape; return these three.
 
-    Parameters
-    ----------
-    draws : sequence of (num_draws, ...) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for the error message.
-
-    Returns
-    -------
-    tuple
-        Number of chains, number of draws per chain, shape of one draw.
-
-    Raises
-    ------
-    InputError
-        If there is no chain, no draw, or the chains differ in shape.
+    An InputError if there is no chain, no draw, or the chains differ. `name` says of what.
     """
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
-        raise InputError(
-            f"draws of {name}", "at least one chain", "none", "run the sampler before asking for it"
-        )
+        raise InputError(f"draws of {name}", "at least one chain", "none", "run the sampler first")
     if any(len(shape) == 0 for shape in shapes) or len(set(shapes)) > 1:
-        raise InputError(
-            f"draws of {name}",
-            "one shape (num_draws, ...) in every chain",
-            ", ".join(str(shape) for shape in shapes),
-            "cut all chains to the length of the shortest",
-        )
+        expected, found = "one shape (num_draws, ...) in every chain", ", ".join(map(str, shapes))
+        raise InputError(f"draws of {name}", expected, found, "cut all chains to one length")
     num_draws, *shape = shapes[0]
     if num_draws == 0:
         raise InputError(
@@ -61,35 +40,11 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
 def coefficient_blocks(
     draws: Sequence[np.ndarray], name: str = "field"
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield the draws of a few coefficients at a time.
+    """Yield a few coefficients at a time, and their draws, (block, chains, num_draws) in float64.
 
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for the error message.
-
-    Yields
-    ------
-    slice
-        The coefficients in this block.
-    (block, chains, num_draws) float64 array
-        Their draws, contiguous along the draws.
-
-    Raises
-    ------
-    InputError
-        See `check_draws`; also if a draw is not a vector.
+    The draws of each chain are (num_draws, N); those yielded are contiguous along the draws.
     """
     num_chains, num_draws, shape = check_draws(draws, name)
-    if len(shape) != 1:
-        raise InputError(
-            f"draws of {name}",
-            "arrays (num_draws, N)",
-            f"{(num_draws, *shape)}",
-            "flatten each draw to a vector",
-        )
     step = max(1, BLOCK_SIZE // (num_chains * num_draws))
     for start in range(0, shape[0], step):
         block = slice(start, min(start + step, shape[0]))
@@ -100,21 +55,6 @@ def coefficient_blocks(
 
 
 def pooled(draws: Sequence[np.ndarray], name: str = "field") -> Iterator[np.ndarray]:
-    """Yield the draws of one coefficient after the other, of all chains together.
-
-    Parameters
-    ----------
-    draws, name
-        As for `coefficient_blocks`.
-
-    Yields
-    ------
-    (chains * num_draws,) float64 array
-
-    Raises
-    ------
-    InputError
-        See `coefficient_blocks`.
-    """
+    """Yield the draws of one coefficient after the other, of all chains together, (S,) each."""
     for _, values in coefficient_blocks(draws, name):
         yield from values.reshape(len(values), -1)

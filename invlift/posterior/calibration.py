@@ -2,9 +2,8 @@
 
 If unknowns are drawn from the prior, readings are simulated from them and the posterior given these
 readings is sampled, the rank of the true value of any quantity among L independent draws is uniform
-on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1).
-Anything else means that the draws are not those of the posterior that belongs to the prior and the
-noise.
+on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1), unless
+the draws are not those of the posterior that belongs to the prior and the noise.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.rank_uniformity import UniformRanks
-from invlift.posterior.verdict import in_lines
+from invlift.posterior.verdict import format_verdict
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
@@ -35,8 +34,7 @@ NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
     "at fault, or its warm-up; if it fails likewise, what is sampled is at fault",
     "raise warmup: a chain that has not forgotten its start fails here too",
-    "if noise, prior, scale, kernel or model are your own, check that log densities belong to the "
-    "draws made of them",
+    "check that log densities of your own belong to the draws that are made of them",
 )
 FAILED_CHAINS = (
     "look at the column outcome of calibration.csv; raise warmup, ask for fewer draws (--draws), "
@@ -46,24 +44,10 @@ FAILED_CHAINS = (
 
 @dataclass(frozen=True)
 class Simulation:
-    """What one simulation has found.
+    """What one simulation, by its number, has found; NaN where there is no such thing.
 
-    Attributes
-    ----------
-    simulation : int
-        Its number, from 0.
-    outcome : str
-        "ok", or why its ranks do not count.
-    ranks : mapping of str to int
-        Rank, 0 ... L, of the truth of each quantity; empty if there are no draws.
-    num_draws : int
-        Draws of the chain, of which L were kept.
-    ess : float
-        Smallest bulk effective sample size of all quantities.
-    step_size, acceptance_rate : float
-        Of the chain after warm-up; NaN where there is no such thing.
-    seconds : float
-        Time it took.
+    The outcome is "ok", or why the ranks, 0 ... L, of the true values by name do not count; they
+    are among L of `num_draws` draws of a chain. `ess` is the smallest of all quantities.
     """
 
     simulation: int
@@ -80,16 +64,8 @@ class Simulation:
 class CalibrationVerdict:
     """Verdict on a calibration.
 
-    Attributes
-    ----------
-    is_calibrated : bool
-        Whether enough simulations succeeded and no quantity leaves its band.
-    headline : str
-        One sentence.
-    reasons, notes : tuple of str
-        Findings that speak against it, empty if and only if `is_calibrated`; others.
-    advice : tuple of str
-        What to do, most useful first.
+    Reasons speak against it and are empty if and only if `is_calibrated`; advice is what to do,
+    most useful first.
     """
 
     is_calibrated: bool
@@ -100,23 +76,14 @@ class CalibrationVerdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        return in_lines(self.headline, self.reasons, self.notes, self.advice)
+        return format_verdict(self.headline, self.reasons, self.notes, self.advice)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks of all simulations.
+    """Ranks, 0 ... `num_draws`, of quantities in all simulations that are done, by number.
 
-    Attributes
-    ----------
-    simulations : sequence of Simulation
-        Those that are done, by number.
-    names : tuple of str
-        Quantities.
-    num_draws : int
-        L: ranks are 0 ... L.
-    num_requested : int
-        Simulations asked for.
+    `num_requested` is how many were asked for.
     """
 
     simulations: Sequence[Simulation]
@@ -151,17 +118,9 @@ class Calibration:
         return LEVEL / max(1, len(self.names))
 
     def uniform(self) -> UniformRanks:
-        """What the ranks are compared with.
-
-        Raises
-        ------
-        InputError
-            If no simulation counts.
-        """
+        """What ranks are compared with; an InputError if no simulation counts."""
         if not self.num_counted:
-            raise InputError(
-                "calibration", "ranks of a simulation", "none", "look at the outcomes, run more"
-            )
+            raise InputError("calibration", "ranks of a simulation", "none", "see the outcomes")
         return UniformRanks(self.num_counted, self.num_draws)
 
     def p_values(self) -> dict[str, float]:
@@ -174,25 +133,23 @@ class Calibration:
 
     def verdict(self) -> CalibrationVerdict:
         """Whether the draws are those of the posterior, as far as the ranks tell."""
-        num, num_done = self.num_counted, len(self.simulations)
-        left = {name: p for name, p in self.p_values().items() if p < self.level}
-        shapes = self.shapes()
+        num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
+        outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
-            f"{name}: {in_words(shapes[name])} (p {'< 1e-12' if p < 1e-12 else f'= {p:.2g}'})"
-            for name, p in sorted(left.items(), key=lambda item: item[1])
+            f"{name}: {describe_shape(shapes[name])} (p = {p:.2g})"
+            for name, p in sorted(outside.items(), key=lambda item: item[1])
         ]
-        notes, advice = [], list(NOT_CALIBRATED) if left else []
+        notes, advice = [], list(NOT_CALIBRATED) if outside else []
         has_too_many = num_done - num > MAX_FAILED_SHARE * num_done
         for outcome, numbers in self.failures.items():
-            shown = ", ".join(map(str, numbers[:8])) + (" and others" if len(numbers) > 8 else "")
-            words = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
-            (reasons if has_too_many else notes).append(words)
+            shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
+            text = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
+            (reasons if has_too_many else notes).append(text)
         if has_too_many:
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
-            reasons.append(
-                f"{num} simulations count; {MIN_SIMULATIONS} are the least for a verdict"
-            )
+            least = f"{MIN_SIMULATIONS} are the least for a verdict"
+            reasons.append(f"{num} simulations count; {least}")
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
             advice.append("finish it with --resume")
@@ -204,16 +161,14 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        headline = (
-            f"Calibrated, as far as {num} simulations can tell: the ranks of "
-            f"{len(self.names)} quantities are uniform."
-        )
-        if reasons:
+        size = len(self.names)
+        if outside:
+            headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
+        elif reasons:
             headline = "No verdict on the calibration."
-        if left:
-            headline = (
-                f"Not calibrated: {len(left)} of {len(self.names)} quantities leave their bands."
-            )
+        else:
+            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
+            headline += "quantities are uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
@@ -243,29 +198,17 @@ class Calibration:
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
     """Smallest bulk effective sample size of quantities of one chain (Vehtari et al. 2021).
 
-    Parameters
-    ----------
-    draws : mapping of str to (num_draws,) array
-
-    Returns
-    -------
-    float
-        0 if one cannot be computed: a quantity that never changed, a number that is not finite.
+    0 if one of the (num_draws,) arrays never changes or is not finite.
     """
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
-    return float(np.min(np.nan_to_num(diagnose_block(values, with_tail=False)["ess_bulk"])))
+    return float(np.min(np.nan_to_num(diagnose_block(values)["ess_bulk"])))
 
 
 def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
     """Number of draws below the truth, of some at even distances (Talts et al. 2018, section 5.1).
 
-    Parameters
-    ----------
-    truth : float
-    draws : (num_draws,) array
-        Of a quantity that is continuous, so that none is equal to the truth.
-    num_kept : int
-        How many of them are taken.
+    `num_kept` are taken of the (num_draws,) draws of a quantity that is continuous, so that none is
+    equal to the truth.
     """
     places = np.arange(1, num_kept + 1) * len(draws) // num_kept - 1
     return int(np.sum(draws[places] < truth))
@@ -284,22 +227,16 @@ def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
     return float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2))
 
 
-def in_words(shape: tuple[float, float]) -> str:
+def describe_shape(shape: tuple[float, float]) -> str:
     """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior.
 
-    The more striking of the two is told, as a shifted mean changes the spread too.
+    The larger of the two counts, as a shifted mean changes the spread too.
     """
     mean, spread = shape
     if max(abs(mean), abs(spread)) < LIKELY:
         return "ranks are not uniform, neither shifted nor spread"
     if abs(mean) >= abs(spread):
-        return (
-            "the posterior is too low, the truth lies above too many of its draws"
-            if mean > 0
-            else "the posterior is too high, the truth lies below too many of its draws"
-        )
-    return (
-        "the posterior is too narrow, the truth lies beyond its draws too often"
-        if spread > 0
-        else "the posterior is too wide, the truth lies in its middle too often"
-    )
+        kind, side = ("low", "above") if mean > 0 else ("high", "below")
+        return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
+    kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
+    return f"the posterior is too {kind}, the truth lies {place} too often"

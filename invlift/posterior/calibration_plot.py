@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from invlift.posterior.calibration import LEVEL, Calibration
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_COLUMNS = 4
@@ -27,17 +26,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     The larger panels show the share of ranks below each value less that of uniform ranks
     (Sailynoja, Burkner & Vehtari 2022, section 3): within the filled band everywhere with 95 %
     probability, for each quantity by itself; within the outline for all quantities together.
-    Quantities that leave the outline are drawn in another colour.
-
-    Parameters
-    ----------
-    calibration : Calibration
-    path : path, optional
-        Where to save the figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Quantities that leave the outline are drawn in another colour. It is saved where `path` says.
 
     Raises
     ------
@@ -50,16 +39,14 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     num_rows = math.ceil(len(p_values) / num_columns)
     curves = [_difference(uniform, ranks) for ranks in calibration.ranks.values()]
     limit = 1.1 * np.max(np.abs([*(bound - uniform.points for bound in bands[1]), *curves]))
-    with matplotlib.rc_context(STYLE):
-        size = 2.9 * num_columns, 0.7 + 3.1 * num_rows
-        figure = Figure(figsize=size, layout="constrained")
+    with new_figure(2.9 * num_columns, 0.7 + 3.1 * num_rows) as figure:
         grid = figure.subplots(
             2 * num_rows, num_columns, squeeze=False, sharex=True, height_ratios=[3, 1] * num_rows
         )
         panels = list(zip(grid[::2].flat, grid[1::2].flat, strict=True))
-        for pair in panels[len(p_values) :]:
-            for axes in pair:
-                axes.set_visible(False)
+        for upper, lower in panels[len(p_values) :]:
+            upper.set_visible(False)
+            lower.set_visible(False)
         for (upper, lower), (name, ranks) in zip(panels, calibration.ranks.items(), strict=False):
             colour = BAD if p_values[name] < calibration.level else GOOD
             draw_difference(upper, uniform, bands, ranks, colour)
@@ -88,22 +75,19 @@ def draw_difference(
     colour: str,
 ) -> None:
     """Draw a distribution function of ranks (M,) less the uniform one, and two bands of it."""
-    points = _with_ends(uniform.points, 0.0, 1.0)
-    (inner, outer) = [[_with_ends(bound - uniform.points) for bound in band] for band in bands]
+    points = np.r_[0.0, uniform.points, 1.0]
+    inner, outer = [[np.r_[0.0, bound - uniform.points, 0.0] for bound in band] for band in bands]
     axes.fill_between(points, *inner, color=FAINT, alpha=0.25, linewidth=0)
     for bound in outer:
         axes.plot(points, bound, color=FAINT, linewidth=0.7)
     axes.axhline(0.0, color=FAINT, linewidth=0.5)
-    axes.plot(points, _with_ends(_difference(uniform, ranks)), color=colour, linewidth=1.3)
+    curve = np.r_[0.0, _difference(uniform, ranks), 0.0]
+    axes.plot(points, curve, color=colour, linewidth=1.3)
     axes.set_xlim(0.0, 1.0)
 
 
 def _difference(uniform: UniformRanks, ranks: np.ndarray) -> np.ndarray:
     return uniform.counts(ranks) / uniform.num_ranks - uniform.points
-
-
-def _with_ends(values: np.ndarray, first: float = 0.0, last: float = 0.0) -> np.ndarray:
-    return np.concatenate([[first], values, [last]])
 
 
 def _draw_histogram(axes: Axes, uniform: UniformRanks, ranks: np.ndarray, colour: str) -> None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from invlift.atomic import replace_on_success
 from invlift.posterior.blocks import coefficient_blocks
-from invlift.posterior.chains import Chain, kept
 from invlift.posterior.diagnostics import diagnose, rank_normalise
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE
-from invlift.posterior.quantities import scalar_draws
+from invlift.posterior.parts import Chain, Standards, recorded
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.quantity import described
-from invlift.posterior.standards import Standards
+from invlift.posterior.scalars import scalar_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 
 #: Ratio of two estimates of an effective sample size from which both are told.
@@ -28,30 +26,10 @@ DISAGREEMENT = 2.0
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What one method has achieved.
+    """What one method has achieved; NaN where there is no such thing.
 
-    Attributes
-    ----------
-    method : str
-    num_chains, num_draws : int
-        Chains, and draws of each.
-    warmup_seconds, sampling_seconds : float
-        Of all chains together, each timed by itself.
-    r_hat : float
-        Largest of the scalars; NaN as below.
-    ess_bulk, ess_tail : float
-        Smallest of the scalars (Vehtari et al. 2021); NaN if a scalar never changed.
-    ess_batch : float
-        Smallest of the scalars, bulk, by batch means: see :func:`batch_means_ess`.
-    acceptance_rate, failure_share, step_size : float
-        Mean acceptance rate, share of the draws in which something failed by the kernel's
-        standards, and mean step size; NaN where there is no such thing.
-    num_factorisations : int
-        Evaluations of the forward map while sampling, one sparse factorisation each.
-    note : str
-        Why there is nothing, if there is nothing; or what holds of the draws however many they are.
-    is_approximate : bool
-        Whether they are of another distribution than the posterior.
+    Times are of all chains together, each timed by itself; R-hat and effective sample sizes are of
+    the worst scalar (Vehtari et al. 2021), `ess_batch` by :func:`batch_means_ess`.
     """
 
     method: str
@@ -64,18 +42,15 @@ class Efficiency:
     ess_tail: float = math.nan
     ess_batch: float = math.nan
     acceptance_rate: float = math.nan
-    failure_share: float = math.nan
+    failure_share: float = math.nan  # of the draws in which something failed by the standards
     step_size: float = math.nan
-    num_factorisations: int = 0
-    note: str = ""
-    is_approximate: bool = False
+    num_factorisations: int = 0  # evaluations of the forward map while sampling
+    note: str = ""  # why there is nothing; or what holds however many draws there are
+    is_approximate: bool = False  # of another distribution than the posterior
 
     @property
     def is_converged(self) -> bool:
-        """Whether R-hat is at most 1.01, of enough effective draws to say so.
-
-        These are 100 for each chain, as in a run's verdict (Vehtari et al. 2021, section 4).
-        """
+        """Whether R-hat is at most 1.01, of as many effective draws as a run's verdict asks for."""
         is_enough = self.ess_bulk >= MIN_ESS_PER_CHAIN * self.num_chains
         return is_enough and self.r_hat <= MAX_R_HAT
 
@@ -89,9 +64,8 @@ class Efficiency:
     @property
     def estimators_agree(self) -> bool:
         """Whether the two estimates of the bulk effective size are within a factor of two."""
-        return max(self.ess_bulk, self.ess_batch) <= DISAGREEMENT * min(
-            self.ess_bulk, self.ess_batch
-        )
+        both = self.ess_bulk, self.ess_batch
+        return max(both) <= DISAGREEMENT * min(both)
 
     @property
     def ess_per_second(self) -> float:
@@ -105,31 +79,20 @@ class Efficiency:
 
 
 def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
-    """Sum up the chains of a method.
+    """Sum up the chains of a method, of equally many draws and with their times.
 
-    Parameters
-    ----------
-    method : str
-        What to call it.
-    chains : sequence of Chain
-        Of equally many draws, with ``warmup_seconds`` and ``sampling_seconds``.
-    standards : Standards
-        Of the kernel.
-
-    Returns
-    -------
-    Efficiency
+    `standards` are those of its kernel.
     """
     if not chains:
         return Efficiency(method, note="no draws within the budget")
-    stats = kept(chains, "stats")
+    stats = recorded(chains, "stats")
     draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
     shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
     scalars = list(scalar_draws(draws, described(shapes)).values())
     columns = [np.stack(chain, axis=1) for chain in zip(*scalars, strict=True)]
     found = diagnose(columns, method)
     batch = np.concatenate(
-        [batch_means_ess(rank_normalise(values)) for _, values in coefficient_blocks(columns)]
+        [batch_means_ess(rank_normalise(block)) for _, block in coefficient_blocks(columns)]
     )
 
     def total(name: str) -> int | None:
@@ -161,19 +124,11 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
 
 
 def batch_means_ess(values: np.ndarray) -> np.ndarray:
-    """Effective sample sizes from the means of batches of sqrt(num_draws) draws.
+    """Effective sample sizes, (N,), from means of batches of sqrt(num_draws) draws.
 
     The variance of the batches' means about the mean of all chains, times their length, estimates
-    that of the mean (Flegal & Jones 2010); it knows nothing of autocorrelations.
-
-    Parameters
-    ----------
-    values : (N, chains, num_draws) array
-
-    Returns
-    -------
-    (N,) array
-        NaN where nothing changes, or there is one batch alone.
+    that of the mean (Flegal & Jones 2010); it knows nothing of autocorrelations. Values are
+    (N, chains, num_draws). NaN where nothing changes, or there is one batch alone.
     """
     num_draws = values.shape[-1]
     length = max(1, math.isqrt(num_draws))
@@ -188,13 +143,7 @@ def batch_means_ess(values: np.ndarray) -> np.ndarray:
 
 
 def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
-    """Write a table of methods as CSV, one row each, and return its path.
-
-    Parameters
-    ----------
-    path : path
-    rows : sequence of Efficiency
-    """
+    """Write a table of methods as CSV, one row each, and return its path."""
     path = Path(path)
     with (
         replace_on_success(path) as temporary,
@@ -207,51 +156,31 @@ def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
     return path
 
 
-def _record(row: Efficiency) -> Mapping[str, object]:
+def _record(row: Efficiency) -> dict[str, object]:
     record = asdict(row)
     note = record.pop("note")
-    derived = {
-        "ess_per_second": row.ess_per_second,
-        "ess_per_factorisation": row.ess_per_factorisation,
-        "is_converged": row.is_converged,
-        "estimators_agree": row.estimators_agree,
-        "note": note,
-    }
-    return record | derived
+    derived = ("ess_per_second", "ess_per_factorisation", "is_converged", "estimators_agree")
+    return record | {name: getattr(row, name) for name in derived} | {"note": note}
 
 
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
     """Bars of effective draws per second and per factorisation, hollow where they are in doubt.
 
-    Parameters
-    ----------
-    rows : sequence of Efficiency
-    path : path, optional
-        Where to save the figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    The figure is saved where `path` says, if anywhere.
     """
     rows = list(rows)[::-1]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.0, 1.2 + 0.34 * len(rows)), layout="constrained")
+    with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        each_second = [row.ess_per_second for row in rows]
-        _bars(left, rows, each_second, "effective draws per second of a chain")
-        each_factorisation = [row.ess_per_factorisation for row in rows]
-        _bars(right, rows, each_factorisation, "effective draws per factorisation")
+        _bars(left, rows, "ess_per_second", "effective draws per second of a chain")
+        _bars(right, rows, "ess_per_factorisation", "effective draws per factorisation")
         left.set_yticks(range(len(rows)), [row.method for row in rows])
         left.set_title("Smallest effective sample size of all scalars")
         right.set_title("hollow: R-hat above 1.01, or not the posterior")
-        if path is not None:
-            with replace_on_success(Path(path)) as temporary:
-                figure.savefig(temporary, dpi=160, format="png")
-    return figure
+        return saved(figure, path)
 
 
-def _bars(axes, rows, values, label) -> None:
-    colour = CHAIN_COLOURS[0]
+def _bars(axes, rows, name, label) -> None:
+    colour, values = CHAIN_COLOURS[0], [getattr(row, name) for row in rows]
     known = [value for value in values if value > 0]
     least = 0.5 * min(known, default=0.1)
     for place, (row, value) in enumerate(zip(rows, values, strict=True)):
@@ -264,9 +193,7 @@ def _bars(axes, rows, values, label) -> None:
         if row.doubt:
             text += f"  ({row.doubt})" if row.is_approximate else f"  (R-hat {row.r_hat:.2f})"
         axes.text(value, place, text, va="center", color=INK, fontsize=8)
-    axes.set_xscale("log")
-    axes.set_xlim(least, 30.0 * max(known, default=1.0))
-    axes.set_xlabel(label)
+    axes.set(xscale="log", xlim=(least, 30.0 * max(known, default=1.0)), xlabel=label)
     axes.tick_params(left=False)
     axes.grid(axis="x", color=FAINT, alpha=0.3, linewidth=0.5)
     axes.set_axisbelow(True)

@@ -20,22 +20,11 @@ def share_inside(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> float:
 
 
 def crps(draws: Sequence[np.ndarray], truth: np.ndarray, name: str = "field") -> np.ndarray:
-    """Continuous ranked probability score of each coefficient, from draws.
+    """Continuous ranked probability score of each coefficient, (N,), from draws.
 
     E|X - y| - E|X - X'| / 2 with independent draws X, X' and the truth y (Gneiting & Raftery 2007,
-    eq. 21): in the unit of the field, 0 for certainty of the truth, smaller is better.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    truth : (N,) array
-    name : str
-        What they are of, for error messages.
-
-    Returns
-    -------
-    (N,) array
+    eq. 21): in the unit of the field, 0 for certainty of the truth, smaller is better. Draws are
+    (num_draws, N) for each chain; `name` says what they are of in error messages.
     """
     found = np.empty(len(truth))
     for block, values in coefficient_blocks(draws, name):
@@ -48,16 +37,7 @@ def crps(draws: Sequence[np.ndarray], truth: np.ndarray, name: str = "field") ->
 
 
 def normal_crps(mean: np.ndarray, sd: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The same score of normal distributions (Gneiting & Raftery 2007, eq. 20 f.).
-
-    Parameters
-    ----------
-    mean, sd, truth : (N,) arrays
-
-    Returns
-    -------
-    (N,) array
-    """
+    """The same score of normal distributions, (N,) (Gneiting & Raftery 2007, eq. 20 f.)."""
     score = (truth - mean) / sd
     density = np.exp(-0.5 * score**2) / np.sqrt(2.0 * np.pi)
     return sd * (score * (2.0 * ndtr(score) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi))

@@ -6,8 +6,7 @@ Bayesian Analysis 16(2), and agree with ArviZ to round-off. ArviZ loops over coe
 and ranks the draws once for R-hat and again for the effective sample size; here whole blocks are
 ranked once and transformed together.
 
-Where ArviZ would flatter, this module does not: a quantity that never changes, or with a draw that
-is not finite, has no diagnostics (NaN), and one chain still gets the R-hat between its halves.
+Other than in ArviZ a quantity that never changes has none, and one chain the R-hat of its halves.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ class Diagnostics:
     ----------
     r_hat : np.ndarray
         Rank-normalised split R-hat: the larger of the plain and the folded one.
-    ess_bulk : np.ndarray
-        Effective sample size of the rank-normalised draws.
-    ess_tail : np.ndarray
-        Smaller of the effective sample sizes of the 5 % and 95 % quantiles.
+    ess_bulk, ess_tail : np.ndarray
+        Effective sample sizes of the rank-normalised draws, and of the 5 % or the 95 % quantile,
+        whichever is smaller.
     ess_mean : np.ndarray
         Effective sample size for the mean.
 
@@ -51,109 +49,62 @@ class Diagnostics:
 
 
 def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
-    """All diagnostics of N quantities.
+    """All diagnostics of N quantities, from one array (num_draws, N) for each chain.
 
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for error messages.
-
-    Returns
-    -------
-    Diagnostics
-        With arrays of shape (N,).
+    `name` says in errors what the draws are of: see `blocks.coefficient_blocks`.
     """
-    num_quantities = np.shape(draws[0])[1] if len(draws) and np.ndim(draws[0]) == 2 else 0
-    result = {key: np.full(num_quantities, np.nan) for key in Diagnostics.__annotations__}
-    for block, values in coefficient_blocks(draws, name):
-        for key, value in diagnose_block(values).items():
-            result[key][block] = value
-    return Diagnostics(**result)
+    return Diagnostics(**_diagnose(draws, name, tuple(Diagnostics.__annotations__)))
 
 
 def diagnose_field(draws: Sequence[np.ndarray], name: str = "field") -> dict[str, np.ndarray]:
     """Diagnostics of a field: what is drawn beside it.
 
+    `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
+    `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be computed:
+    see `Diagnostics`.
+    """
+    return _diagnose(draws, name, ("r_hat", "ess_bulk", "ess_tail", "mcse_mean", "mcse_sd"))
+
+
+def _diagnose(draws, name: str, keys: Sequence[str]) -> dict[str, np.ndarray]:
+    blocks = [diagnose_block(values, keys) for _, values in coefficient_blocks(draws, name)]
+    return {key: np.concatenate([block[key] for block in blocks]) for key in keys}
+
+
+def diagnose_block(
+    values: np.ndarray, keys: Sequence[str] = ("r_hat", "ess_bulk")
+) -> dict[str, np.ndarray]:
+    """Diagnostics by name, (N,) each, of a (N, chains, num_draws) block contiguous along its draws.
+
     The standard error of the mean is sd / sqrt(ESS of the mean). That of the standard deviation
     follows from the effective sample size of the squared deviations, to first order (Kenney &
     Keeping 1951, Mathematics of statistics, part two, p. 141). Both agree with ArviZ.
-
-    Parameters
-    ----------
-    draws : sequence of (num_draws, N) arrays
-        One array per chain.
-    name : str
-        What the draws are of, for error messages.
-
-    Returns
-    -------
-    dict
-        `r_hat`, `ess_bulk` and `ess_tail`, without unit, and the Monte Carlo standard errors
-        `mcse_mean` and `mcse_sd`, in the unit of the draws; each (N,). NaN where it cannot be
-        computed: see `Diagnostics`.
     """
-    blocks = [
-        diagnose_block(values, with_tail=False) | _precision_of_block(values)
-        for _, values in coefficient_blocks(draws, name)
-    ]
-    return {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
-
-
-def _precision_of_block(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Tail effective sample size and standard errors of a (N, chains, num_draws) block."""
-    result = {key: np.full(len(values), np.nan) for key in ("ess_tail", "mcse_mean", "mcse_sd")}
-    is_usable = _is_usable(values)
-    if not is_usable.any():
-        return result
-    usable = values if is_usable.all() else values[is_usable]
-    deviation = usable - usable.mean(axis=(1, 2), keepdims=True)
-    square = deviation**2
-    variance = square.mean(axis=(1, 2))
-    size = usable[0].size
-    result["ess_tail"][is_usable] = _tail_ess(usable)
-    result["mcse_mean"][is_usable] = np.sqrt(
-        variance * size / (size - 1) / _plain_ess(split_chains(deviation))
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        of_square = square.var(axis=(1, 2)) / _plain_ess(split_chains(square))
-        result["mcse_sd"][is_usable] = np.sqrt(of_square / variance) / 2.0
-    return result
-
-
-def diagnose_block(values: np.ndarray, *, with_tail: bool = True) -> dict[str, np.ndarray]:
-    """Diagnostics of a block of quantities.
-
-    Parameters
-    ----------
-    values : (N, chains, num_draws) array
-        Draws, contiguous along the last axis.
-    with_tail : bool
-        Whether to compute `ess_tail` and `ess_mean` as well, which takes three more transforms.
-
-    Returns
-    -------
-    dict
-        `r_hat`, `ess_bulk` and, with the tail, `ess_tail` and `ess_mean`; each (N,).
-    """
-    keys = ("r_hat", "ess_bulk") + (("ess_tail", "ess_mean") if with_tail else ())
     result = {key: np.full(len(values), np.nan) for key in keys}
     is_usable = _is_usable(values)
     if not is_usable.any():
         return result
     usable = values if is_usable.all() else values[is_usable]
-
     halves = split_chains(usable)
     scores = rank_normalise(halves)
     median = np.median(halves, axis=(1, 2), keepdims=True)
     folded_scores = rank_normalise(np.abs(halves - median))
     # fmax: folding can make distinct stuck chains identical, which says nothing either way
-    result["r_hat"][is_usable] = np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))
-    result["ess_bulk"][is_usable] = _plain_ess(scores)
-    if with_tail:
-        result["ess_tail"][is_usable] = _tail_ess(usable)
-        result["ess_mean"][is_usable] = _plain_ess(halves)
+    found = {"r_hat": np.fmax(_plain_r_hat(scores), _plain_r_hat(folded_scores))}
+    found["ess_bulk"] = _plain_ess(scores)
+    if "ess_tail" in keys:
+        found["ess_tail"] = _tail_ess(usable)
+    if "ess_mean" in keys or "mcse_mean" in keys:
+        found["ess_mean"] = _plain_ess(halves)
+    if "mcse_mean" in keys:
+        square = (usable - usable.mean(axis=(1, 2), keepdims=True)) ** 2
+        variance, size = square.mean(axis=(1, 2)), usable[0].size
+        found["mcse_mean"] = np.sqrt(variance * size / (size - 1) / found["ess_mean"])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_square = square.var(axis=(1, 2)) / _plain_ess(split_chains(square))
+            found["mcse_sd"] = np.sqrt(of_square / variance) / 2.0
+    for key in keys:
+        result[key][is_usable] = found[key]
     return result
 
 
@@ -177,36 +128,17 @@ def _tail_ess(values: np.ndarray) -> np.ndarray:
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:
-    """Cut each chain into two halves; an odd chain loses its middle draw.
-
-    Parameters
-    ----------
-    values : (N, chains, num_draws) array
-        Draws.
-
-    Returns
-    -------
-    (N, 2 * chains, num_draws // 2) array
-    """
+    """Cut each chain of a (N, chains, num_draws) block in two; an odd one loses its middle draw."""
     half = values.shape[-1] // 2
     return np.concatenate([values[..., :half], values[..., -half:]], axis=1)
 
 
 def rank_normalise(values: np.ndarray) -> np.ndarray:
-    """Replace draws by the normal scores of their ranks (Vehtari et al. 2021, eq. 14).
+    """Replace (N, chains, num_draws) finite draws by the normal scores of their ranks.
 
-    Ranks run over all chains together; equal draws share the mean of their ranks, so that the
-    repeated draws of a rejecting sampler stay equal.
-
-    Parameters
-    ----------
-    values : (N, chains, num_draws) array
-        Finite.
-
-    Returns
-    -------
-    (N, chains, num_draws) array
-        z = Phi^-1((rank - 3/8) / (size + 1/4)).
+    z = Phi^-1((rank - 3/8) / (size + 1/4)) (Vehtari et al. 2021, eq. 14). Ranks run over all chains
+    together; equal draws share the mean of their ranks, so that the repeated draws of a rejecting
+    sampler stay equal.
     """
     flat = values.reshape(values.shape[0], -1)
     size = flat.shape[1]
@@ -246,9 +178,7 @@ def _plain_r_hat(values: np.ndarray) -> np.ndarray:
 def _plain_ess(values: np.ndarray) -> np.ndarray:
     """Effective sample size of (N, chains, num_draws) draws (Vehtari et al. 2021, eqs 10-13).
 
-    Autocorrelations of the chains are combined with the variance between them and summed by
-    Geyer's initial positive and monotone sequences of pairs. A quantity that never changes has
-    none (NaN).
+    Geyer's initial positive and monotone sequences; NaN for a quantity that never changes.
     """
     _, num_chains, num_draws = values.shape
     centre = values.mean(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Write results: VTU for ParaView, CSV for scalars, JSON for the record of the run."""
+"""Files of results: VTU and series of them for ParaView, CSV for tables, JSON for records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping
-from datetime import date, datetime
-from pathlib import PurePath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path, PurePath
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -20,16 +21,12 @@ import pandas as pd
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 
-CELL_TYPES = {(2, 3): "triangle", (3, 4): "tetra"}  # (dimension, corners) -> meshio's name
+CELL_TYPES = {3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
     """Append z = 0 to (k, 2) points, as VTK knows only space; (k, 3) points pass unchanged."""
     points = np.asarray(points, dtype=float)
-    if points.ndim != 2 or points.shape[1] not in (2, 3):
-        raise InputError(
-            "points", "an array (k, 2) or (k, 3)", f"shape {points.shape}", "give x, y[, z]"
-        )
     return np.column_stack([points, np.zeros((len(points), 3 - points.shape[1]))])
 
 
@@ -46,9 +43,8 @@ def write_fields(
     Parameters
     ----------
     path : path-like
-        Destination, ending in .vtu.
     points : (num_nodes, dim) array
-        Positions, dim 2 or 3, in the length unit of the mesh.
+        Dim 2 or 3, in the length unit of the mesh.
     cells : (num_cells, dim + 1) array of int
         Corners of triangles (dim 2) or tetrahedra (dim 3).
     point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
@@ -59,14 +55,8 @@ def write_fields(
     Raises
     ------
     InputError
-        If a field does not fit the mesh, or cells are of another kind.
+        If a field does not fit the mesh.
     """
-    cells = np.asarray(cells)
-    shape = (np.shape(points)[-1], cells.shape[-1])
-    if cells.ndim != 2 or shape not in CELL_TYPES:
-        raise InputError(
-            "cells", "triangles in the plane or tetrahedra", f"shape {cells.shape}", "use simplices"
-        )
     for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
         for name, values in data.items():
             if np.shape(values) != (size,):
@@ -78,65 +68,38 @@ def write_fields(
                 )
     mesh = meshio.Mesh(
         in_three_dimensions(points),
-        [(CELL_TYPES[shape], cells.astype(np.int64))],
-        point_data={name: _contiguous(values) for name, values in point_data.items()},
-        cell_data={name: [_contiguous(values)] for name, values in cell_data.items()},
+        [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],
+        point_data=_contiguous(point_data),
+        cell_data={name: [values] for name, values in _contiguous(cell_data).items()},
     )
     _write_vtu(path, mesh, numbers or {})
 
 
 def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
-    """What `write_fields` has written.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    meshio.Mesh or None
-        None if the file cannot be read as one; its `field_data` are the numbers.
-    """
+    """What `write_fields` has written, its `field_data` the numbers; None if it cannot be read."""
+    printed = io.StringIO()  # by meshio, which says what is wrong
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # where meshio tells what is wrong
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             return meshio.read(path, file_format="vtu")
     except (Exception, SystemExit):
         return None
 
 
 def write_points(
-    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray | None]
+    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray]
 ) -> None:
-    """Write values at points, sensors say, as a VTU file of vertices.
-
-    Parameters
-    ----------
-    path : path-like
-        Destination, ending in .vtu.
-    points : (d, dim) array
-        Positions, in the length unit of the mesh.
-    data : mapping of str to (d,) array or None
-        Values by name; those that are None are left out.
-    """
+    """Write values (d,) by name at points (d, dim), sensors say, as a VTU file of vertices."""
     points = in_three_dimensions(points)
-    mesh = meshio.Mesh(
-        points,
-        [("vertex", np.arange(len(points), dtype=np.int64)[:, None])],
-        point_data={
-            name: _contiguous(values) for name, values in data.items() if values is not None
-        },
-    )
-    _write_vtu(path, mesh)
+    cells = [("vertex", np.arange(len(points), dtype=np.int64)[:, None])]
+    _write_vtu(path, meshio.Mesh(points, cells, point_data=_contiguous(data)), {})
 
 
-def _contiguous(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=float)
+def _contiguous(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.ascontiguousarray(values, dtype=float) for name, values in data.items()}
 
 
 def _write_vtu(
-    path: str | os.PathLike,
-    mesh: meshio.Mesh,
-    numbers: Mapping[str, np.ndarray | float] | None = None,
+    path: str | os.PathLike, mesh: meshio.Mesh, numbers: Mapping[str, np.ndarray | float]
 ) -> None:
     with replace_on_success(path) as temporary:
         meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
@@ -147,15 +110,13 @@ def _write_vtu(
 
 
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
-    arrays = []
+    text = ""
     for name, values in numbers.items():
-        values = np.atleast_1d(np.asarray(values, dtype=float))
-        text = " ".join(map(repr, values.tolist()))
-        arrays.append(
-            f'<DataArray type="Float64" Name={quoteattr(name)} NumberOfTuples="{values.size}" '
-            f'format="ascii">{text}</DataArray>'
-        )
-    return f"<FieldData>{''.join(arrays)}</FieldData>".encode()
+        values = np.atleast_1d(np.asarray(values, dtype=float)).tolist()
+        size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
+        text += f'<DataArray type="Float64" {size} format="ascii">{" ".join(map(repr, values))}'
+        text += "</DataArray>"
+    return f"<FieldData>{text}</FieldData>".encode()
 
 
 def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
@@ -165,20 +126,10 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 
 
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
-    """Write a record as strict JSON.
+    """Write a record as strict JSON, complete or not at all.
 
-    Parameters
-    ----------
-    path : path-like
-        Destination.
-    record : mapping
-        Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
-        infinity: both become null.
-
-    Raises
-    ------
-    InputError
-        If the record holds something else; the message names the key.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates; of all else an InputError
+    names the key. JSON has no NaN and no infinity: both become null.
     """
     text = json.dumps(_plain(record, "record"), indent=2, allow_nan=False, ensure_ascii=False)
     with replace_on_success(path) as temporary:
@@ -187,24 +138,60 @@ def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
 
 def _plain(value: Any, key: str) -> Any:
     """Reduce `value` to what JSON knows."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
+    if hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(items)]
-    if isinstance(value, PurePath | date | datetime):
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, PurePath | date):
         return str(value)
-    if hasattr(value, "__array__"):
-        return _plain(np.asarray(value), key)
     raise InputError(
         f"{key} of the run's record",
         "text, numbers, lists or mappings of them",
         f"a {type(value).__name__}",
         "convert it to text first",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one step of a series shows: fields on nodes and on cells by name.
+
+    `numbers` belong to no place, such as a noise scale.
+    """
+
+    on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)
+    numbers: Mapping[str, np.ndarray | float] = field(default_factory=dict)
+
+
+def write_series(
+    path: str | os.PathLike, points: np.ndarray, cells: np.ndarray, steps: Sequence[Step]
+) -> list[Path]:
+    """Write steps that ParaView plays as an animation; return the files, the PVD file first.
+
+    The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
+    An InputError if that is a link, which may lead to what is anybody's.
+    """
+    path = Path(path)
+    folder = path.with_suffix("")
+    if folder.is_symlink():
+        raise InputError(f"{folder}", "a folder of its own", "a link to another", "remove the link")
+    files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
+    for file, step in zip(files, steps, strict=True):
+        write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
+    text = '<?xml version="1.0" encoding="utf-8"?>\n<VTKFile type="Collection" version="0.1">\n'
+    text += "<Collection>\n"
+    for index, file in enumerate(files):
+        name = quoteattr(f"{path.stem}/{file.name}")
+        text += f'<DataSet timestep="{index}" part="0" file={name}/>\n'
+    with replace_on_success(path) as temporary:
+        temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
+    return [path, *files]

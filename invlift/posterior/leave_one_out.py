@@ -29,7 +29,7 @@ MIN_DRAWS = 25
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Leave-one-out predictions at d sensors; each array is (d,).
+    """Leave-one-out predictions at d sensors, (d,); NaN where a log likelihood is not finite.
 
     Attributes
     ----------
@@ -44,8 +44,6 @@ class LeaveOneOut:
         not reliable. Infinite where nearly all draws are equal.
     pit : np.ndarray or None
         P(new reading <= y_i | y_-i); None if the noise variables are unknown here.
-
-    NaN where a log likelihood is not finite.
     """
 
     elpd: np.ndarray
@@ -61,9 +59,8 @@ class LeaveOneOut:
     def totals(self) -> dict[str, tuple[float, float]]:
         """Sum over the sensors and its standard error, of `elpd_loo` and of `p_loo`.
 
-        The standard error is that of Vehtari et al. (2017), eq. 23, sqrt(d Var(values)): it stands
-        for the choice of the readings, not for Monte Carlo error, and with few readings is itself
-        uncertain.
+        The error, of Vehtari et al. (2017), eq. 23, stands for the choice of the readings, not for
+        Monte Carlo error, and with few readings is itself uncertain.
         """
         values = {"elpd_loo": self.elpd, "p_loo": self.num_effective}
         return {name: (float(each.sum()), standard_error(each)) for name, each in values.items()}
@@ -72,25 +69,11 @@ class LeaveOneOut:
 def leave_one_out(
     log_likelihood: Sequence[np.ndarray], scores: Sequence[np.ndarray] | None = None
 ) -> LeaveOneOut | None:
-    """Leave-one-out predictions by Pareto smoothed importance sampling.
+    """Leave-one-out predictions by Pareto smoothed importance sampling; None of too few draws.
 
-    Parameters
-    ----------
-    log_likelihood : sequence of (num_draws, d) arrays
-        log p(y_i | draw), one array per chain.
-    scores : sequence of (num_draws, d) arrays or None
-        The noise variables eta that explain the readings, by which new readings are below y with
-        probability Phi(eta); None if they are unknown.
-
-    Returns
-    -------
-    LeaveOneOut or None
-        None of fewer than `MIN_DRAWS` draws in all.
-
-    Raises
-    ------
-    InputError
-        If the chains differ in shape or hold no draws.
+    `log_likelihood` is log p(y_i | draw), (num_draws, d) for each chain, and so are the scores, the
+    noise variables eta that explain the readings, if known: new readings are below y with
+    probability Phi(eta).
     """
     num_chains, num_draws, shape = check_draws(log_likelihood, "log_likelihood")
     if num_chains * num_draws < MIN_DRAWS:
@@ -117,10 +100,7 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def _relative_efficiency(chains: Sequence[np.ndarray]) -> float:
-    """Effective draws of the likelihoods for each draw, on average over the readings.
-
-    By it the length of the tail is chosen, and nothing more.
-    """
+    """Effective draws of the likelihoods for each draw, on average; it says how long a tail is."""
     largest = np.max([chain.max(axis=0) for chain in chains], axis=0)
     with np.errstate(invalid="ignore"):  # where one is not finite there is none
         likelihoods = [np.exp(chain - largest) for chain in chains]

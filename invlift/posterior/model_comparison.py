@@ -12,23 +12,13 @@ from scipy.optimize import minimize
 
 from invlift.errors import InputError, printable
 from invlift.posterior.leave_one_out import MIN_DRAWS, LeaveOneOut, leave_one_out
-from invlift.posterior.run_folder import read_groups, read_record
+from invlift.posterior.names import OBSERVED
+from invlift.posterior.run_folder import DRAWS, read_groups, read_record
 
 
 @dataclass(frozen=True, eq=False)
 class SavedRun:
-    """What a run's results folder says of its fit to the readings.
-
-    Attributes
-    ----------
-    name : str
-        The folder, as it was given.
-    observed : (d,) array
-        Readings, in the unit of the solution.
-    loo : LeaveOneOut
-    is_converged : bool
-        By its verdict.
-    """
+    """A run's folder, as it was given, its readings, (d,), their prediction and its verdict."""
 
     name: str
     observed: np.ndarray
@@ -40,13 +30,8 @@ class SavedRun:
 class ComparedRun:
     """A run among others of the same readings.
 
-    Attributes
-    ----------
-    run : SavedRun
-    below : (d,) array
-        How far the log density of each reading given all others is below the best run's.
-    weight : float
-        In the mixture of all runs that predicts best: see `stacking_weights`.
+    `below`, (d,), is how far the log density of each reading given all others is below the best
+    run's; `weight` is that in the mixture of all runs that predicts best: see `stacking_weights`.
     """
 
     run: SavedRun
@@ -57,39 +42,23 @@ class ComparedRun:
 def read_saved_run(directory: str | os.PathLike) -> SavedRun:
     """Read the leave-one-out predictions of a run from the folder of its results.
 
-    Parameters
-    ----------
-    directory : path-like
-        With `posterior.nc` and `run.json`, as `Posterior.write` leaves it.
-
-    Raises
-    ------
-    InputError
-        If it is no such folder, was written without log likelihood, or holds fewer than `MIN_DRAWS`
-        draws or values that are not finite.
+    An InputError if it is no such folder, was written without log likelihood, or holds fewer than
+    `MIN_DRAWS` draws or values that are not finite.
     """
     name = printable(os.fspath(directory))
-    names = "log_likelihood", "observed_data"
-    groups = read_groups(Path(directory), names)
+    groups = read_groups(Path(directory), ("log_likelihood", "observed_data"))
+    logs, readings = (group.get(OBSERVED) for group in groups.values())
 
     def refuse(expected: str, found: str, remedy: str) -> InputError:
-        return InputError(f"{name}, posterior.nc", expected, found, remedy)
+        return InputError(f"{name}, {DRAWS}", expected, found, remedy)
 
-    logs, readings = (groups[each].get("observed") for each in names)
     if logs is None or readings is None:
         raise refuse(
             "the groups observed_data and log_likelihood",
-            f"a file without {names[0] if logs is None else names[1]}",
-            "write the results again, which takes no new draws: invlift run "
-            f"{name}/problem.toml --out {name} --resume",
+            f"a file without {' and '.join(key for key, each in groups.items() if not each)}",
+            f"write the results again: invlift run {name}/problem.toml --out {name} --resume",
         )
     values, observed = np.asarray(logs, dtype=float), np.asarray(readings, dtype=float)
-    if values.ndim != 3 or not values.size or observed.shape != values.shape[2:]:
-        raise refuse(
-            "log_likelihood (chain, draw, sensor) of each reading",
-            f"shape {values.shape} for readings of shape {observed.shape}",
-            "give the folder of a run as it was written",
-        )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
     if bad.size:
         raise refuse(
@@ -105,34 +74,17 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 
 
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
-    """Compare runs by how well each predicts every reading from all others.
+    """Compare runs by how well each predicts every reading from all others, best first.
 
-    Parameters
-    ----------
-    runs : sequence of SavedRun
-        One or more, of the same readings in the same order.
-
-    Returns
-    -------
-    list of ComparedRun
-        Best first.
-
-    Raises
-    ------
-    InputError
-        If the readings differ.
+    An InputError if they are not of the same readings in the same order.
     """
     first = runs[0]
     for run in runs[1:]:
         if not np.array_equal(first.observed, run.observed):
-            found = f"{run.observed.size} readings"
-            if first.observed.size == run.observed.size:
-                differ = np.flatnonzero(first.observed != run.observed)
-                found = f"others at {differ.size} sensors, the first sensor {differ[0]}"
             raise InputError(
                 run.name,
                 f"the {first.observed.size} readings of {first.name}",
-                found,
+                f"{run.observed.size} readings, not the same",
                 "compare runs of one sensor table, with the same sensors in use",
             )
     elpd = np.array([run.loo.elpd for run in runs])
@@ -142,22 +94,12 @@ def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
 
 
 def stacking_weights(elpd: np.ndarray) -> np.ndarray:
-    """Weights of several models in the mixture that predicts the readings best.
+    """Weights (K,) of models in the mixture that predicts readings best; not negative, of sum 1.
 
-    Yao, Vehtari, Simpson & Gelman (2018), "Using stacking to average Bayesian predictive
-    distributions", Bayesian Analysis 13(3), eq. 4; by the optimiser that ArviZ takes.
-
-    Parameters
-    ----------
-    elpd : (K, d) array
-        Log density of each of d readings given all others, by each of K models.
-
-    Returns
-    -------
-    (K,) array
-        Not negative, of sum 1.
+    `elpd` (K, d) are log densities of each reading given all others. Yao, Vehtari, Simpson & Gelman
+    (2018), "Using stacking to average Bayesian predictive distributions", Bayesian Analysis 13(3),
+    eq. 4; by the optimiser that ArviZ takes.
     """
-    num_models = len(elpd)
     density = np.exp(elpd - elpd.max(axis=0))
 
     def loss(weights):
@@ -166,10 +108,10 @@ def stacking_weights(elpd: np.ndarray) -> np.ndarray:
 
     result = minimize(
         loss,
-        np.full(num_models, 1.0 / num_models),
+        np.full(len(elpd), 1.0 / len(elpd)),
         jac=True,
         method="SLSQP",
-        bounds=[(0.0, 1.0)] * num_models,
+        bounds=[(0.0, 1.0)] * len(elpd),
         constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0},
     )
     weights = np.maximum(result.x, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,39 +11,45 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
 
 from invlift.errors import InputError
-from invlift.posterior import labelled
-from invlift.posterior.agreement import Mesh, check_fields, check_readings
-from invlift.posterior.along_axis import Series, readings_along, series_of
-from invlift.posterior.chains import Chain, check_chains, every_of, kept
+from invlift.posterior import in_mesh, labelled
+from invlift.posterior.along_axis import Series, places_of_residuals, readings_along, series_of
 from invlift.posterior.diagnostics import Diagnostics, diagnose
-from invlift.posterior.exceedance import check_thresholds
-from invlift.posterior.figures import Figures
-from invlift.posterior.in_mesh import DrawsInMesh
+from invlift.posterior.field_plots import plot_fields
+from invlift.posterior.fields import fields_of
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
-from invlift.posterior.names import FIELD, NOISE_SCORE, OBSERVED, PREDICTED, path_name
-from invlift.posterior.output import constants_of, write_results
-from invlift.posterior.quantities import (
-    fields_of,
-    movement,
+from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
+from invlift.posterior.output import write_results
+from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_fit, every_of
+from invlift.posterior.plots import saved
+from invlift.posterior.quantity import Quantity, described
+from invlift.posterior.readings import ReadingNoise, Readings
+from invlift.posterior.record import run_record
+from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
+from invlift.posterior.scalars import (
+    chosen,
     scalar_draws,
+    summarise,
     vector_draws,
     without_known,
 )
-from invlift.posterior.quantity import Quantity, described
-from invlift.posterior.readings import ReadingNoise, SensorTable
-from invlift.posterior.record import run_record
-from invlift.posterior.standards import Standards
-from invlift.posterior.statistics import SensorStatistics, misfit_p_value, sensor_statistics
-from invlift.posterior.verdict import Verdict, judge
+from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
+from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
+from invlift.posterior.series_plots import chosen_series, plot_series
+from invlift.posterior.verdict import Verdict, verdict_of
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior(DrawsInMesh, Figures):
+class Posterior:
     """Draws of a run, read as a posterior.
+
+    The methods `plot_...` return a Matplotlib figure and save it where `path` says, if anywhere, in
+    the format of its ending.
 
     Attributes
     ----------
@@ -56,8 +62,8 @@ class Posterior(DrawsInMesh, Figures):
         array without coordinates.
     mesh : Mesh or None
         Of the fields among the quantities, to write and draw them.
-    sensors : SensorTable or None
-        `Readings`, or a sensor table whose column `sigma`, if it has one, is the noise's scale.
+    sensors : Readings or None
+        A sensor table may take their place, whose `sigma`, if it has one, is the noise's scale.
     noise : ReadingNoise or None
         What new readings and the likelihood of the readings are found by.
     standards : Standards or None
@@ -86,7 +92,7 @@ class Posterior(DrawsInMesh, Figures):
     chains: Sequence[Chain]
     quantities: Sequence[Quantity] = ()
     mesh: Mesh | None = None
-    sensors: SensorTable | None = None
+    sensors: Readings | None = None
     noise: ReadingNoise | None = None
     standards: Standards | None = None
     num_draws_requested: int | None = None
@@ -98,11 +104,9 @@ class Posterior(DrawsInMesh, Figures):
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
-        check_fields(shapes, self._described.values(), self.mesh)
-        check_readings(shapes, self.sensors)
-        check_thresholds(self.exceedance, has_field=FIELD in shapes)
+        check_fit(shapes, self.described.values(), self.mesh, self.sensors, self.exceedance)
 
-    # -- pieces -----------------------------------------------------------------------------------
+    # -- draws ------------------------------------------------------------------------------------
 
     @property
     def num_chains(self) -> int:
@@ -119,50 +123,50 @@ class Posterior(DrawsInMesh, Figures):
 
         Of a field for which there was no room fewer: draws 0, k, 2 k, ... with `every[name]` = k.
         """
-        if not self._has(name):
-            raise InputError(
-                "posterior",
-                f"one of {', '.join(sorted(self.chains[0].draws))}",
-                repr(name),
-                "ask for a quantity that was stored",
-            )
-        return self._draws[name]
+        if name not in self.described:
+            known = f"one of {', '.join(sorted(self.described))}"
+            raise InputError("posterior", known, repr(name), "ask for a quantity that was stored")
+        return self.all_draws[name]
 
     @cached_property
-    def _described(self) -> dict[str, Quantity]:
-        """What each of the draws is of."""
+    def described(self) -> dict[str, Quantity]:
+        """What each of the draws is of, by name."""
         shapes = {name: np.shape(draws)[1:] for name, draws in self.chains[0].draws.items()}
         return described(shapes, self.quantities)
 
     @property
-    def _draws(self) -> dict[str, list[np.ndarray]]:
-        return {name: [chain.draws[name] for chain in self.chains] for name in self.chains[0].draws}
-
-    def _has(self, name: str) -> bool:
-        return name in self.chains[0].draws
+    def all_draws(self) -> dict[str, list[np.ndarray]]:
+        """Draws of every quantity by name, as `draws` gives them."""
+        return {name: [chain.draws[name] for chain in self.chains] for name in self.described}
 
     @property
-    def _has_fit(self) -> bool:
-        return self.sensors is not None and self._has(PREDICTED)
+    def field(self) -> Quantity | None:
+        """The field that the equation is about, if there is one."""
+        fields = (each for each in self.described.values() if each.place and not each.is_derived)
+        return next(fields, None)
+
+    @property
+    def has_fit(self) -> bool:
+        """Whether there are readings, and predictions of them."""
+        return self.sensors is not None and PREDICTED in self.described
 
     @property
     def _scores(self) -> list[np.ndarray] | None:
-        """Noise variables that explain the readings, if they are drawn."""
-        return self.draws(NOISE_SCORE) if self._has(NOISE_SCORE) else None
+        return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
-    def _replicated(self) -> dict[str, list[np.ndarray]]:
+    def replicated(self) -> dict[str, list[np.ndarray]]:
         """New readings for each draw: "observed", and along the paths of readings by name.
 
         Empty if the noise is unknown here.
         """
-        if self.noise is None or not self._has_fit:
+        if self.noise is None or not self.has_fit:
             return {}
         rng = np.random.default_rng(NOISE_SEED)
         chains = [chain.draws for chain in self.chains]
         found = {OBSERVED: self.noise.new_readings(rng, chains)}
         for name, (_, rows) in readings_along(self._coordinates).items():
             path = path_name(name)
-            if self._has(path) and every_of(self.chains, path) == 1:
+            if path in self.described and every_of(self.chains, path) == 1:
                 found[path] = self.noise.new_along(rng, chains, path, rows)
         return {name: new for name, new in found.items() if new is not None}
 
@@ -171,35 +175,23 @@ class Posterior(DrawsInMesh, Figures):
         return getattr(self.sensors, "coordinates", {})
 
     @cached_property
-    def _series(self) -> list[Series]:
+    def series(self) -> list[Series]:
         """What there is along axes of numbers: see `along_axis.series_of`."""
-        observed = self.sensors.values if self._has_fit else None
-        parts = self._draws, self._described, self._coordinates, observed
-        return series_of(*parts, self._replicated() if readings_along(self._coordinates) else {})
-
-    @cached_property
-    def _log_likelihood(self) -> list[np.ndarray] | None:
-        """Log density of each reading given each draw; None if the noise is unknown here."""
-        if self.noise is None or not self._has_fit:
-            return None
-        return self.noise.log_likelihood([chain.draws for chain in self.chains])
-
-    @cached_property
-    def _misfit_p_value(self) -> float | None:
-        """See `statistics.misfit_p_value`; None if the noise variables are unknown here."""
-        scores = self._scores if self._has_fit else None
-        return None if scores is None else misfit_p_value(scores)
-
-    @cached_property
-    def _leave_one_out(self) -> LeaveOneOut | None:
-        logs = self._log_likelihood
-        return None if logs is None else leave_one_out(logs, self._scores)
+        observed = self.sensors.values if self.has_fit else None
+        new = self.replicated() if readings_along(self._coordinates) else {}
+        return series_of(self.all_draws, self.described, self._coordinates, observed, new)
 
     @property
-    def _field(self) -> Quantity | None:
-        """The field that the equation is about, if there is one."""
-        fields = (each for each in self._described.values() if each.place and not each.is_derived)
-        return next(fields, None)
+    def has_series(self) -> bool:
+        """Whether there is something along an axis of numbers, for `plot_series`."""
+        return bool(self.series)
+
+    @cached_property
+    def log_likelihood(self) -> list[np.ndarray] | None:
+        """Log density of each reading given each draw; None if the noise is unknown here."""
+        if self.noise is None or not self.has_fit:
+            return None
+        return self.noise.log_likelihood([chain.draws for chain in self.chains])
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:
@@ -211,12 +203,9 @@ class Posterior(DrawsInMesh, Figures):
         an axis of numbers, the same; last the entries of other vectors, as `sigma[0]`, or
         `rate[hare]` where they have coordinates.
         """
-        return scalar_draws(self._draws, self._described)
+        return scalar_draws(self.all_draws, self.described)
 
-    @property
-    def _movement(self) -> list[np.ndarray]:
-        """A scalar of each chain, (num_draws,), that changes whenever the chain moves."""
-        return movement(self._draws, None if self._field is None else self._field.name)
+    # -- diagnostics ------------------------------------------------------------------------------
 
     @cached_property
     def scalar_diagnostics(self) -> dict[str, Diagnostics]:
@@ -228,14 +217,13 @@ class Posterior(DrawsInMesh, Figures):
 
     @cached_property
     def vector_diagnostics(self) -> dict[str, Diagnostics]:
-        """Diagnostics of long vectors, of matrices and of further fields.
+        """Diagnostics, (N,), of long vectors, flattened matrices and further fields, by name.
 
-        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.  By
-        name; arrays of (N,), of matrices flattened.  Those of the field are among the `fields`.
+        Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
         Entries that are known, such as those of a path where it is read exactly, are left out.
         """
-        known = {self._field.name} if self._field else set()
-        vectors = vector_draws(self._draws, self._described)
+        known = {self.field.name} if self.field else set()
+        vectors = vector_draws(self.all_draws, self.described)
         return {
             name: diagnose(without_known(vectors[name]), name)
             for name in vectors
@@ -243,11 +231,9 @@ class Posterior(DrawsInMesh, Figures):
         }
 
     @cached_property
-    def _fields(self) -> dict[str, dict[str, np.ndarray]]:
-        """Statistics of the fields on nodes and on cells."""
-        return fields_of(self.chains, self._described, self.quantities, self.exceedance)
-
-    # -- what a person asks for -------------------------------------------------------------------
+    def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
+        """The `fields` at the nodes and those in the cells, by "node" and "cell"."""
+        return fields_of(self.chains, self.described, self.quantities, self.exceedance)
 
     def fields(self) -> dict[str, np.ndarray]:
         """Posterior statistics of the fields.
@@ -264,105 +250,184 @@ class Posterior(DrawsInMesh, Figures):
             of it. Of any other field the same as of the log-conductivity, without the conductivity,
             and its variance reduction by name.
         """
-        return self._fields["node"] | self._fields["cell"]
+        return self.fields_by_place["node"] | self.fields_by_place["cell"]
 
     def sensor_fit(self) -> SensorStatistics:
         """Readings against predictions at the sensors.
 
-        Raises
-        ------
-        InputError
-            If there are no sensors, or no draws of "predicted".
+        An `InputError` if there are no sensors, or no draws of "predicted".
         """
-        if not self._has_fit:
-            raise InputError(
-                "posterior",
-                "sensors and draws of predicted",
-                "neither or only one of them",
-                "pass sensors, and store the predictions while sampling",
-            )
+        if not self.has_fit:
+            expected, found = "sensors and draws of predicted", "neither or only one of them"
+            remedy = "pass sensors, and store the predictions while sampling"
+            raise InputError("posterior", expected, found, remedy)
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
+
+    @cached_property
+    def misfit_p_value(self) -> float | None:
+        """See `sensor_fit.misfit_p_value`; None if the noise variables are unknown here."""
+        return None if self._scores is None else misfit_p_value(self._scores)
+
+    @cached_property
+    def loo(self) -> LeaveOneOut | None:
+        """What `leave_one_out` returns, or None where that raises an error."""
+        logs = self.log_likelihood
+        return None if logs is None else leave_one_out(logs, self._scores)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
 
-        Raises
-        ------
-        InputError
-            If there are no sensors, no draws of "predicted", fewer than 25 draws in all, or the
-            density of the noise is unknown here.
+        An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
+        all, or the density of the noise is unknown here.
         """
-        if self._leave_one_out is None:
-            raise InputError(
-                "posterior",
-                "sensors, 25 draws of predicted or more, and noise of known density",
-                "not all of them",
-                "store the predictions while sampling, and pass the noise",
-            )
-        return self._leave_one_out
+        if self.loo is None:
+            expected = "sensors, 25 draws of predicted or more, and noise of known density"
+            remedy = "store the predictions while sampling, and pass the noise"
+            raise InputError("posterior", expected, "not all of them", remedy)
+        return self.loo
 
     def summary(self) -> pd.DataFrame:
-        """Table of the scalars: see `labelled.summarise`."""
-        return labelled.summarise(self.scalars, self.scalar_diagnostics)
+        """Table of the scalars: see `scalars.summarise`."""
+        return summarise(self.scalars, self.scalar_diagnostics)
 
     def verdict(self) -> Verdict:
         """Whether the draws can be trusted, and if not, why and what to do."""
-        fields = self.fields()
-        field = self._field
-        return judge(
-            self.scalar_diagnostics,
-            self.num_chains,
-            self.num_draws,
-            field_r_hat=None if field is None else fields[f"{field.name}_r_hat"],
-            field_ess=None if field is None else fields[f"{field.name}_ess_bulk"],
-            field_place="" if field is None else f"{field.place}s",
-            vectors=self.vector_diagnostics,
-            stats=kept(self.chains, "stats"),
-            standards=self.standards,
-            movement=self._movement,
-            residuals=self.sensor_fit().standardised_residual if self._has_fit else None,
-            misfit_p_value=self._misfit_p_value,
-            num_draws_requested=self.num_draws_requested,
-            objections=self.objections,
-        )
+        return verdict_of(self)
 
-    def _groups(self) -> Iterator[tuple[str, Any]]:
-        shapes = {name: np.shape(chains[0])[1:] for name, chains in self._draws.items()}
-        quantities = self._described
-        constants, coords = constants_of(quantities.values(), shapes, self.mesh, self.sensors)
-        stats = labelled.common_statistics(kept(self.chains, "stats"))
-        return labelled.build_groups(
-            self._draws,
-            quantities,
-            stats={name: x for name, x in stats.items() if len(x[0]) == self.num_draws},
-            warmup_stats=labelled.common_statistics(kept(self.chains, "warmup_stats")),
-            observed=None if self.sensors is None else self.sensors.values,
-            replicated=self._replicated(),
-            log_likelihood=self._log_likelihood,
-            constants=constants,
-            coords=coords,
-            every={name: every_of(self.chains, name) for name in self._draws},
-        )
+    # -- fields at places of the mesh -------------------------------------------------------------
 
-    def to_arviz(self) -> Any:
-        """Everything in ArviZ's layout, for its functions: see `labelled.build_groups`.
+    def at(self, points: np.ndarray, name: str | None = None) -> xr.DataArray:
+        """Draws of a field at points.
+
+        Parameters
+        ----------
+        points : (k, dim) array
+            Positions, in the length unit of the mesh.
+        name : str or None
+            The field, "solution" say; by default the one that the equation is about.
 
         Returns
         -------
-        arviz.InferenceData or xarray.DataTree
-            The former under ArviZ 0.x, the latter under 1.x.
+        xarray.DataArray
+            Axes chain, draw (or stored_draw, where not all draws are stored) and point. An
+            `InputError` if there is no such field, or a point is outside the mesh.
         """
-        return labelled.to_arviz(dict(self._groups()))
+        return in_mesh.values_at(self, points, name)
+
+    def mean_over(self, group: str | None = None, name: str | None = None) -> xr.DataArray:
+        """Draws of the mean of a field over a part of the mesh, with the axes chain and draw.
+
+        The part is a subdomain or boundary group of the mesh, by default the whole body; the field
+        is as for `at`. An `InputError` if there is no such field or group.
+        """
+        return in_mesh.mean_over(self, group, name)
+
+    def flux(self, group: str) -> xr.DataArray:
+        """Draws of the flux into the body through a boundary group of the mesh, or its "boundary".
+
+        The integral of exp(phi) du/dn over the group, n outwards. Where u is held, it is the
+        consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei
+        & Larson 2000, section 2), which balances the source exactly and is of second order; else
+        the integral of the gradients in the cells behind the boundary, of first order.
+
+        Returns
+        -------
+        xarray.DataArray
+            Axes chain and draw (or stored_draw, of the draws for which both field and solution are
+            stored), with attribute `units`: C U in the plane, for each unit of thickness, and C U L
+            in space, with the units of docs/notation.md. An `InputError` if there is no such group,
+            a facet of it is inside the body, or there are no draws of a solution.
+        """
+        return in_mesh.flux(self, group)
+
+    # -- pictures: `path` says where to save one, in the format of its ending ----------------------
+
+    def plot_fields(
+        self,
+        path: str | os.PathLike | None = None,
+        *,
+        length_unit: str = "",
+        conductivity_unit: str = "",
+        solution_name: str = "Solution",
+        solution_unit: str = "",
+    ) -> Figure:
+        """Draw an overview in four panels; of a mesh in space, the slice through its middle.
+
+        Mean and standard deviation of the log-conductivity; mean of the solution with the sensors
+        filled by their readings (or of the conductivity, if no solution was kept); variance
+        reduction, if the prior standard deviation is known. For a model of one's own mean, standard
+        deviation and variance reduction of each field. An `InputError` if there is no mesh.
+
+        Parameters
+        ----------
+        path : path-like or None
+        length_unit, conductivity_unit, solution_unit : str
+            Units to write on the axes, e.g. "m", "W/(m K)", "K".
+        solution_name : str
+            What the solution is, e.g. "Temperature".
+        """
+        units = conductivity_unit, solution_name, solution_unit
+        return saved(plot_fields(self, length_unit, *units), path)
+
+    def plot_chains(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw traces and ranks of scalars: see `scalar_plots.plot_chains`.
+
+        `names` are some of the `scalars`, or there is an `InputError`; the name of a vector stands
+        for its first entries. Without them the first eight are drawn.
+        """
+        return saved(plot_chains(chosen(self.scalars, names), self.scalar_diagnostics), path)
+
+    def plot_parameters(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw scalars beside their priors, and pairs: see `scalar_plots.plot_parameters`.
+
+        `names` are as of :meth:`plot_chains`. Without them the first eight whose prior density is
+        known are drawn, or if there is none of these the first eight; an `InputError` if there is
+        no scalar at all.
+        """
+        names = names or parameters_of(self.scalars, self.described)
+        return saved(plot_parameters(chosen(self.scalars, names), self.described), path)
+
+    def plot_leave_one_out(self, path: str | os.PathLike | None = None) -> Figure:
+        """Draw leave-one-out probabilities and Pareto k: see `sensor_plots.plot_leave_one_out`."""
+        labels = getattr(self.sensors, "labels", None)
+        return saved(plot_leave_one_out(self.leave_one_out(), labels), path)
+
+    def plot_sensors(
+        self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
+    ) -> Figure:
+        """Draw predictions against readings: see `sensor_plots.plot_sensors`."""
+        fit, labels = self.sensor_fit(), getattr(self.sensors, "labels", None)
+        places = places_of_residuals(self.series, len(fit.observed))
+        return saved(plot_sensors(fit, quantity, labels, places), path)
+
+    def plot_series(
+        self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
+    ) -> Figure:
+        """Draw what there is along an axis of numbers: see `series_plots.plot_series`.
+
+        `names` are of readings with such an axis, and of other quantities that have one, or there
+        is an `InputError`. Without them the first twelve are drawn, those with readings first.
+        """
+        residual = self.sensor_fit().standardised_residual if self.has_fit else None
+        return saved(plot_series(chosen_series(self.series, names), residual), path)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def to_arviz(self) -> Any:
+        """Everything in ArviZ's layout: `InferenceData` under ArviZ 0.x, `DataTree` under 1.x."""
+        return labelled.to_arviz(dict(labelled.groups_of(self)))
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        record = run_record(
-            self.chains, self.num_draws, self.num_draws_requested, self.verdict(), self.standards
-        )
-        return record | {
+        draws = self.num_draws, self.num_draws_requested
+        return run_record(self.chains, *draws, self.verdict(), self.standards) | {
             "compile_seconds": self.compile_seconds,
             "is_interrupted": self.is_interrupted,
-            "misfit_p_value": self._misfit_p_value,
+            "misfit_p_value": self.misfit_p_value,
             "exceedance": list(self.exceedance),
             "objections": list(self.objections),
         }
@@ -370,34 +435,14 @@ class Posterior(DrawsInMesh, Figures):
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None
     ) -> list[Path]:
-        """Write all results to a folder.
+        """Write all results to a folder, made if it does not exist; return the paths.
 
-        Parameters
-        ----------
-        directory : path-like
-            Made if it does not exist. Each file is complete or absent; older ones are replaced.
-        run_info : mapping or None
-            What `run.json` should say beyond `record()`: versions, seed, hash of the mesh; its
-            keys take precedence.
-
-        Returns
-        -------
-        list of pathlib.Path
-            The files written: `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there
-            are readings), `sensors.vtu` (if sensors have positions), `summary.csv`,
-            `posterior.nc`, `run.json`.
+        `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
+        `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`. Each
+        is complete or absent; older ones are replaced. `run_info` is what `run.json` should say
+        beyond `record()`: versions, seed, hash of the mesh; its keys take precedence.
         """
-        return write_results(
-            Path(directory),
-            mesh=self.mesh,
-            fields=self._fields,
-            sensors=self.sensors,
-            fit=self.sensor_fit() if self._has_fit else None,
-            loo=self._leave_one_out,
-            summary=self.summary(),
-            groups=self._groups(),
-            record=self.record() | dict(run_info or {}),
-        )
+        return write_results(self, Path(directory), self.record() | dict(run_info or {}))
 
     def __str__(self) -> str:
         """Return summary and verdict as text."""

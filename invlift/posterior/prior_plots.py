@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.tri import Triangulation
 
 from invlift.posterior.plots import (
     CHAIN_COLOURS,
+    DASHED,
     FAINT,
     INK,
-    STYLE,
+    Panel,
     colour_limits,
     draw_bar,
-    draw_field,
-    shown_values,
+    draw_panel,
+    label_axes,
+    new_figure,
 )
-from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten
+from invlift.posterior.slices import flatten
 
 PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Width of the figure, in inches, and of a field in it.
@@ -37,108 +37,55 @@ TITLE_PAD = 24
 class PriorPicture:
     """Numbers of a figure of a prior, with N values of the log-conductivity and d sensors.
 
-    Attributes
-    ----------
-    points : (num_nodes, dim) array
-        In the length unit of the mesh.
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
-    is_nodal : bool
-        Whether the N values are at the nodes; otherwise in the cells.
-    sensor_points : (d, dim) array
-    fields : (num_fields, N) array
-        Log-conductivities drawn from the prior.
-    field_names : sequence of str
-        Their titles.
-    predicted : (num_draws, d) array
-        Readings of fields drawn from the prior, without noise.
-    observed : (d,) array
-        The readings.
-    noise_scale : (d,) array
-        Scale of their noise, in their unit.
-    is_noise_known : bool
-        Otherwise `noise_scale` is the median of what the prior says of it.
-    std : (N,) array
-        Standard deviation of the prior.
-    distances : (k,) array
-        Increasing from 0, in the length unit of the mesh.
-    correlations : (num_curves, k) array
-        Of the values at these distances with that at 0; several curves if the range is unknown.
-    formula : (2, l) array or None
-        Distances and the correlations that a formula gives for them.
-    formula_name : str
+    Lengths are in the unit of the mesh, predictions, readings and noise in that of the readings.
     """
 
-    points: np.ndarray
-    cells: np.ndarray
-    is_nodal: bool
-    sensor_points: np.ndarray
-    fields: np.ndarray
+    points: np.ndarray  # (num_nodes, dim)
+    cells: np.ndarray  # (num_cells, dim + 1)
+    is_nodal: bool  # whether the N values are at the nodes; otherwise in the cells
+    sensor_points: np.ndarray  # (d, dim)
+    fields: np.ndarray  # (num_fields, N), drawn from the prior
     field_names: Sequence[str]
-    predicted: np.ndarray
-    observed: np.ndarray
-    noise_scale: np.ndarray
+    predicted: np.ndarray  # (num_draws, d), of fields drawn from the prior, without noise
+    observed: np.ndarray  # (d,)
+    noise_scale: np.ndarray  # (d,), the median of what the prior says of it unless it is known
     is_noise_known: bool
-    std: np.ndarray
-    distances: np.ndarray
-    correlations: np.ndarray
-    formula: np.ndarray | None
+    std: np.ndarray  # (N,), of the prior
+    distances: np.ndarray  # (k,), increasing from 0
+    correlations: np.ndarray  # (num_curves, k), with that at 0; several if the range is unknown
+    formula: np.ndarray | None  # (2, l) distances and correlations by a formula
     formula_name: str
 
 
 def plot_prior(picture: PriorPicture) -> Figure:
     """Draw fields of the prior on one colour scale, and below spread, readings and correlation.
 
-    Parameters
-    ----------
-    picture : PriorPicture
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bodies in space are shown by a slice through the middle.
+    Bodies in space are shown by a slice through the middle.
     """
-    flat = flatten(picture.points, picture.cells)
-    mesh = Triangulation(flat.points[:, 0], flat.points[:, 1], flat.triangles)
-    extent = np.ptp(flat.points, axis=0)
-    height = FIELD_WIDTH * float(np.clip(extent[1] / extent[0], 0.3, 1.6))
+    flat, is_nodal = flatten(picture.points, picture.cells), picture.is_nodal
+    across, up = np.ptp(flat.points, axis=0)
+    height = FIELD_WIDTH * float(np.clip(up / across, 0.3, 1.6))
     below = max(height, 2.6)
-    num = len(picture.fields)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height + below + 1.5), layout="constrained")
+    with new_figure(WIDTH, height + below + 1.5) as figure:
         top, bottom = figure.subfigures(2, 1, height_ratios=(height + 0.6, below + 0.9))
-        axes = top.subplots(1, num, squeeze=False, sharex=True, sharey=True)[0]
-        shown = [shown_values(flat, values, picture.is_nodal) for values in picture.fields]
-        norm = colour_limits(np.concatenate(shown))
-        for ax, values, name in zip(axes, shown, picture.field_names, strict=True):
-            draw_field(ax, flat, mesh, values, picture.is_nodal, "viridis", norm)
-            ax.set_title(name)
-            ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
-        for ax in axes[1:]:
-            ax.tick_params(left=False)
-        axes[0].set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-        draw_bar(axes[-1], "viridis", norm, "log-conductivity")
+        axes = top.subplots(1, len(picture.fields), squeeze=False, sharex=True, sharey=True)
+        norm = colour_limits(np.stack([flat.shown(each, is_nodal) for each in picture.fields]))
+        for ax, values, name in zip(axes[0], picture.fields, picture.field_names, strict=True):
+            draw_panel(ax, flat, Panel(name, values, is_nodal, "viridis"), norm=norm)
+        draw_bar(axes[0, -1], "viridis", norm, "log-conductivity")
+        label_axes(axes, flat)
         if flat.place:
             top.suptitle(f"{flat.place}, sensors projected onto it", color=INK, fontsize=10)
         std, readings, correlation = bottom.subplots(1, 3, width_ratios=(1.0, 1.5, 1.2))
-        _draw_std(std, picture, flat, mesh)
+        label = "sd of the log-conductivity"
+        spread = Panel("", picture.std, is_nodal, "magma", label)
+        draw_panel(std, flat, spread, picture.sensor_points)
+        std.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
+        std.set_anchor("N")
+        label_axes(np.array([[std]]), flat)
         _draw_readings(readings, picture)
         _draw_correlation(correlation, picture)
     return figure
-
-
-def _draw_std(ax: Axes, picture: PriorPicture, flat: FlatMesh, mesh: Triangulation) -> None:
-    values = shown_values(flat, picture.std, picture.is_nodal)
-    norm = colour_limits(values)
-    draw_field(ax, flat, mesh, values, picture.is_nodal, "magma", norm)
-    size = float(np.clip(500 / len(picture.sensor_points), 5, 20))
-    places = picture.sensor_points[:, list(flat.axes)]
-    ax.scatter(*places.T, s=size, c="white", edgecolors=INK, linewidths=0.7, zorder=4)
-    ax.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
-    ax.set_anchor("N")
-    ax.set_xlabel(AXIS_NAMES[flat.axes[0]])
-    ax.set_ylabel(AXIS_NAMES[flat.axes[1]], rotation=0, ha="right")
-    draw_bar(ax, "magma", norm, "sd of the log-conductivity")
 
 
 def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
@@ -165,18 +112,14 @@ def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
 
 
 def _reach(picture: PriorPicture) -> tuple[float, float]:
-    """Limits that hold every reading and most predictions, and of bars of noise half as much."""
+    """Limits that hold every reading with its noise, and most predictions."""
     low, high = np.quantile(picture.predicted, OUTER)
     extra = 0.25 * (high - low)  # single draws of a wide prior would hide all others
     low = min(max(low - extra, picture.predicted.min()), picture.observed.min())
     high = max(min(high + extra, picture.predicted.max()), picture.observed.max())
     height = (high - low) or abs(low) or 1.0
-    ends = np.clip(
-        [np.min(picture.observed - 2 * picture.noise_scale),
-         np.max(picture.observed + 2 * picture.noise_scale)],
-        low - height / 2, high + height / 2,
-    )  # fmt: skip
-    return min(low, ends[0]) - 0.04 * height, max(high, ends[1]) + 0.04 * height
+    noise = min(2 * np.max(picture.noise_scale), height / 2)
+    return low - noise - 0.04 * height, high + noise + 0.04 * height
 
 
 def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
@@ -186,12 +129,11 @@ def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
         label = "on this mesh" if is_one else f"{len(picture.correlations)} drawn ranges"
         ax.plot(
             picture.distances, row, color=PRIOR, marker="o", markersize=3 if is_one else 1.5,
-            linewidth=1.1 if is_one else 0.7, alpha=1.0 if is_one else 0.6,
-            label=None if number else label,
+            linewidth=0.9, alpha=0.8, label=None if number else label,
         )  # fmt: skip
     if picture.formula is not None:
         ax.plot(
-            *picture.formula, color=INK, linewidth=1.1, linestyle=(0, (4, 3)),
+            *picture.formula, color=INK, linewidth=1.1, linestyle=DASHED,
             label=picture.formula_name,
         )  # fmt: skip
     ax.set(xlabel="distance from the middle", xlim=(0, None), ylim=(None, 1.04))

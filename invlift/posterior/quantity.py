@@ -49,33 +49,19 @@ class Quantity:
         """The axis "node" or "cell" of a field; None for all else."""
         return next((axis for axis in self.axes if axis in PLACES), None)
 
-    def entries(self, shape: tuple[int, ...]) -> list[str]:
-        """Names of the entries of a vector of shape (k,): `rate[hare]`, or `rate[0]`."""
+    def entries(self, num: int) -> list[str]:
+        """Names of the entries of a vector of so many: `rate[hare]`, or `rate[0]`."""
         (labels,) = self.axes.values()
-        labels = range(shape[0]) if labels is None else labels
-        return [f"{self.name}[{label}]" for label in labels]
+        return [f"{self.name}[{label}]" for label in (range(num) if labels is None else labels)]
 
 
 def described(
     shapes: Mapping[str, tuple[int, ...]], given: Iterable[Quantity] = ()
 ) -> dict[str, Quantity]:
-    """Describe every quantity of which there are draws.
+    """Describe every quantity of which there are draws, by name; `shapes` are those of one draw.
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        Shape of one draw of each.
-    given : iterable of Quantity
-        Those that are known; others have axes `{name}_dim_0`, ... without coordinates.
-
-    Returns
-    -------
-    dict of str to Quantity
-
-    Raises
-    ------
-    InputError
-        If a description does not fit the draws.
+    What is not given has axes `{name}_dim_0`, ... without coordinates. An InputError if a
+    description does not fit the draws.
     """
     known = {quantity.name: quantity for quantity in given}
     for name in shapes.keys() & known.keys():
@@ -95,17 +81,11 @@ def numbered_axes(name: str, num: int) -> dict[str, None]:
 
 
 def _check(quantity: Quantity, shape: tuple[int, ...]) -> None:
-    lengths = [None if labels is None else len(labels) for labels in quantity.axes.values()]
-    fits = len(lengths) == len(shape)
-    if fits and all(each in (None, size) for each, size in zip(lengths, shape, strict=True)):
+    known = {axis: len(at) for axis, at in quantity.axes.items() if at is not None}
+    sizes = dict(zip(quantity.axes, shape, strict=False))
+    if len(quantity.axes) == len(shape) and sizes | known == sizes:
         return
-    axes = ", ".join(
-        axis if length is None else f"{axis} ({length})"
-        for axis, length in zip(quantity.axes, lengths, strict=True)
-    )
-    raise InputError(
-        f"draws of {quantity.name}",
-        f"axes {axes}" if axes else "a scalar",
-        f"shape {shape}",
-        "describe each axis, with as many coordinates as it has values",
-    )
+    axes = ", ".join(f"{x} ({known[x]})" if x in known else x for x in quantity.axes)
+    expected = f"axes {axes}" if axes else "a scalar"
+    remedy = "describe each axis, with as many coordinates as it has values"
+    raise InputError(f"draws of {quantity.name}", expected, f"shape {shape}", remedy)

@@ -24,15 +24,7 @@ _NUM_HALVINGS = 40
 
 @dataclass(frozen=True, eq=False)
 class UniformRanks:
-    """What M uniform ranks among 0 ... L do.
-
-    Attributes
-    ----------
-    num_ranks : int
-        M, at least 1.
-    num_draws : int
-        L, at least 1: the draws among which a truth was ranked.
-    """
+    """What M ranks (`num_ranks`) of truths among L draws (`num_draws`) do if they are uniform."""
 
     num_ranks: int
     num_draws: int
@@ -51,21 +43,14 @@ class UniformRanks:
         """Probability that uniform ranks lie at least as far out as these (M,)."""
         tails = self._tails()
         observed = tails[np.arange(self.num_draws), self.counts(ranks)].min()
-        return 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING))
+        return max(0.0, 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING)))
 
     def band(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the distribution function that hold everywhere at once.
+        """Bounds (L,) of the distribution function that hold everywhere at once.
 
-        Parameters
-        ----------
-        probability : float
-            At least that of uniform ranks to stay within; as close to it as counts allow.
-
-        Returns
-        -------
-        lower, upper : (L,)
-            Smallest and largest allowed share of ranks below i, for i = 1 ... L.  Ranks have a
-            p-value above 1 - probability if and only if they stay within.
+        Smallest and largest allowed share of ranks below i, for i = 1 ... L. Uniform ranks stay
+        within with the probability given, or a little more, as close as counts allow; ranks have a
+        p-value above 1 - probability if and only if they do.
         """
         tails = self._tails()
         low, high = 0.0, 1.0

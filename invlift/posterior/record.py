@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.posterior.chains import Chain, kept
-from invlift.posterior.standards import Standards
+from invlift.posterior.parts import Chain, Standards, recorded
 from invlift.posterior.verdict import Verdict
 
 
@@ -20,27 +19,12 @@ def run_record(
     verdict: Verdict,
     standards: Standards | None = None,
 ) -> dict[str, Any]:
-    """Collect what there is to tell about a run besides its results.
+    """Collect what there is to tell about a run besides its results; None for what is not known.
 
-    Parameters
-    ----------
-    chains : sequence of Chain
-    num_draws : int
-        Draws per chain.
-    num_draws_requested : int or None
-        Draws per chain that were asked for.
-    verdict : Verdict
-    standards : Standards or None
-        Of the kernel.
-
-    Returns
-    -------
-    dict
-        None for what is not known. `num_divergences`, `num_return_audits`,
-        `num_return_disagreements`, and what else the standards call failures, only where they were
-        counted.
+    `num_divergences`, `num_return_audits`, `num_return_disagreements`, and what else the standards
+    of the kernel call failures, are there only where they were counted.
     """
-    stats = kept(chains, "stats")
+    stats = recorded(chains, "stats")
 
     def each(name: str) -> list:
         return [getattr(chain, name, None) for chain in chains]

@@ -16,44 +16,28 @@ from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
+from invlift.posterior.parts import Standards
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.readings import Draws, Readings
-from invlift.posterior.standards import Standards
+from invlift.posterior.verdict import Verdict
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
-#: Largest ``run.json`` that is read.
+#: Largest text file of a run that is read.
 MAX_BYTES = 2**24
-#: Groups of ``posterior.nc`` that a posterior is made of.
-_GROUPS = (
-    "posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive", "log_likelihood",
-    "observed_data", "constant_data",
-)  # fmt: skip
-_REMEDY = "take the file from a copy of the run, or run again"
+REMEDY = "take the file from a copy of the run, or run again"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-
-class RecordedVerdict(_Part):
-    """The verdict as it was written: see `invlift.posterior.Verdict`."""
-
-    is_converged: bool
-    headline: str
-    reasons: list[str] = []
-    warnings: list[str] = []
-    advice: list[str] = []
-
-
-class Record(_Part):
+class Record(BaseModel):
     """What is read of ``run.json``; docs/outputs.md says what each entry is.
 
     Entries that a run does not know are None or empty, and others are passed over.
     """
 
-    verdict: RecordedVerdict
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    verdict: Verdict
     num_chains: int
     num_draws: int
     num_draws_requested: int | None = None
@@ -84,13 +68,7 @@ def problem_file(directory: Path) -> Path:
 
 
 def read_record(directory: Path) -> Record:
-    """Read the record of a run, ``run.json``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or is not JSON, or an entry is missing or of the wrong kind.
-    """
+    """Read the record of a run, ``run.json``; an InputError if it cannot be read as one."""
     file = directory / RECORD
     what = "the record of a run with its verdict, as invlift run writes it"
     remedy = "give the folder that invlift run has written"
@@ -100,16 +78,13 @@ def read_record(directory: Path) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], _REMEDY) from None
+        raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], REMEDY) from None
 
 
 def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
     """Read groups of the draws of a run, ``posterior.nc``; empty those that it does not have.
 
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or the file is damaged.
+    An InputError if the folder is not that of a run with draws, or the file is damaged.
     """
     if not (directory / DRAWS).is_file():
         found = "a file" if directory.exists() else "no such folder"
@@ -120,7 +95,7 @@ def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
             "give the folder that invlift run has written; a run that was stopped before its first "
             "draw goes on with --resume",
         )
-    return {name: read_group(directory / DRAWS, name) or xr.Dataset() for name in names}
+    return {name: read_group(directory / DRAWS, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,109 +120,96 @@ class SavedMesh(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SavedNoise:
-    """New readings by name and likelihoods as files have them, (num_draws, ...) for each chain."""
+    """New readings by name and likelihoods as files have them: see `ReadingNoise`."""
 
     replicated: Mapping[str, list[np.ndarray]]
     likelihoods: list[np.ndarray]
 
     def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """As :meth:`ReadingNoise.new_readings`."""
+        """New readings, (num_draws, d) for each chain."""
         return self.replicated[OBSERVED]
 
     def new_along(
         self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
     ) -> list[np.ndarray] | None:
-        """As :meth:`ReadingNoise.new_along`."""
+        """New readings along a path, (num_draws, k) for each chain, if there are any."""
         return self.replicated.get(name)
 
     def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """As :meth:`ReadingNoise.log_likelihood`."""
+        """Log density of each reading given each draw, (num_draws, d) for each chain."""
         return self.likelihoods
 
 
 def read_posterior(
     directory: str | os.PathLike, standards_of: Callable[[str], Standards | None] | None = None
 ) -> Posterior:
-    """Read the posterior that a run has written.
+    """Read the posterior that a run has written, with all draws in memory.
 
-    Parameters
-    ----------
-    directory : path-like
-        With ``posterior.nc`` and ``run.json``.
-    standards_of : callable, optional
-        From the name of a method to its `Standards`.
-
-    Returns
-    -------
-    Posterior
-        With all draws in memory. Of a field of which not all draws were stored, all statistics are
-        those of the stored draws.
-
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or a file is damaged.
+    `standards_of` gives the `Standards` of a method by its name. Of a field of which not all draws
+    were stored, all statistics are those of the stored draws. An InputError if the folder is not
+    that of a run with draws, or a file is damaged.
     """
     directory = Path(directory)
-    found = read_groups(directory, _GROUPS)
+    names = "posterior", "sample_stats", "warmup_sample_stats"
+    further = "posterior_predictive", "log_likelihood", "observed_data", "constant_data"
+    found = read_groups(directory, names + further)
     record = read_record(directory)
-    standards = standards_of(record.method) if standards_of and record.method else None
     try:
-        return _posterior(found, record, standards)
+        return Posterior(
+            _chains([found[name] for name in names], record),
+            [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
+            **_surroundings(*(found[name] for name in further)),
+            standards=standards_of(record.method) if standards_of and record.method else None,
+            num_draws_requested=record.num_draws_requested,
+            compile_seconds=record.compile_seconds,
+            is_interrupted=record.is_interrupted,
+            exceedance=record.exceedance,
+            objections=tuple(record.objections),
+        )
     except (LookupError, ValueError, TypeError) as reason:
         raise InputError(
             str(directory / DRAWS),
             "the draws of a run, as invlift run writes them",
             f"others ({printable(str(reason))[:80]})",
-            _REMEDY,
+            REMEDY,
         ) from None
 
 
-def _posterior(
-    found: Mapping[str, xr.Dataset], record: Record, standards: Standards | None
-) -> Posterior:
-    draws, constants = found["posterior"], found["constant_data"]
-    mesh = sensors = noise = None
+def _surroundings(
+    new: xr.Dataset, likelihood: xr.Dataset, observed: xr.Dataset, constants: xr.Dataset
+) -> dict[str, Any]:
+    """Mesh, sensors and noise of a posterior, as far as there are any."""
+    found = {}
     if "cells" in constants:
-        mesh = SavedMesh(constants["points"].to_numpy(), constants["cells"].to_numpy())
-    if "observed" in found["observed_data"]:
-        observed = found["observed_data"]["observed"]
-        labels = observed["sensor"].to_numpy().tolist() if "sensor" in observed.coords else None
+        found["mesh"] = SavedMesh(constants["points"].to_numpy(), constants["cells"].to_numpy())
+    if OBSERVED in observed:
+        readings = observed[OBSERVED]
+        labels = readings["sensor"].to_numpy().tolist() if "sensor" in readings.coords else None
         known = [constants.get(f"sensor_{name}") for name in ("sigma", "points")]
         known = [None if values is None else values.to_numpy() for values in known]
-        sensors = Readings(observed.to_numpy(), *known, labels, coordinates_of(constants))
-    if "observed" in found["log_likelihood"] and "observed" in found["posterior_predictive"]:
-        new = found["posterior_predictive"].data_vars.items()
-        noise = SavedNoise(
-            {str(name): list(values.to_numpy()) for name, values in new},
-            list(found["log_likelihood"]["observed"].to_numpy()),
-        )
-    return Posterior(
-        [_chain(found, record, index) for index in range(draws.sizes["chain"])],
-        [quantity_of(variable, constants) for variable in draws.data_vars.values()],
-        mesh,
-        sensors,
-        noise,
-        standards=standards,
-        num_draws_requested=record.num_draws_requested,
-        compile_seconds=record.compile_seconds,
-        is_interrupted=record.is_interrupted,
-        exceedance=record.exceedance,
-        objections=tuple(record.objections),
-    )
+        coordinates = coordinates_of(constants)
+        found["sensors"] = Readings(readings.to_numpy(), *known, labels, coordinates)
+    if OBSERVED in likelihood and OBSERVED in new:
+        replicated = {str(name): list(each.to_numpy()) for name, each in new.data_vars.items()}
+        found["noise"] = SavedNoise(replicated, list(likelihood[OBSERVED].to_numpy()))
+    return found
 
 
-def _chain(found: Mapping[str, xr.Dataset], record: Record, index: int) -> SavedChain:
-    parts = [found[name] for name in ("posterior", "sample_stats", "warmup_sample_stats")]
-    parts = [each.isel(chain=index) if "chain" in each.dims else each for each in parts]
+def _chains(groups: list[xr.Dataset], record: Record) -> list[SavedChain]:
     every = {}
-    for name, variable in parts[0].data_vars.items():
-        numbers = variable[variable.dims[0]].to_numpy()
+    for name, variable in groups[0].data_vars.items():
+        numbers = variable[variable.dims[1]].to_numpy()
         if len(numbers) > 1 and numbers[1] > 1:
             every[name] = int(numbers[1])
     values = [
-        {str(name): variable.to_numpy() for name, variable in part.data_vars.items()}
-        for part in parts
+        {str(name): each.to_numpy() for name, each in group.data_vars.items()} for group in groups
     ]
-    each = record.step_size, record.warmup_seconds, record.sampling_seconds
-    return SavedChain(*values, every, *(numbers[index] if numbers else None for numbers in each))
+    times = record.step_size, record.warmup_seconds, record.sampling_seconds
+    return [
+        SavedChain(
+            *({name: array[chain] for name, array in group.items()} for group in values),
+            every,
+            *(numbers[chain] if numbers else None for numbers in times),
+        )
+        for chain in range(groups[0].sizes["chain"])
+    ]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from itertools import cycle
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,120 +13,93 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import beta
 
+from invlift.posterior.along_axis import Places
 from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, STYLE
-from invlift.posterior.statistics import SensorStatistics
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure
+from invlift.posterior.sensor_fit import SensorStatistics
 
 #: Readings of which each has a mark of full size.
 NUM_LARGE = 100
 #: Of readings of one name after the other, and of those that stand out.
 KIND_COLOURS, FAR_COLOUR = CHAIN_COLOURS[:4], CHAIN_COLOURS[4]
+#: Width and height of a panel, in inches.
+PANEL = 4.4, 4.0
 
 
 def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) -> Figure:
     """Draw leave-one-out probabilities in order of size, and Pareto k of each sensor.
 
-    Parameters
-    ----------
-    loo : LeaveOneOut
-    labels : sequence of d str or None
-        Names of the readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Under a right model with many sensors the probabilities are nearly uniform: the band holds
-        each with probability 0.9, if they are independent. What is not reliable is hollow. Without
-        probabilities the first panel is left out.
+    Under a right model with many sensors the probabilities are nearly uniform: the band holds each
+    with probability 0.9, if they are independent. What is not reliable is hollow. Without
+    probabilities the first panel is left out.
     """
-    colour, bad_colour, size = CHAIN_COLOURS[0], CHAIN_COLOURS[4], loo.elpd.size
-    panels = ["k"] if loo.pit is None else ["pit", "k"]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.4 * len(panels), 4.0), layout="constrained")
-        axes = dict(zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True))
-        if loo.pit is not None:
-            ax, order = axes["pit"], np.argsort(loo.pit)
-            rank = np.arange(1, size + 1)
+    size, num_panels = loo.elpd.size, 1 if loo.pit is None else 2
+    with new_figure(num_panels * PANEL[0], PANEL[1]) as figure:
+        *first, last = figure.subplots(1, num_panels, squeeze=False)[0]
+        for ax in first:
+            order, rank = np.argsort(loo.pit), np.arange(1, size + 1)
             ends = [beta.ppf(level, rank, size + 1 - rank) for level in (0.05, 0.95)]
             expected = rank / (size + 1)
-            ax.fill_between(expected, *ends, color=colour, alpha=0.09, linewidth=0)
+            ax.fill_between(expected, *ends, color=CHAIN_COLOURS[0], alpha=0.09, linewidth=0)
             ax.plot((0, 1), (0, 1), color=FAINT, linewidth=0.9)
-            is_good = loo.is_reliable[order]
-            for which, face in ((is_good, colour), (~is_good, "white")):
-                ax.scatter(
-                    expected[which], loo.pit[order][which], s=18, facecolor=face,
-                    edgecolor=colour, zorder=3,
-                )  # fmt: skip
+            _scatter(ax, expected, loo.pit[order], loo.is_reliable[order], CHAIN_COLOURS[0])
             ax.set(
                 xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal",
                 xlabel="expected", ylabel="P(new reading ≤ reading | others)",
             )  # fmt: skip
             ax.set_title("Leave-one-out probabilities, in order")
-        ax, index = axes["k"], np.arange(size)
-        ax.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
-        for which, face, edge in (
-            (loo.is_reliable, colour, colour),
-            (~loo.is_reliable, "white", bad_colour),
-        ):
-            ax.scatter(index[which], loo.pareto_k[which], s=18, facecolor=face, edgecolor=edge)
-        ax.set(ylabel="Pareto k")
-        _name_readings(ax, size, labels)
-        ax.set_title(f"Reliable up to {MAX_PARETO_K:g}")
+        last.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
+        _scatter(last, np.arange(size), loo.pareto_k, loo.is_reliable, FAR_COLOUR)
+        last.set_ylabel("Pareto k")
+        _name_readings(last, size, labels)
+        last.set_title(f"Reliable up to {MAX_PARETO_K:g}")
     return figure
+
+
+def _scatter(ax: Axes, x: np.ndarray, y: np.ndarray, is_good: np.ndarray, bad_colour: str) -> None:
+    """Draw points, those that are not good hollow."""
+    good = CHAIN_COLOURS[0]
+    for which, face, edge in ((is_good, good, good), (~is_good, "white", bad_colour)):
+        ax.scatter(x[which], y[which], s=18, facecolor=face, edgecolor=edge, zorder=3)
 
 
 def plot_sensors(
     statistics: SensorStatistics,
     quantity: str = "reading",
     labels: Sequence[str] | None = None,
-    places: tuple[str, np.ndarray, np.ndarray] | None = None,
+    places: Places | None = None,
 ) -> Figure:
     """Draw predictions against readings, and the standardised residual of each sensor.
 
-    Parameters
-    ----------
-    statistics : SensorStatistics
-        The fit.
-    quantity : str
-        What is measured, with its unit, e.g. "temperature [K]".
-    labels : sequence of d str or None
-        Names of the readings.
-    places : tuple or None
-        Where they are along an axis: see `along_axis.places_of_residuals`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bars span two standard deviations of the prediction either way, noise included where it is
-        known.
+    Bars span two standard deviations of the prediction either way, noise included where it is
+    known. `quantity` is what is measured, with its unit, e.g. "temperature [K]"; residuals are in
+    the order of the readings, with their labels, or at places along an axis.
     """
-    with matplotlib.rc_context(STYLE):
-        residual = statistics.standardised_residual
-        num_panels = 1 if residual is None else 2
-        figure = Figure(figsize=(4.4 * num_panels, 4.0), layout="constrained")
-        axes = figure.subplots(1, num_panels, squeeze=False)[0]
-        observed, predicted = statistics.observed, statistics.predicted_mean
-        spread = statistics.predicted_sd
-        if statistics.noise_sd is not None:
-            spread = np.hypot(spread, statistics.noise_sd)
+    residual, observed = statistics.standardised_residual, statistics.observed
+    spread, predicted = statistics.predicted_sd, statistics.predicted_mean
+    if statistics.noise_sd is not None:
+        spread = np.hypot(spread, statistics.noise_sd)
+    num_panels = 1 if residual is None else 2
+    with new_figure(num_panels * PANEL[0], PANEL[1]) as figure:
+        ax, *others = figure.subplots(1, num_panels, squeeze=False)[0]
         ends = np.concatenate([observed, predicted - 2 * spread, predicted + 2 * spread])
         ends = ends[np.isfinite(ends)]
         margin = 0.04 * (np.ptp(ends) or 1.0)
         limits = (ends.min() - margin, ends.max() + margin)
-        axes[0].plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
-        axes[0].errorbar(
+        ax.plot(limits, limits, color=FAINT, linewidth=0.9, zorder=1)
+        ax.errorbar(
             observed, predicted, yerr=2 * np.nan_to_num(spread), fmt="o", color=CHAIN_COLOURS[0],
             markersize=4, elinewidth=1.1, markeredgecolor="white", markeredgewidth=0.5,
         )  # fmt: skip
-        axes[0].set(
+        ax.set(
             xlim=limits, ylim=limits, aspect="equal",
             xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
         )  # fmt: skip
-        axes[0].set_title("Predicted, ± 2 sd, against observed")
-        if residual is not None:
-            draw_residuals(axes[1], residual, labels, places)
-            is_keyed = axes[1].get_legend() is not None  # above the axes
-            axes[1].set_title("Residuals, in predictive sd", pad=22 if is_keyed else None)
+        ax.set_title("Predicted, ± 2 sd, against observed")
+        for ax in others:
+            draw_residuals(ax, residual, labels, places)
+            is_keyed = ax.get_legend() is not None  # above the axes
+            ax.set_title("Residuals, in predictive sd", pad=22 if is_keyed else None)
     return figure
 
 
@@ -135,41 +107,37 @@ def draw_residuals(
     ax: Axes,
     residual: np.ndarray,
     labels: Sequence[str] | None = None,
-    places: tuple[str, np.ndarray, np.ndarray] | None = None,
+    places: Places | None = None,
 ) -> None:
-    """Draw standardised residuals, (d,); those beyond 2 stand out.
-
-    One after the other, or where :func:`~invlift.posterior.along_axis.places_of_residuals` says.
-    """
-    axis, at, names = places or ("", np.arange(len(residual)), np.zeros(len(residual)))
+    """Draw standardised residuals, (d,), in their order or at places; those beyond 2 stand out."""
+    size = len(residual)
+    axis, at, names = places or ("", np.arange(size), np.zeros(size))
     ax.axhspan(-2, 2, color=CHAIN_COLOURS[0], alpha=0.09, linewidth=0)
     ax.axhline(0, color=FAINT, linewidth=0.9)
-    is_far, share = np.abs(residual) > 2, mark_share(len(residual))
-    kinds = list(dict.fromkeys(names))
-    for kind, colour in zip(kinds, cycle(KIND_COLOURS), strict=False):
+    is_far, share = np.abs(residual) > 2, mark_share(size)
+    colours = dict(zip(dict.fromkeys(names), cycle(KIND_COLOURS), strict=False))
+    for kind, colour in colours.items():
         is_own = names == kind
         ax.vlines(at[is_own], 0, residual[is_own], color=colour, linewidth=1.1 * share)
-        for which, size, face in ((~is_far, 18, colour), (is_far, 26, FAR_COLOUR)):
+        for which, area, face in ((~is_far, 18, colour), (is_far, 26, FAR_COLOUR)):
             here = is_own & which
-            style = {"s": size * share**2, "facecolor": face, "edgecolor": colour, "zorder": 3}
+            style = {"s": area * share**2, "facecolor": face, "edgecolor": colour, "zorder": 3}
             ax.scatter(at[here], residual[here], **style)
     finite = residual[np.isfinite(residual)]
     reach = max(2.6, 1.15 * np.max(np.abs(finite), initial=0.0))
     ax.set(ylim=(-reach, reach), ylabel="standardised residual")
     if places is None:
-        _name_readings(ax, len(residual), labels)
-    else:
-        ax.set_xlabel(axis)
-        ax.xaxis.set_major_locator(MaxNLocator(6))
-        if len(kinds) > 1:
-            marks = [
-                Line2D([], [], marker="o", markersize=4, linewidth=0, color=colour)
-                for _, colour in zip(kinds, cycle(KIND_COLOURS), strict=False)
-            ]
-            ax.legend(
-                marks, kinds, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=4,
-                fontsize=8,
-            )  # fmt: skip
+        _name_readings(ax, size, labels)
+        return
+    ax.set_xlabel(axis)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    if len(colours) > 1:
+        style = {"marker": "o", "markersize": 4, "linewidth": 0}
+        marks = [Line2D([], [], color=colour, **style) for colour in colours.values()]
+        ax.legend(
+            marks, colours, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, ncols=4,
+            fontsize=8,
+        )  # fmt: skip
 
 
 def mark_share(size: int) -> float:

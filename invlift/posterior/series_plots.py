@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, MultipleLocator
+from matplotlib.ticker import MaxNLocator
 
-from invlift.posterior.along_axis import Series
-from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, draw_legend, with_unit
+from invlift.errors import InputError
+from invlift.posterior.along_axis import Places, Series
+from invlift.posterior.plots import (
+    CHAIN_COLOURS,
+    DASHED,
+    FAINT,
+    INK,
+    draw_legend,
+    new_figure,
+    with_unit,
+)
 from invlift.posterior.sensor_plots import draw_residuals, mark_share
 
 #: Series of one figure, and most in one column.
@@ -21,31 +29,31 @@ MAX_SERIES, MAX_ROWS = 12, 4
 WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
+def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list[Series]:
+    """Series by name, all without names; an InputError if there is none at all, or of a name."""
+    known = {each.name: each for each in series}
+    for name in (names or ()) if known else [""]:
+        if name not in known:
+            expected = f"some of {', '.join(known)}" if known else "draws along numbers"
+            found = repr(name) if known else "none that have such an axis"
+            remedy = "name axes and coordinates: argument axes of inverse_problem"
+            raise InputError("plot of series", expected, found, remedy)
+    return [known[name] for name in names or known]
+
+
 def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
-    """Draw series one below the other, each with the standardised residuals of its readings.
+    """Draw the first twelve series, four in a column, with the residuals of their readings below.
 
-    Parameters
-    ----------
-    series : sequence of Series
-        The first twelve are drawn, four in a column.
-    residual : (d,) array or None
-        Standardised residuals of all readings.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between
-        the dashed lines are 90 % of new readings, with noise, where it is known. What lies after
-        the last reading is marked as forecast.
+    Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between the
+    dashed lines are 90 % of new readings, with noise, where it is known. What lies after the last
+    reading is marked as forecast. `residual` are the standardised residuals of all readings, (d,).
     """
     series = series[:MAX_SERIES]
     columns = -(-len(series) // MAX_ROWS)
     rows = [series[at : at + columns] for at in range(0, len(series), columns)]
     is_fit = [residual is not None and any(each.rows.size for each in row) for row in rows]
     heights = [h for has_strip in is_fit for h in ((HEIGHT, STRIP) if has_strip else (HEIGHT,))]
-    with matplotlib.rc_context(STYLE):
-        size = (WIDTH if columns == 1 else WIDE, sum(heights) + 0.5)
-        figure = Figure(figsize=size, layout="constrained")
+    with new_figure(WIDTH if columns == 1 else WIDE, sum(heights) + 0.5) as figure:
         grid = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False)
         first: dict[str, Axes] = {}
         places = iter(grid)
@@ -57,7 +65,11 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
                 draw_series(ax, each)
                 if strip is not None and each.rows.size:
                     strip.sharex(ax)
-                    _draw_strip(strip, each, residual[each.rows])
+                    names = np.full(each.rows.size, each.name, dtype=object)
+                    along = Places(each.axis, each.read_at, names)
+                    draw_residuals(strip, residual[each.rows], places=along)
+                    strip.set_ylabel("residual")
+                    strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
                     ax.tick_params(labelbottom=False)
                     ax.set_xlabel("")
         for ax in grid.flat:
@@ -66,13 +78,6 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
         draw_legend(figure, loc="outside upper left", ncols=3)
         figure.align_ylabels()
     return figure
-
-
-def _draw_strip(ax: Axes, series: Series, residual: np.ndarray) -> None:
-    names = np.full(len(residual), series.name, dtype=object)
-    draw_residuals(ax, residual, places=(series.axis, series.read_at, names))
-    ax.set_ylabel("residual")
-    ax.yaxis.set_major_locator(MultipleLocator(2) if ax.get_ylim()[1] < 7 else MaxNLocator(4))
 
 
 def draw_series(ax: Axes, series: Series) -> None:
@@ -89,15 +94,9 @@ def draw_series(ax: Axes, series: Series) -> None:
         name = f"{share} % band, without noise"
         ax.fill_between(series.at, below, above, color=colour, alpha=alpha, lw=0, label=name)
     ax.plot(series.at, middle, color=colour, linewidth=1.2, label="median")
-    if series.new_readings is not None:
-        style = {"color": colour, "linewidth": 0.8, "linestyle": (0, (4, 3))}
-        ax.plot(
-            series.at,
-            series.new_readings[0],
-            **style,
-            label="90 % of new readings, with noise",
-        )
-        ax.plot(series.at, series.new_readings[1], **style)
+    for end in () if series.new_readings is None else series.new_readings:
+        name = "90 % of new readings, with noise"
+        ax.plot(series.at, end, color=colour, linewidth=0.8, linestyle=DASHED, label=name)
     if series.rows.size:
         share = mark_share(series.rows.size)
         ax.plot(

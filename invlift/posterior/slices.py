@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from matplotlib.tri import Triangulation
 
 from invlift.errors import InputError
 
@@ -24,43 +26,28 @@ CUT_EDGES = {
 
 @dataclass(frozen=True, eq=False)
 class FlatMesh:
-    """Triangles in a plane, and how to read fields of the original mesh on them.
+    """Triangles in a plane, and how to read fields of the original mesh on them."""
 
-    Attributes
-    ----------
-    points : (k, 2) array
-        Positions in the plane, in the length unit of the mesh.
-    triangles : (m, 3) array of int
-        Corners.
-    nodes : (k, 2) array of int
-        The two nodes of the original mesh between which a point lies.
-    weights : (k,) array
-        Share of the first of them.
-    cells : (m,) array of int
-        The original cell of each triangle.
-    axes : tuple of int
-        Which coordinates of space run along the two axes of the plane.
-    place : str
-        Where the plane is, in words; empty if the mesh is itself flat.
-    """
+    points: np.ndarray  # (k, 2), in the length unit of the mesh
+    triangles: np.ndarray  # (m, 3) of int
+    nodes: np.ndarray  # (k, 2) of int, the nodes of the original mesh between which a point lies
+    weights: np.ndarray  # (k,), the share of the first of them
+    cells: np.ndarray  # (m,) of int, the original cell of each triangle
+    axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
+    place: str  # of the plane, in words; empty if the mesh is itself flat
 
-    points: np.ndarray
-    triangles: np.ndarray
-    nodes: np.ndarray
-    weights: np.ndarray
-    cells: np.ndarray
-    axes: tuple[int, int]
-    place: str
-
-    def at_points(self, values: np.ndarray) -> np.ndarray:
-        """(k,) values of a field given as (num_nodes,), interpolated linearly."""
+    def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
+        """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
         values = np.asarray(values, dtype=float)
+        if not is_nodal:
+            return values[self.cells]
         first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
         return self.weights * first + (1 - self.weights) * second
 
-    def on_triangles(self, values: np.ndarray) -> np.ndarray:
-        """(m,) values of a field given as (num_cells,)."""
-        return np.asarray(values, dtype=float)[self.cells]
+    @cached_property
+    def triangulation(self) -> Triangulation:
+        """The triangles as matplotlib draws them."""
+        return Triangulation(*self.points.T, self.triangles)
 
     def outline(self) -> np.ndarray:
         """(e, 2, 2) end points of the edges that belong to one triangle only."""
@@ -72,58 +59,22 @@ class FlatMesh:
 def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
     """Show a mesh in a plane: itself, or the slice through its middle across its shortest side.
 
-    Parameters
-    ----------
-    points : (num_nodes, dim) array
-        dim 2 or 3.
-    cells : (num_cells, dim + 1) array of int
-        Triangles or tetrahedra.
-
-    Returns
-    -------
-    FlatMesh
-
-    Raises
-    ------
-    InputError
-        If the mesh is of another kind.
+    Points are (num_nodes, dim), cells (num_cells, dim + 1) triangles or tetrahedra.
     """
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
-    if points.shape[1] == 2 and cells.shape[1] == 3:
+    if points.shape[1] == 2:
         nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
-        return FlatMesh(
-            points, cells, nodes, np.ones(len(points)), np.arange(len(cells)), (0, 1), ""
-        )
-    if points.shape[1] != 3 or cells.shape[1] != 4:
-        raise InputError(
-            "mesh to draw",
-            "triangles in the plane or tetrahedra in space",
-            f"points {points.shape}, cells {cells.shape}",
-            "pass the points and cells of one mesh of simplices",
-        )
+        weights, each = np.ones(len(points)), np.arange(len(cells))
+        return FlatMesh(points, cells, nodes, weights, each, (0, 1), "")
     low, high = points.min(axis=0), points.max(axis=0)
     axis = int(np.argmin(high - low))
     return slice_tetrahedra(points, cells, axis, float(low[axis] + high[axis]) / 2)
 
 
 def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position: float) -> FlatMesh:
-    """Cut tetrahedra with a plane across a coordinate axis.
+    """Cut tetrahedra with a plane across a coordinate axis, 0, 1 or 2, into conforming triangles.
 
-    Parameters
-    ----------
-    points : (num_nodes, 3) array
-        In the length unit of the mesh.
-    cells : (num_cells, 4) array of int
-        Corners.
-    axis : int
-        0, 1 or 2: the axis the plane is perpendicular to.
-    position : float
-        Where the plane meets that axis. Where it passes close to a node, the cut goes through it.
-
-    Returns
-    -------
-    FlatMesh
-        A conforming triangulation of the cut.
+    Where the plane passes close to a node, the cut goes through it.
 
     Raises
     ------

@@ -1,9 +1,8 @@
-"""Can these draws be trusted? An answer in words, with what to do about it.
+"""Whether draws can be trusted: rules, each a reason for doubt or a warning, with what to do.
 
-The rules are collected in the constants below, except what depends on the kernel: that is in its
-own standards. A *reason* is enough to withhold the verdict
-"converged"; a *warning* is worth knowing either way. No set of rules can prove convergence: the
-most a good verdict says is that nothing looked for was found.
+A *reason* withholds the verdict "converged"; a *warning* is worth knowing either way. What depends
+on the kernel is in its own standards. No set of rules can prove convergence: the most a good
+verdict says is that nothing looked for was found.
 """
 
 from __future__ import annotations
@@ -11,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.standards import Standards
+from invlift.posterior.parts import Standards, recorded
+from invlift.posterior.scalars import movement
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -51,10 +56,8 @@ class Verdict:
         Whether there is no reason to doubt the draws.
     headline : str
         One sentence.
-    reasons : tuple of str
-        Findings that withhold convergence; empty if and only if `is_converged`.
-    warnings : tuple of str
-        Findings worth knowing that do not.
+    reasons, warnings : tuple of str
+        Findings that withhold convergence, empty if and only if `is_converged`, and others.
     advice : tuple of str
         What to do, most useful first.
     """
@@ -67,17 +70,14 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the verdict as a few lines of text."""
-        return in_lines(self.headline, self.reasons, self.warnings, self.advice)
+        return format_verdict(self.headline, self.reasons, self.warnings, self.advice)
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks."""
-        parts = [f"<b>{escape(self.headline)}</b>"]
-        for kind, lines in (("", self.reasons), ("note: ", self.warnings), ("→ ", self.advice)):
-            parts += [f"<li>{kind}{escape(line)}</li>" for line in lines]
-        return f"<div>{parts[0]}<ul>{''.join(parts[1:])}</ul></div>"
+        return f"<pre>{escape(str(self))}</pre>"
 
 
-def in_lines(
+def format_verdict(
     headline: str, reasons: Sequence[str], notes: Sequence[str], advice: Sequence[str]
 ) -> str:
     """A verdict as a few lines of text."""
@@ -88,23 +88,14 @@ def in_lines(
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
-MORE_DRAWS = (
-    "run longer: raise draws, in a new run or to go on with a saved one (--resume, or in Python "
-    "resume=True)"
-)
+MORE_DRAWS = "run longer: raise draws; --resume, in Python resume=True, goes on with a saved run"
 MORE_WARMUP = (
     "raise warmup and run again from another seed; if chains still disagree, the posterior may "
     "have several modes: look at the trace plots and reconsider prior and noise"
 )
 MORE_CHAINS = "use four chains, so that chains from different starts can be compared"
-STUCK = (
-    "look at the stuck chain's trace: raise warmup so that the sampler can adapt, or check for "
-    "readings that contradict each other, or the noise"
-)
-NOT_FINITE = (
-    "check the model (on a mesh also its boundary conditions) and the prior: the model produced "
-    "numbers out of range"
-)
+STUCK = "look at the trace: raise warmup, or check the noise, and whether readings contradict"
+NOT_FINITE = "check model, boundary conditions and prior: the model produced numbers out of range"
 MISFIT = (
     "check these readings and the model (on a mesh: unit of lengths, source, boundary values): it "
     "cannot reproduce them within the noise"
@@ -113,15 +104,44 @@ MISFIT_TOGETHER = (
     "look at standardised_residual in sensors.vtu for regions of one sign, and at the model and "
     "the scale of the noise"
 )
-SHARP_BENDS = (
-    "if that is too slow, choose a prior that allows less: a smaller std, or a noise scale with a "
-    "shorter tail"
-)
+SHARP_BENDS = "if that is too slow, choose a smaller prior std, or a noise scale of shorter tail"
 WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
-NOT_READY = (
-    "mend the problem and run it again: these are draws, but of another posterior than meant"
-)
+NOT_READY = "mend the problem and run it again: these draws are of another posterior than meant"
 REJECTIONS = "raise warmup so that the sampler can adapt"
+
+REASON, WARNING = "reason", "warning"
+
+
+class Rule(NamedTuple):
+    """What to say if a condition holds: a reason for doubt or a warning, and what to do."""
+
+    applies: bool
+    kind: str
+    text: str
+    advice: str
+
+
+def verdict_of(posterior: Posterior) -> Verdict:
+    """Judge a run by everything that its posterior knows."""
+    field, vectors = posterior.field, {}
+    if field is not None:
+        r_hat, ess = (posterior.fields()[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+        vectors[f"{field.place}s"] = r_hat, ess
+    for name, each in posterior.vector_diagnostics.items():
+        vectors[f"entries of {name}"] = each.r_hat, each.ess_bulk
+    return judge(
+        posterior.scalar_diagnostics,
+        posterior.num_chains,
+        posterior.num_draws,
+        vectors=vectors,
+        stats=recorded(posterior.chains, "stats"),
+        standards=posterior.standards,
+        movement=movement(posterior.all_draws, None if field is None else field.name),
+        residuals=posterior.sensor_fit().standardised_residual if posterior.has_fit else None,
+        misfit_p_value=posterior.misfit_p_value,
+        num_draws_requested=posterior.num_draws_requested,
+        objections=posterior.objections,
+    )
 
 
 def judge(
@@ -129,10 +149,7 @@ def judge(
     num_chains: int,
     num_draws: int,
     *,
-    field_r_hat: np.ndarray | None = None,
-    field_ess: np.ndarray | None = None,
-    field_place: str = "nodes",
-    vectors: Mapping[str, Diagnostics] | None = None,
+    vectors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     stats: Sequence[Mapping[str, np.ndarray]] = (),
     standards: Standards | None = None,
     movement: Sequence[np.ndarray] = (),
@@ -149,259 +166,189 @@ def judge(
         Diagnostics of the scalars, each of size 1.
     num_chains, num_draws : int
         Chains, and draws per chain.
-    field_r_hat, field_ess : (N,) arrays or None
-        R-hat and bulk effective sample size of each coefficient of the field.
-    field_place : str
-        What a coefficient of the field belongs to, in words: "nodes", "cells", "parameters".
-    vectors : mapping of str to Diagnostics or None
-        Diagnostics of vectors too long to be looked at entry by entry; judged like a field.
+    vectors : mapping of str to pair of (N,) arrays, or None
+        R-hat and bulk effective sample size of what is too long to be looked at entry by entry, by
+        what an entry is, in the plural: "nodes", "entries of weights".
     stats : sequence of mappings
-        Sampler statistics of each chain, (num_draws,) each; `acceptance_rate`, `step_size`,
-        `num_return_disagreements` and what the standards call failures are looked at where they
-        exist.
+        Sampler statistics of each chain, (num_draws,) each.
     standards : Standards or None
         Of the kernel; without them its statistics are not judged.
     movement : sequence of (num_draws,) arrays
         One scalar per chain that changes whenever the chain moves.
-    residuals : (d,) array or None
-        Standardised residuals of the readings: see `SensorStatistics`.
-    misfit_p_value : float or None
-        Of all readings together: see `statistics.misfit_p_value`. It is told of where no reading
-        alone is.
+    residuals, misfit_p_value : (d,) array, number, or None
+        See `sensor_fit`. The latter is looked at where no reading alone is far away.
     num_draws_requested : int or None
         Draws per chain that were asked for.
     objections : sequence of str
         What was found about the problem before it was sampled.
-
-    Returns
-    -------
-    Verdict
     """
-    notes = _Notes()
-    for objection in objections:
-        notes.warn(f"the problem was not ready to run, by its {objection}", NOT_READY)
-    _judge_amount(notes, num_chains, num_draws, num_draws_requested)
-    _judge_movement(notes, movement)
-    if num_draws >= 4:
-        _judge_scalars(notes, scalars, num_chains)
-        _judge_field(notes, field_r_hat, field_ess, field_place, num_chains)
-        for name, found in (vectors or {}).items():
-            place = f"entries of {name}"
-            _judge_field(notes, found.r_hat, found.ess_bulk, place, num_chains, f"entry of {name}")
+    needed = MIN_ESS_PER_CHAIN * num_chains
+    rules = [
+        *(
+            Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
+            for each in objections
+        ),
+        Rule(
+            num_draws < (num_draws_requested or 0), WARNING,
+            f"the run stopped after {num_draws} of {num_draws_requested} draws per chain",
+            MORE_DRAWS,
+        ),
+        Rule(
+            num_draws < MIN_DRAWS, REASON,
+            f"{num_draws} draws per chain are too few to judge; {MIN_DRAWS} are the least",
+            MORE_DRAWS,
+        ),
+        Rule(
+            num_chains < MIN_CHAINS, REASON,
+            "one chain alone cannot show that other starts lead to the same answer", MORE_CHAINS,
+        ),
+        *_rules_of_movement(movement),
+    ]  # fmt: skip
+    if num_draws >= MIN_DRAWS_TO_DIAGNOSE:
+        rules += _rules_of_scalars(scalars, needed)
+        for entries, (r_hat, ess) in (vectors or {}).items():
+            rules += _rules_of_vector(entries, r_hat, ess, needed)
     if standards is not None:
-        _judge_sampler(notes, stats, standards)
-    _judge_returns(notes, stats)
-    if residuals is not None:
-        _judge_fit(notes, residuals, misfit_p_value)
+        rules += _rules_of_sampler(stats, standards)
+    rules += _rules_of_returns(stats)
+    if residuals is not None and len(residuals):
+        rules += _rules_of_fit(residuals, misfit_p_value)
+    rules = [rule for rule in rules if rule.applies]
+    reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
-    if notes.reasons:
-        count = len(notes.reasons)
-        headline = f"Not converged: {count} reason{'s' * (count > 1)} to doubt {size}."
-    else:
-        headline = f"Converged, as far as can be told from {size}."
+    headline = f"Converged, as far as can be told from {size}."
+    if reasons:
+        plural = "s" * (len(reasons) > 1)
+        headline = f"Not converged: {len(reasons)} reason{plural} to doubt {size}."
     return Verdict(
-        not notes.reasons,
+        not reasons,
         headline,
-        tuple(notes.reasons),
-        tuple(notes.warnings),
-        tuple(dict.fromkeys(notes.advice)),
+        reasons,
+        tuple(rule.text for rule in rules if rule.kind == WARNING),
+        tuple(dict.fromkeys(rule.advice for rule in rules)),
     )
 
 
-class _Notes:
-    """Findings so far."""
-
-    def __init__(self) -> None:
-        self.reasons: list[str] = []
-        self.warnings: list[str] = []
-        self.advice: list[str] = []
-
-    def doubt(self, reason: str, advice: str) -> None:
-        self.reasons.append(reason)
-        self.advice.append(advice)
-
-    def warn(self, warning: str, advice: str) -> None:
-        self.warnings.append(warning)
-        self.advice.append(advice)
-
-
-def _judge_amount(notes: _Notes, num_chains: int, num_draws: int, requested: int | None) -> None:
-    if requested is not None and num_draws < requested:
-        notes.warn(f"the run stopped after {num_draws} of {requested} draws per chain", MORE_DRAWS)
-    if num_draws < MIN_DRAWS:
-        notes.doubt(
-            f"{num_draws} draws per chain are too few to judge; {MIN_DRAWS} are the least",
-            MORE_DRAWS,
-        )
-    if num_chains < MIN_CHAINS:
-        notes.doubt(
-            "one chain alone cannot show that other starts lead to the same answer", MORE_CHAINS
-        )
-
-
-def _judge_movement(notes: _Notes, movement: Sequence[np.ndarray]) -> None:
+def _rules_of_movement(movement: Sequence[np.ndarray]) -> Iterator[Rule]:
     for chain, values in enumerate(movement):
-        values = np.asarray(values)
-        if not np.isfinite(values).all():
-            notes.doubt(f"chain {chain} holds draws that are not finite", NOT_FINITE)
-        elif len(values) > 1:
-            longest = longest_run(values)
-            if longest == len(values):
-                notes.doubt(f"chain {chain} never moved", STUCK)
-            elif longest > max(10, MAX_STUCK_SHARE * len(values)):
-                notes.doubt(
-                    f"chain {chain} stayed in one place for {longest} of {len(values)} draws", STUCK
-                )
+        num, longest = len(values), longest_run(values)
+        is_finite, never = bool(np.isfinite(values).all()), longest == num > 1
+        long = longest > max(10, MAX_STUCK_SHARE * num)
+        stayed = f"chain {chain} stayed in one place for {longest} of {num} draws"
+        not_finite = f"chain {chain} holds draws that are not finite"
+        yield Rule(not is_finite, REASON, not_finite, NOT_FINITE)
+        yield Rule(is_finite and never, REASON, f"chain {chain} never moved", STUCK)
+        yield Rule(is_finite and long and not never, REASON, stayed, STUCK)
 
 
-def _judge_fit(notes: _Notes, residuals: np.ndarray, misfit_p_value: float | None) -> None:
-    far = np.flatnonzero(np.abs(residuals) > MAX_RESIDUAL)
-    if far.size:
-        worst = int(np.nanargmax(np.abs(residuals)))
-        notes.warn(
-            f"{far.size} of {residuals.size} readings are more than {MAX_RESIDUAL:g} standard "
-            f"deviations (of noise and prediction) away from what the model makes of them, sensor "
-            f"{worst} by {abs(residuals[worst]):.3g}",
-            MISFIT,
-        )
-    elif misfit_p_value is not None and misfit_p_value < MIN_MISFIT_P_VALUE:
-        notes.warn(
-            f"no reading alone, but all together are further from what the model makes of them "
-            f"than the noise explains (posterior predictive p-value {misfit_p_value:.2g})",
-            MISFIT_TOGETHER,
-        )
-
-
-def _judge_scalars(notes: _Notes, scalars: Mapping[str, Diagnostics], num_chains: int) -> None:
-    needed = MIN_ESS_PER_CHAIN * num_chains
+def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterator[Rule]:
+    """Of the entries of a vector the worst is named, and how many others there are."""
     vectors: dict[str, list[str]] = {}
     for name in scalars:
         vectors.setdefault(vector_of(name), []).append(name)
+    too_small = f"effective sample size of {{}} is {{:.0f}}, below {needed} (100 per chain)"
     for vector, names in vectors.items():
-        found: dict[str, list[tuple[float, str, str]]] = {}
-        for name in names:
-            for kind, badness, reason, advice in _scalar_findings(name, scalars[name], needed):
-                found.setdefault(kind, []).append((badness, reason, advice))
-        for findings in found.values():
-            _, reason, advice = max(findings, key=lambda finding: finding[0])
-            others = len(findings) - 1
-            notes.doubt(reason + (f" (and {others} more of {vector})" if others else ""), advice)
-
-
-def _scalar_findings(
-    name: str, diagnostics: Diagnostics, needed: int
-) -> Iterator[tuple[str, float, str, str]]:
-    """What is wrong with a scalar: what kind of thing, how bad, in words, and what to do."""
-    r_hat, bulk, tail = (
-        float(x[0]) for x in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
-    )
-    if np.isnan([r_hat, bulk]).any():
-        yield "missing", 0.0, f"{name} has no diagnostics: it is constant or not finite", STUCK
-        return
-    if r_hat > MAX_R_HAT:
-        text = (
-            f"R-hat of {name} is {_above(r_hat, MAX_R_HAT)}, above {MAX_R_HAT}: "
-            "the chains do not agree"
+        r_hat, bulk, tail = (
+            np.array([getattr(scalars[name], key)[0] for name in names])
+            for key in ("r_hat", "ess_bulk", "ess_tail")
         )
-        yield "r_hat", r_hat, text, MORE_WARMUP if r_hat > 1.1 else MORE_DRAWS
-    for kind, ess in (("bulk", bulk), ("tail", tail)):
-        if np.isnan(ess):
-            text = f"{name} has no {kind} effective sample size: too many equal draws"
-            yield f"no {kind}", 0.0, text, STUCK
-        elif ess < needed:
-            text = (
-                f"{kind} effective sample size of {name} is {ess:.0f}, below {needed} "
-                f"({MIN_ESS_PER_CHAIN} per chain)"
-            )
-            yield kind, -ess, text, MORE_DRAWS
+        missing = np.isnan([r_hat, bulk, tail]).any(axis=0)
+        disagree = f"R-hat of {{}} is {{:.3f}}, above {MAX_R_HAT}: the chains do not agree"
+        more = MORE_WARMUP if np.nanmax(r_hat, initial=1.0) > MAX_R_HAT_ANYWHERE else MORE_DRAWS
+        for is_bad, badness, values, text, advice in (
+            (missing, missing, missing, "{} is constant or not finite: no diagnostics", STUCK),
+            (r_hat > MAX_R_HAT, r_hat, r_hat, disagree, more),
+            (bulk < needed, -bulk, bulk, f"bulk {too_small}", MORE_DRAWS),
+            (tail < needed, -tail, tail, f"tail {too_small}", MORE_DRAWS),
+        ):
+            if is_bad.any():
+                worst, others = np.nanargmax(badness), is_bad.sum() - 1
+                text = text.format(names[worst], values[worst])
+                text += f" (and {others} more of {vector})" if others else ""
+                yield Rule(True, REASON, text, advice)
 
 
-def _judge_field(
-    notes: _Notes,
-    r_hat: np.ndarray | None,
-    ess: np.ndarray | None,
-    place: str,
-    num_chains: int,
-    one: str | None = None,
-) -> None:
-    one = one or place.rstrip("s")
-    if r_hat is not None and np.size(r_hat):
-        r_hat = np.asarray(r_hat)
-        is_missing = np.isnan(r_hat)
-        if is_missing.any():
-            notes.doubt(
-                f"{is_missing.sum()} of {r_hat.size} {place} have no R-hat: constant or not finite "
-                f"there (first: {int(np.argmax(is_missing))})",
-                STUCK,
-            )
-        if not is_missing.all():
-            num_bad = int((r_hat > MAX_R_HAT_FIELD).sum())
-            worst = int(np.nanargmax(r_hat))
-            is_bad = num_bad > MAX_BAD_SHARE * r_hat.size
-            if is_bad or r_hat[worst] > MAX_R_HAT_ANYWHERE:
-                notes.doubt(
-                    f"R-hat is above {MAX_R_HAT_FIELD} at {_share(num_bad, r_hat.size)} of the "
-                    f"{place}, and largest at {one} {worst} with "
-                    f"{_above(float(r_hat[worst]), MAX_R_HAT_FIELD)}",
-                    MORE_WARMUP if r_hat[worst] > MAX_R_HAT_ANYWHERE else MORE_DRAWS,
-                )
-    if ess is not None and np.size(ess):
-        ess = np.asarray(ess)
-        needed = MIN_ESS_PER_CHAIN * num_chains
-        num_bad = int((ess < needed).sum())
-        if num_bad > MAX_BAD_SHARE * ess.size:
-            notes.doubt(
-                f"bulk effective sample size is below {needed} at {_share(num_bad, ess.size)} of "
-                f"the {place}, down to {np.nanmin(ess):.0f}",
-                MORE_DRAWS,
-            )
+def _rules_of_vector(
+    entries: str, r_hat: np.ndarray, ess: np.ndarray, needed: int
+) -> Iterator[Rule]:
+    is_missing, size = np.isnan(r_hat), r_hat.size
+    known = np.where(is_missing, 1.0, r_hat)
+    worst = int(np.argmax(known))
+    num_apart, num_few = np.sum(known > MAX_R_HAT_FIELD), np.sum(ess < needed)
+    is_far = known[worst] > MAX_R_HAT_ANYWHERE
+    yield Rule(
+        is_missing.any(), REASON,
+        f"{is_missing.sum()} of {size} {entries} have no R-hat: constant or not finite there "
+        f"(first: {np.argmax(is_missing)})", STUCK,
+    )  # fmt: skip
+    yield Rule(
+        is_far or num_apart > MAX_BAD_SHARE * size, REASON,
+        f"R-hat is above {MAX_R_HAT_FIELD} at {num_apart} of {size} {entries}, and largest at "
+        f"number {worst} with {known[worst]:.3f}", MORE_WARMUP if is_far else MORE_DRAWS,
+    )  # fmt: skip
+    yield Rule(
+        num_few > MAX_BAD_SHARE * size, REASON,
+        f"bulk effective sample size is below {needed} at {num_few} of {size} {entries}, down to "
+        f"{np.min(ess, where=ess == ess, initial=np.inf):.0f}", MORE_DRAWS,
+    )  # fmt: skip
 
 
-def _judge_sampler(
-    notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]], standards: Standards
-) -> None:
-    if standards.caveat:
-        notes.warn(standards.caveat, standards.advice)
+def _rules_of_sampler(
+    stats: Sequence[Mapping[str, np.ndarray]], standards: Standards
+) -> Iterator[Rule]:
+    yield Rule(bool(standards.caveat), WARNING, standards.caveat, standards.advice)
     failures = _statistic(stats, standards.failures)
-    if failures:
-        share = float((np.concatenate(failures) > 0).mean())
-        text = f"{standards.failures_in_words} in {100 * share:.0f} % of the draws"
-        if share > MAX_FAILURE_SHARE:
-            notes.doubt(text + ": part of the posterior may be out of reach", standards.advice)
-        elif share > WARN_FAILURE_SHARE:
-            notes.warn(text, standards.advice)
+    share = np.mean(np.concatenate(failures) > 0) if failures else 0.0
+    text = f"{standards.failures_in_words} in {100 * share:.0f} % of the draws"
+    many = share > MAX_FAILURE_SHARE
+    out_of_reach = f"{text}: part of the posterior may be out of reach"
+    yield Rule(many, REASON, out_of_reach, standards.advice)
+    yield Rule(not many and share > WARN_FAILURE_SHARE, WARNING, text, standards.advice)
     shortest = min(map(np.mean, _statistic(stats, "step_size")), default=np.inf)
-    if standards.short_step is not None and shortest < standards.short_step:
-        notes.warn(
-            f"chains had to move in steps of {shortest:.2g}, and {standards.short_step:g} is "
-            "short: the posterior bends sharply",
-            SHARP_BENDS,
-        )
-    least = standards.min_acceptance
-    for index, chain in enumerate(stats if least is not None else ()):
-        rates = np.asarray(chain.get("acceptance_rate", ()), dtype=float)
-        rates = rates[np.isfinite(rates)]
-        if rates.size and rates.mean() < least:
-            notes.warn(
-                f"chain {index} accepted {100 * rates.mean():.0f} % of its proposals; "
-                f"{100 * least:.0f} % or more is usual after adaptation",
-                REJECTIONS,
-            )
+    yield Rule(
+        shortest < (standards.short_step or 0.0), WARNING,
+        f"chains had to move in steps of {shortest:.2g}, and {standards.short_step} is short: the "
+        "posterior bends sharply", SHARP_BENDS,
+    )  # fmt: skip
+    least = standards.min_acceptance or 0.0
+    for index, rates in enumerate(_statistic(stats, "acceptance_rate")):
+        rate = np.nanmean(rates) if np.isfinite(rates).any() else 1.0
+        yield Rule(
+            rate < least, WARNING,
+            f"chain {index} accepted {100 * rate:.0f} % of its proposals; {100 * least:.0f} % or "
+            "more is usual after adaptation", REJECTIONS,
+        )  # fmt: skip
 
 
-def _judge_returns(notes: _Notes, stats: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Tell of steps of constrained dynamics whose early return check was found to be wrong."""
+def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rule]:
+    """Of steps of constrained dynamics whose early return check was audited."""
     num_wrong, num_audited = (
-        sum(int(np.sum(values)) for values in _statistic(stats, f"num_return_{name}"))
+        int(sum(map(np.sum, _statistic(stats, f"num_return_{name}"))))
         for name in ("disagreements", "audits")
     )
-    if num_wrong:
-        text = (
-            f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
-            "otherwise than the exact one"
-        )
-        is_doubtful = num_wrong > MAX_WRONG_RETURNS * num_audited
-        (notes.doubt if is_doubtful else notes.warn)(text, WRONG_RETURNS)
+    text = (
+        f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
+        "otherwise than the exact one"
+    )
+    kind = REASON if num_wrong > MAX_WRONG_RETURNS * num_audited else WARNING
+    yield Rule(num_wrong > 0, kind, text, WRONG_RETURNS)
+
+
+def _rules_of_fit(residuals: np.ndarray, misfit_p_value: float | None) -> Iterator[Rule]:
+    size = np.nan_to_num(np.abs(residuals), nan=0.0, posinf=np.inf)
+    num_far, worst = np.sum(size > MAX_RESIDUAL), int(np.argmax(size))
+    yield Rule(
+        num_far > 0, WARNING,
+        f"{num_far} of {size.size} readings are more than {MAX_RESIDUAL:g} standard deviations (of "
+        f"noise and prediction) away from what the model makes of them, sensor {worst} by "
+        f"{size[worst]:.3g}", MISFIT,
+    )  # fmt: skip
+    p_value = 1.0 if misfit_p_value is None else misfit_p_value
+    yield Rule(
+        not num_far and p_value < MIN_MISFIT_P_VALUE, WARNING,
+        "no reading alone, but all together are further from what the model makes of them than the "
+        f"noise explains (posterior predictive p-value {p_value:.2g})", MISFIT_TOGETHER,
+    )  # fmt: skip
 
 
 def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> list[np.ndarray]:
@@ -416,18 +363,3 @@ def longest_run(values: np.ndarray) -> int:
         return 0
     edges = np.flatnonzero(values[1:] != values[:-1]) + 1
     return int(np.diff(np.concatenate([[0], edges, [values.size]])).max())
-
-
-def _above(value: float, bound: float) -> str:
-    """Write `value` with as many decimals as it takes to see that it exceeds `bound`."""
-    for decimals in (2, 3, 4):
-        text = f"{value:.{decimals}f}"
-        if float(text) > bound:
-            return text
-    return f"{value:.6f}"
-
-
-def _share(count: int, total: int) -> str:
-    """Write a share in per cent, never rounding something to nothing."""
-    per_cent = 100 * count / total
-    return f"{per_cent:.0f} %" if per_cent >= 1 or count == 0 else f"{count} of {total}"

@@ -136,7 +136,6 @@ def copied(whole, tmp_path):
     [
         "posterior/log_conductivity",
         "posterior/log_conductivity_field_mean",
-        "sample_stats/energy",
     ],
 )
 def test_numbers_that_no_run_draws_are_told_in_a_line(copied, capsys, name):

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from normal_noise import NormalNoise
 
 from invlift.app.cli import main
-from invlift.posterior import NormalNoise, Posterior, Readings
+from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains.results import ChainResult
 
 
@@ -69,7 +70,7 @@ def test_a_comparison_that_is_not_reliable_says_so_and_has_status_3(
         (["right", "./right/"], ["two or more folders", "each once"]),
         (["right", "none"], ["none", "no such folder"]),
         (["right", "empty"], ["empty", "no posterior.nc"]),
-        (["right", "other"], ["other", "the 12 readings of right", "others at 12 sensors"]),
+        (["right", "other"], ["other", "the 12 readings of right", "12 readings, not the same"]),
     ],
 )
 def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch, folders, parts):

@@ -9,7 +9,7 @@ from run_folders import HOSTILE, write_run
 
 from invlift.app.cli import main
 from invlift.app.report import write_report
-from invlift.posterior.report.gather import NUM_DRAWS
+from invlift.posterior.report.content import NUM_DRAWS
 
 
 def call(*arguments):
@@ -131,7 +131,7 @@ BAD = {
     "no folder": (lambda f: shutil.rmtree(f), (), ["copy", "no such folder"]),
     "no run": (
         lambda f: [(f / n).unlink() for n in ("run.json", "posterior.nc", "posterior.vtu")],
-        (), ["copy", "the folder of a run"],
+        (), ["copy", "results folder of a run"],
     ),
     "damaged": (
         lambda f: (f / "posterior.vtu").write_text("<VTKFile"), (), ["posterior.vtu", "copy of"],

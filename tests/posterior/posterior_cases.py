@@ -4,10 +4,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from normal_noise import NormalNoise
 from scipy.stats import norm
 
 from invlift.moments import Moments
-from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
+from invlift.posterior import Posterior, Quantity, Readings
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
+from normal_noise import NormalNoise
 from posterior_cases import Chain, LinearModel, make_posterior, normal_posterior
 from scipy.special import logsumexp
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import NormalNoise, Posterior, Readings
+from invlift.posterior import Posterior, Readings
 from invlift.posterior.leave_one_out import MIN_DRAWS, leave_one_out
-from invlift.posterior.statistics import misfit_p_value
+from invlift.posterior.sensor_fit import misfit_p_value
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -48,7 +49,7 @@ def test_each_reading_is_predicted_as_in_closed_form(runs):
     assert np.abs(distance(elpd, exact.logpdf(model.observed))).max() < 4.5
     assert np.abs(distance(pit, exact.cdf(model.observed))).max() < 4.5
     # negative control: with the reading itself among the data both are others
-    logs = [np.concatenate(posterior._log_likelihood) for posterior in posteriors]
+    logs = [np.concatenate(posterior.log_likelihood) for posterior in posteriors]
     in_sample = np.array([logsumexp(each, axis=0) - np.log(len(each)) for each in logs])
     assert (distance(in_sample, exact.logpdf(model.observed)) > 10.0).all()
     p_values = np.array([each.sensor_fit().predictive_p_value for each in posteriors])
@@ -100,7 +101,7 @@ def test_noise_that_is_not_known_has_no_likelihood(runs):
     posterior = Posterior(posteriors[0].chains, sensors=sensors)
     with pytest.raises(InputError, match="known density"):
         posterior.leave_one_out()
-    assert "log_likelihood" not in posterior._groups()
+    assert posterior.log_likelihood is None
 
 
 def test_where_nothing_can_be_said():
@@ -126,7 +127,7 @@ def test_sensors_and_files_have_them(tmp_path):
     data = arviz.from_netcdf(tmp_path / "posterior.nc")
     logs = data["log_likelihood"]["observed"]
     assert logs.dims == ("chain", "draw", "sensor")
-    np.testing.assert_array_equal(logs, np.stack(posterior._log_likelihood))
+    np.testing.assert_array_equal(logs, np.stack(posterior.log_likelihood))
     sigma = np.stack(posterior.draws("sigma"))[..., None]
     expected = norm(np.stack(posterior.draws("predicted")), sigma).logpdf(posterior.sensors.values)
     np.testing.assert_allclose(logs, expected, rtol=1e-12)

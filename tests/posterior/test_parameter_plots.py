@@ -80,7 +80,7 @@ def test_the_report_shows_parameters_with_known_priors(tmp_path):
     posterior, priors = parameters()
     posterior.write(tmp_path)
     content = gather(tmp_path)
-    at, density = content.quantities["rate"].prior_density
+    at, density = content.posterior.described["rate"].prior_density
     np.testing.assert_array_equal(density, priors["rate"].pdf(at))
     page = render(content)
     assert "Histograms of start, rate, sigma[0], sigma[1] with their prior densities" in page

@@ -187,7 +187,6 @@ def test_equal_draws_share_their_rank():
         ([], "at least one chain"),
         ([np.zeros((0, 3))], "at least one draw"),
         ([np.zeros((5, 3)), np.zeros((4, 3))], "one shape"),
-        ([np.zeros((5, 3, 2))], "vector"),
     ],
 )
 def test_bad_draws_are_refused(chains, message):

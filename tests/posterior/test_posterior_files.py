@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.files import in_three_dimensions, write_fields, write_json, write_points
+from invlift.posterior.files import in_three_dimensions, write_fields, write_json
 
 FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
@@ -219,10 +219,6 @@ def test_fields_that_do_not_fit_are_refused(tmp_path):
         write_fields(tmp_path / "a.vtu", points, cells, {"v": np.zeros(24)}, {})
     with pytest.raises(InputError, match="cell field v"):
         write_fields(tmp_path / "a.vtu", points, cells, {}, {"v": np.zeros((len(cells), 1))})
-    with pytest.raises(InputError, match="triangles"):
-        write_fields(tmp_path / "a.vtu", points, cells[:, :2], {}, {})
-    with pytest.raises(InputError, match="points"):
-        write_points(tmp_path / "a.vtu", np.zeros((3, 4)), {})
 
 
 def test_readings_and_predictions_are_a_table(tmp_path):
@@ -259,8 +255,8 @@ def test_model_without_a_mesh_writes_no_fields(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"chains": []}, "at least one chain"),
-        ({"chains": [Chain({})]}, "draws in every chain"),
+        ({"chains": []}, "at least one chain with draws"),
+        ({"chains": [Chain({})]}, "at least one chain with draws"),
         ({"chains": [Chain({"a": np.ones(3)}), Chain({"b": np.ones(3)})]}, "same quantities"),
         ({"chains": [Chain({"a": np.ones(3), "b": np.ones(4)})]}, "equally many"),
         ({"chains": [Chain({"log_conductivity": np.ones((0, 25))})]}, "at least one draw"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from normal_noise import NormalNoise
 from posterior_cases import (
     Chain,
     field_quantities,
@@ -16,8 +17,9 @@ from posterior_cases import (
 from scipy.stats import norm
 
 from invlift.errors import InputError
-from invlift.posterior import NormalNoise, Posterior, Quantity, Readings
-from invlift.posterior.labelled import SUMMARY_COLUMNS, save_netcdf
+from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior.labelled import save_netcdf
+from invlift.posterior.scalars import SUMMARY_COLUMNS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

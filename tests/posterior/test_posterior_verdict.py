@@ -1,8 +1,7 @@
 """The verdict: good chains pass, each kind of bad ones is named."""
 
-import re
 from dataclasses import replace
-from html import unescape
+from html import escape
 
 import numpy as np
 import pytest
@@ -105,7 +104,7 @@ def test_chain_with_another_mean_is_flagged(chains):
     verdict = judged(change_field(chains, 1, lambda field: field + 0.3))
     assert not verdict.is_converged
     assert any("R-hat of log_conductivity_field_mean" in reason for reason in verdict.reasons)
-    assert any("of the nodes" in reason for reason in verdict.reasons)
+    assert any("of 25 nodes" in reason for reason in verdict.reasons)
     assert verdict.advice
 
 
@@ -121,7 +120,7 @@ def test_few_nodes_far_apart_are_flagged_though_the_mean_looks_right():
     mesh = Mesh(points, np.zeros((1, 3), int))
     verdict = judged(change_field(large, 0, split), mesh=mesh, quantities=field_quantities()[:1])
     assert not verdict.is_converged
-    assert any("2 of 400 of the nodes" in reason for reason in verdict.reasons), str(verdict)
+    assert any("2 of 400 nodes" in reason for reason in verdict.reasons), str(verdict)
     sound = judged(make_chains(400, 25), mesh=mesh, quantities=field_quantities()[:1])
     assert sound.is_converged
 
@@ -330,9 +329,4 @@ def test_longest_run():
 
 def test_notebooks_show_what_print_does():
     verdict = Verdict(False, "Not converged.", ("R-hat > 1.01",), ("k & more",), ("draw <more>",))
-    page = verdict._repr_html_()
-    lines = [line.strip() for line in str(verdict).splitlines()]
-    shown = [unescape(line) for line in re.findall(r"<(?:b|li)>(.*?)</(?:b|li)>", page)]
-    assert shown == ["Not converged.", "R-hat > 1.01", "note: k & more", "→ draw <more>"]
-    assert [line.removeprefix("- ").replace("->", "→") for line in lines] == shown
-    assert "<more>" not in page
+    assert verdict._repr_html_() == f"<pre>{escape(str(verdict))}</pre>"

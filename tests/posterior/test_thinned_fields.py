@@ -10,8 +10,8 @@ from posterior_cases import Mesh, field_quantities
 
 from invlift.moments import BatchMeans, Moments, merged
 from invlift.posterior import Posterior, diagnose_field
-from invlift.posterior.batches import ess_of_batches
-from invlift.posterior.labelled import build_groups
+from invlift.posterior.fields import ess_of_batches
+from invlift.posterior.labelled import label
 from invlift.samplers.chains.fields import FieldRecord
 
 CHAINS, DRAWS, NODES = 4, 3000, 5
@@ -133,7 +133,7 @@ def test_too_few_batches_and_constants_have_no_effective_size():
 
 def test_fields_of_two_sizes_have_numbers_of_their_own():
     draws = {"first": [np.zeros((5, 2))], "second": [np.zeros((3, 4))]}
-    group = dict(build_groups(draws, {}, every={"first": 2, "second": 4}))["posterior"]
+    group = label(draws, {}, every={"first": 2, "second": 4})
     assert group["first"].dims[1] == "stored_draw"
     assert group["second"].dims[1] == "stored_draw_of_second"
     np.testing.assert_array_equal(group["stored_draw"], [0, 2, 4, 6, 8])

@@ -15,8 +15,7 @@ from invlift.app.truth import READINGS, truth_file
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
-from invlift.posterior.files import write_fields
-from invlift.posterior.series import Step, write_series
+from invlift.posterior.files import Step, write_fields, write_series
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000

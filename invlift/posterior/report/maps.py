@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LightSource, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from matplotlib.tri import Triangulation
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from invlift.errors import InputError
@@ -22,17 +21,16 @@ from invlift.posterior.plots import (
     CHAIN_COLOURS,
     FAINT,
     INK,
-    STYLE,
     colour_limits,
     draw_bar,
     draw_outline,
     draw_sensors,
     draw_values,
-    shown_values,
+    new_figure,
     with_unit,
 )
+from invlift.posterior.report.charts import Picture, number, picture
 from invlift.posterior.report.content import Body, FieldDraws, Group
-from invlift.posterior.report.picture import Picture, number, picture
 from invlift.posterior.slices import AXIS_NAMES, FlatMesh, flatten, slice_tetrahedra
 
 #: Width of a map, in inches.
@@ -45,12 +43,22 @@ STATISTICS = {
 #: Residuals up to this size do not reach the ends of their colour scale.
 MIN_REACH = 3.0
 ABOVE = "conductivity_above_"
+#: What the colours of maps mean.
+NOTES = {
+    "conductivity": "conductivity k, logarithmic scale",
+    SOLUTION: "solution u, in the unit of the readings",
+}
+#: Name, caption and note of maps on scales of their own.
+LOG_SD = f"{FIELD}_sd", "Log-conductivity, standard deviation", "0.1 is about 10 % of k"
+REDUCTION = "variance_reduction", "Variance reduction", "share of prior variance removed"
+CONVERGENCE = (
+    (f"{FIELD}_r_hat", "R-hat", ""), (f"{FIELD}_ess_bulk", "Effective sample size", ""),
+)  # fmt: skip
 #: Colour of what belongs to no boundary group.
 NO_GROUP = "#c9ccd2"
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """Which number has which colour."""
 
     norm: Normalize
@@ -58,25 +66,18 @@ class Scale:
     is_share: bool = False
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Maps that belong together; `note` says what their colours mean."""
 
     title: str
     note: str
-    pictures: tuple[Picture, ...]
+    pictures: list[Picture]
 
 
 def scale_of(fields: Iterable[np.ndarray], colour_map: str, kind: str = "") -> Scale:
     """A scale from the smallest to the largest finite value of some fields.
 
-    Parameters
-    ----------
-    fields : iterable of arrays
-        What is to share the scale.
-    colour_map : str
-    kind : str
-        "log" for equal ratios, for which only positive values count; "share" for 0 to 100 %.
+    `kind` is "log" for equal ratios, for which only positive values count; "share" for 0 to 100 %.
     """
     values = np.concatenate([np.ravel(field) for field in fields])
     if kind == "share":
@@ -94,99 +95,76 @@ def colours_of(groups: tuple[Group, ...]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Draws a body.
-
-    Attributes
-    ----------
-    body : Body
-    sensors : (d, dim) array
-    units : mapping of str to str
-        Units of the fields, by name, where they are known.
-    """
+    """Draws a body, with its sensors, (d, dim), and the units of its fields by name."""
 
     body: Body
     sensors: np.ndarray
     units: Mapping[str, str]
 
     @cached_property
-    def flats(self) -> tuple[FlatMesh, ...]:
+    def flats(self) -> list[FlatMesh]:
         """The body in the plane, or its slices through the middle of its bounding box."""
         points, cells = self.body.points, self.body.cells
         if self.body.dim == 2:
-            return (flatten(points, cells),)
+            return [flatten(points, cells)]
         middle, found = (points.min(axis=0) + points.max(axis=0)) / 2, []
         for axis in (2, 1, 0):
             try:
                 found.append(slice_tetrahedra(points, cells, axis, float(middle[axis])))
-            except InputError:  # a hollow body
+            except InputError:  # a body in several pieces, with nothing in the middle
                 continue
-        return tuple(found)
+        return found
 
-    @property
-    def _mark(self) -> float:
-        """How large a sensor is: small on slices, where many may lie on each other."""
-        return 1.0 if self.body.dim == 2 else 0.35
-
-    # -- whole sections of a page ------------------------------------------------------------------
+    # -- sections of a page ------------------------------------------------------------------------
 
     def mesh(self, groups: tuple[Group, ...]) -> list[Picture]:
         """The mesh with boundary groups and sensors; in space the surface from two sides."""
-        body, colours = self.body, colours_of(groups)
+        body = self.body
         num = f"{len(body.points)} nodes and {len(body.cells)} cells, {len(self.sensors)} sensors"
-        words = f"Mesh of {num}, and the boundary groups"
+        text = f"Mesh of {num}, and the boundary groups"
         if body.dim == 3:
             return [
-                picture(self._surface(groups, azimuth), f"Surface, {side}", f"{words}, {side}.")
+                picture(self._surface(groups, azimuth), f"Surface, {side}", f"{text}, {side}.")
                 for side, azimuth in SIDES.items()
             ]
-        with matplotlib.rc_context(STYLE):
-            figure = Figure(figsize=self._size, layout="constrained")
+        with new_figure(*self._size) as figure:
             ax = figure.subplots()
             ax.triplot(*body.points.T, body.cells, color=FAINT, linewidth=0.4)
-            for colour, group in zip(colours, groups, strict=True):
+            for colour, group in zip(colours_of(groups), groups, strict=True):
                 edges = body.points[group.facets]
                 ax.add_collection(LineCollection(edges, colors=colour, linewidths=2.5))
             if len(self.sensors):
                 draw_sensors(ax, self.sensors)
             ax.set(aspect="equal", xlabel="x")
             ax.set_ylabel("y", rotation=0)
-        return [picture(figure, "Mesh", f"{words}.")]
+        return [picture(figure, "Mesh", f"{text}.")]
 
     def families(self) -> Iterator[Family]:
         """All fields of the posterior there are."""
         names = [*self.body.on_nodes, *self.body.on_cells]
-        bases = [name.removesuffix("_mean") for name in names if name.endswith("_mean")]
-        bases = [name for name in bases if not name.endswith("_mcse")]
-        for name in sorted(set(bases) - {FIELD}, key=lambda name: (name == SOLUTION, name)):
-            kind, note = "", with_unit(name, self.units.get(name, ""))
-            if name == "conductivity":
-                kind, note = "log", "conductivity k, logarithmic scale"
-            elif name == SOLUTION:
-                note = "solution u, in the unit of the readings"
-            captions = {f"{name}_{key}": caption for key, caption in STATISTICS.items()}
-            yield self._family(name.capitalize(), note, captions, "viridis", kind)
-        known = {f"{FIELD}_sd": ("Log-conductivity, standard deviation", "0.1 is about 10 % of k")}
-        known |= {
-            f"{name}_sd": (f"{name.capitalize()}, standard deviation", self.units.get(name, ""))
-            for name in bases
-            if name != FIELD
-        }
-        known["variance_reduction"] = ("Variance reduction", "share of prior variance removed")
-        yield self._each("What is known", known)
-        captions = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
+        means = [name for name in names if name.endswith("_mean")]
+        bases = {name.removesuffix("_mean") for name in means if not name.endswith("_mcse_mean")}
+        bases = sorted(bases - {FIELD}, key=lambda base: (base == SOLUTION, base))
+        units = {base: self.units.get(base, "") for base in bases}
+        for base in bases:
+            note = NOTES.get(base) or with_unit(base, units[base])
+            captions = {f"{base}_{key}": caption for key, caption in STATISTICS.items()}
+            kind = "log" if base == "conductivity" else ""
+            yield Family(base.capitalize(), note, self._maps(captions, "viridis", kind))
+        title = "{}, standard deviation"
+        sds = [(f"{base}_sd", title.format(base.capitalize()), units[base]) for base in bases]
+        yield self._on_own_scales("What is known", [LOG_SD, *sds, REDUCTION])
+        above = {n: f"Above {n.removeprefix(ABOVE)}" for n in names if n.startswith(ABOVE)}
         note = "share of the draws in which the conductivity is above the threshold"
-        yield self._family("Probability of exceeding", note, captions, "cividis", "share")
-        found = {f"{FIELD}_r_hat": ("R-hat", "")}
-        found[f"{FIELD}_ess_bulk"] = ("Effective sample size", "")
-        yield self._each("Convergence of the chains", found)
+        yield Family("Probability of exceeding", note, self._maps(above, "cividis", "share"))
+        yield self._on_own_scales("Convergence of the chains", CONVERGENCE)
 
-    def _each(self, title: str, fields: Mapping[str, tuple[str, str]]) -> Family:
-        """Maps with titles and notes of their own, each on its own scale."""
+    def _on_own_scales(self, title: str, fields: Iterable[tuple[str, str, str]]) -> Family:
         pictures = []
-        for name, (caption, note) in fields.items():
-            kind = "share" if name == "variance_reduction" else ""
-            pictures += self._family("", note, {name: caption}, "cividis", kind).pictures
-        return Family(title, "each map on its own scale", tuple(pictures))
+        for name, caption, note in fields:
+            kind = "share" if name == REDUCTION[0] else ""
+            pictures += self._maps({name: caption}, "cividis", kind, note)
+        return Family(title, "each map on its own scale", pictures)
 
     def draws(self, draws: FieldDraws) -> list[Picture]:
         """The mean and some draws of the conductivity, in the colours of its maps."""
@@ -201,44 +179,30 @@ class Maps:
     def residuals(self, residuals: np.ndarray) -> Picture:
         """The sensors in the colours of their standardised residuals, (d,)."""
         reach = float(np.max(np.abs(residuals[np.isfinite(residuals)]), initial=MIN_REACH))
-        colours = {"cmap": "RdBu_r", "norm": Normalize(-reach, reach)}
-        with matplotlib.rc_context(STYLE):
-            figure, axes, place = self._sheet()
-            for flat, ax in zip(self.flats, axes, strict=True):
-                draw_outline(ax, flat)
-                places = self.sensors[:, list(flat.axes)]
-                draw_sensors(ax, places, residuals, self._mark, **colours)
-            draw_bar(norm=colours["norm"], colour_map=colours["cmap"], **place)
-            words = "Map of the sensors in the colours of their residuals; the table has them."
-            return picture(figure, "Residuals where the sensors are", words, "", "RdBu_r")
+        scale = Scale(Normalize(-reach, reach), "RdBu_r")
+        with new_figure(*self._size, layout=None) as figure:
+            self._prepare(figure, scale, c=residuals, cmap=scale.colour_map, norm=scale.norm)
+            text = "Map of the sensors in the colours of their residuals; the table has them."
+            return picture(figure, "Residuals where the sensors are", text, "", scale.colour_map)
 
-    # -- one map -----------------------------------------------------------------------------------
+    # -- maps --------------------------------------------------------------------------------------
 
-    def _family(
-        self,
-        title: str,
-        note: str,
-        captions: Mapping[str, str],
-        colour_map: str,
-        kind: str = "",
-    ) -> Family:
+    def _maps(
+        self, captions: Mapping[str, str], colour_map: str, kind: str = "", note: str = ""
+    ) -> list[Picture]:
         """Maps of the fields there are, on one scale."""
         there = {name: text for name, text in captions.items() if self.body.find(name) is not None}
         if not there:
-            return Family(title, note, ())
+            return []
         scale = scale_of(map(self.body.find, there), colour_map, kind)
-        is_nodal = next(iter(there)) in self.body.on_nodes
         maps = [self._map(name, text) for name, text in there.items()]
-        return Family(title, note, tuple(self._drawn(maps, is_nodal, scale, "" if title else note)))
+        return self._drawn(maps, next(iter(there)) in self.body.on_nodes, scale, note)
 
     def _map(self, name: str, title: str) -> tuple[np.ndarray, str, str]:
         """Values, title and words of a map."""
         values = self.body.find(name)
-        finite = values[np.isfinite(values)]
-        words = f"Map: {name.replace('_', ' ')}, {title}"
-        if finite.size:
-            words += f", from {number(finite.min())} to {number(finite.max())}"
-        return values, title, f"{words}."
+        low, high = (number(end(values)) for end in (np.min, np.max))
+        return values, title, f"Map: {name.replace('_', ' ')}, {title}, from {low} to {high}."
 
     def _drawn(
         self,
@@ -252,57 +216,62 @@ class Maps:
         All are drawn on one sheet, one after the other: what they share takes longer than they do.
         """
         found = []
-        with matplotlib.rc_context(STYLE):
-            figure, axes, place = self._sheet()
-            meshes = [Triangulation(*flat.points.T, flat.triangles) for flat in self.flats]
-            for flat, ax in zip(self.flats, axes, strict=True):
-                draw_outline(ax, flat)
-                if len(self.sensors):
-                    draw_sensors(ax, self.sensors[:, list(flat.axes)], share=self._mark)
-            draw_bar(norm=scale.norm, colour_map=scale.colour_map, is_share=scale.is_share, **place)
-            for values, title, words in maps:
+        with new_figure(*self._size, layout=None) as figure:
+            axes = self._prepare(figure, scale)
+            for values, title, text in maps:
                 drawn = []
-                for flat, mesh, ax in zip(self.flats, meshes, axes, strict=True):
-                    shown = shown_values(flat, values, is_nodal)
-                    colours = scale.colour_map, scale.norm
-                    drawn.append(draw_values(ax, mesh, shown, is_nodal, *colours))
-                found.append(picture(figure, title, words, note, scale.colour_map))
+                for flat, ax in zip(self.flats, axes, strict=True):
+                    shown, colours = flat.shown(values, is_nodal), (scale.colour_map, scale.norm)
+                    drawn.append(draw_values(ax, flat, shown, is_nodal, *colours))
+                found.append(picture(figure, title, text, note, scale.colour_map))
                 for each in drawn:
                     each.remove()
         return found
 
     @property
     def _size(self) -> tuple[float, float]:
-        """Of the picture of a mesh in the plane, in inches."""
+        """Width and height of a map, in inches."""
         extent = np.ptp(self.body.points, axis=0)
-        return WIDTH + 0.75, WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5)) + 0.2
-
-    def _sheet(self) -> tuple[Figure, list[Axes], dict]:
-        """A figure, axes for each flat piece, and where a colour bar goes, as `draw_bar` takes it.
-
-        Slices lie as in a technical drawing: from above, below it from the front, and beside this
-        from the side; all in one scale of length.
-        """
         if self.body.dim == 2:
-            # Placed by hand: matplotlib's layout takes as long as the rest of the drawing.
-            figure, (width, _) = Figure(figsize=self._size), self._size
-            ax = figure.add_axes((0.1 / width, 0.02, (WIDTH - 0.1) / width, 0.96))
-            ax.set_axis_off()
-            return figure, [ax], {"ax": ax}
+            height = WIDTH * float(np.clip(extent[1] / extent[0], 0.15, 1.5))
+            return WIDTH + 0.75, height + 0.2
+        across, up = self._shares
+        return WIDTH + 0.3, WIDTH * up.sum() / across.sum() + 0.7
+
+    @property
+    def _shares(self) -> np.ndarray:
+        """Of slices, widths of the two columns and heights of the two rows, (2, 2)."""
         extent = np.ptp(self.body.points, axis=0)
-        across, up = np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
-        inches = WIDTH / across.sum()
-        figure = Figure(figsize=(WIDTH + 0.3, inches * up.sum() + 0.7))
-        ratios = {"width_ratios": across, "height_ratios": up, "hspace": 0.15, "wspace": 0.08}
-        borders = {"left": 0.02, "right": 0.98, "bottom": 0.02, "top": 0.93}
-        grid = figure.subplots(2, 2, gridspec_kw=ratios | borders)
-        places = {(0, 1): grid[0, 0], (0, 2): grid[1, 0], (1, 2): grid[1, 1]}
-        for ax in grid.flat:
-            ax.set_axis_off()
-        axes = [places[flat.axes] for flat in self.flats]
+        return np.clip(extent / extent.max(), 0.15, 1)[[[0, 1], [1, 2]]]
+
+    def _prepare(self, figure: Figure, scale: Scale, **colours) -> list[Axes]:
+        """Axes for each flat piece, with outline and sensors, and the colour bar.
+
+        Slices lie as in a technical drawing, in one scale of length: from above, below it from the
+        front, and beside this from the side. Axes are placed by hand, as matplotlib's layout takes
+        as long as the rest of the drawing.
+        """
+        width, mark, box = self._size[0], 1.0, {}
+        if self.body.dim == 2:
+            axes = [figure.add_axes((0.1 / width, 0.02, (WIDTH - 0.1) / width, 0.96))]
+            beside = axes[0]
+        else:
+            mark, box = 0.35, {"box": (0.25, 0.05, 0.08, 0.9)}  # sensors lie on each other
+            across, up = self._shares
+            place = {"left": 0.02, "right": 0.98, "bottom": 0.02, "top": 0.93}
+            place |= {"width_ratios": across, "height_ratios": up, "hspace": 0.15, "wspace": 0.08}
+            grid = figure.subplots(2, 2, gridspec_kw=place)
+            slices = {(0, 1): grid[0, 0], (0, 2): grid[1, 0], (1, 2): grid[1, 1]}
+            axes, beside = [slices[flat.axes] for flat in self.flats], grid[0, 1]
+        beside.set_axis_off()
         for flat, ax in zip(self.flats, axes, strict=True):
+            ax.set_axis_off()
             ax.set_title(flat.place.removeprefix("slice "), fontsize=8)
-        return figure, axes, {"ax": grid[0, 1], "box": (0.25, 0.05, 0.08, 0.9)}
+            draw_outline(ax, flat)
+            if len(self.sensors):
+                draw_sensors(ax, self.sensors[:, list(flat.axes)], share=mark, **colours)
+        draw_bar(beside, scale.colour_map, scale.norm, is_share=scale.is_share, **box)
+        return axes
 
     def _surface(self, groups: tuple[Group, ...], azimuth: float) -> Figure:
         """The surface of a body in space in the colours of its groups; sensors show through."""
@@ -310,15 +279,14 @@ class Maps:
         keys, first, count = np.unique(
             np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
         )
-        facets, keys = facets[first[count == 1]], keys[count == 1]
-        number_of = {key: index for index, key in enumerate(map(tuple, keys.tolist()))}
-        colours = [NO_GROUP] * len(facets)
+        facets = facets[first[count == 1]]
+        colour_of = {}
         for colour, group in zip(colours_of(groups), groups, strict=True):
-            for facet in map(tuple, np.sort(group.facets, axis=1).tolist()):
-                if facet in number_of:
-                    colours[number_of[facet]] = colour
-        with matplotlib.rc_context(STYLE):
-            figure = Figure(figsize=(WIDTH + 0.6, WIDTH))
+            keys = map(tuple, np.sort(group.facets, axis=1).tolist())
+            colour_of |= dict.fromkeys(keys, colour)
+        keys = map(tuple, np.sort(facets, axis=1).tolist())
+        colours = [colour_of.get(key, NO_GROUP) for key in keys]
+        with new_figure(WIDTH + 0.6, WIDTH, layout=None) as figure:
             ax = figure.add_axes((0, 0.03, 0.9, 0.97), projection="3d", computed_zorder=False)
             ax.view_init(25, azimuth)
             light = LightSource(90 - (azimuth - 25), 45)

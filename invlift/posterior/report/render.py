@@ -14,14 +14,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from invlift.posterior.along_axis import places_of_residuals
-from invlift.posterior.labelled import SUMMARY_COLUMNS
 from invlift.posterior.names import vector_of
 from invlift.posterior.plots import MAX_SCALARS
 from invlift.posterior.report import charts
+from invlift.posterior.report.charts import Picture, number
 from invlift.posterior.report.content import Content
 from invlift.posterior.report.maps import Maps, colours_of
-from invlift.posterior.report.picture import Picture, number
 from invlift.posterior.run_folder import Record
+from invlift.posterior.scalars import SUMMARY_COLUMNS
 from invlift.posterior.slices import AXIS_NAMES
 
 #: Rows of a table.
@@ -46,14 +46,7 @@ class Table(NamedTuple):
 def render(content: Content) -> str:
     """Write a page of HTML that needs no other file.
 
-    Parameters
-    ----------
-    content : Content
-
-    Returns
-    -------
-    str
-        All text of the content is escaped, and the page's policy allows no script but its own.
+    All text of the content is escaped, and the page's policy allows no script but its own.
     """
     environment = Environment(
         loader=PackageLoader("invlift.posterior.report", "page"),
@@ -64,19 +57,21 @@ def render(content: Content) -> str:
     )
     page = resources.files("invlift.posterior.report") / "page"
     script = page.joinpath("report.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    found = pd.DataFrame(columns=SUMMARY_COLUMNS) if content.summary is None else content.summary
-    ess = float(found["ess_bulk"][found["ess_bulk"] > 0].min())
+    summary = content.summary
+    if summary is None:
+        summary = pd.DataFrame(columns=SUMMARY_COLUMNS)
+    ess = float(summary["ess_bulk"][summary["ess_bulk"] > 0].min())
     return environment.get_template("report.html").render(
         content=content,
+        has_mesh=content.posterior.mesh is not None,
         style=Markup(page.joinpath("report.css").read_text("utf-8")),
         script=Markup(script),
-        script_hash=digest,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         colours=colours_of(content.groups),
         traces=_traces(content),
-        series=[charts.series(each) for each in content.series if not each.rows.size],
-        parameters=charts.parameters(content.scalars, content.quantities),
-        facts=_facts(content, ess, float(found["r_hat"].max())),
+        series=[charts.series(each) for each in content.posterior.series if not each.rows.size],
+        parameters=charts.parameters(content.posterior),
+        facts=_facts(content, ess, float(summary["r_hat"].max())),
         tables=_tables(content, ess),
         **_pictures(content),
     )
@@ -85,18 +80,19 @@ def render(content: Content) -> str:
 def _pictures(content: Content) -> dict[str, list]:
     """Pictures of the body and of the fit, by section."""
     found = {"mesh": [], "families": [], "draws": [], "fit": []}
-    sensors, body = content.sensors, content.body
-    found["fit"] = [charts.series(each) for each in content.series if each.rows.size]
+    sensors, body, posterior = content.sensors, content.body, content.posterior
+    found["fit"] = [charts.series(each) for each in posterior.series if each.rows.size]
     residuals = None
     if sensors is not None and "standardised_residual" in sensors:
         residuals = sensors["standardised_residual"].to_numpy()
-        places = places_of_residuals(content.series, len(residuals))
+        places = places_of_residuals(posterior.series, len(residuals))
         found["fit"].append(charts.residuals(residuals, places))
     if body is not None:
         axes = list(AXIS_NAMES[: body.dim])
         has_places = sensors is not None and set(axes) <= set(sensors)
         places = sensors[axes].to_numpy() if has_places else np.zeros((0, body.dim))
-        maps = Maps(body, places, {name: each.unit for name, each in content.quantities.items()})
+        units = {name: each.unit for name, each in posterior.described.items()}
+        maps = Maps(body, places, units)
         found["mesh"] = maps.mesh(content.groups)
         found["families"] = [family for family in maps.families() if family.pictures]
         if content.draws is not None and body.find("conductivity_mean") is not None:
@@ -109,32 +105,27 @@ def _pictures(content: Content) -> dict[str, list]:
 def _traces(content: Content) -> list[Picture]:
     """Traces and ranks of the first scalars, one after the other."""
     found = []
-    for name, chains in list(content.scalars.items())[:MAX_SCALARS]:
-        quantity = content.quantities.get(vector_of(name))
-        unit = "" if quantity is None else quantity.unit
+    for name, chains in list(content.posterior.scalars.items())[:MAX_SCALARS]:
+        quantity = content.posterior.described.get(vector_of(name))
         is_known = content.summary is not None and name in content.summary.index
         row = content.summary.loc[[name]].iloc[0] if is_known else None
-        found.append(charts.trace(name, chains, unit, row))
-        found.append(charts.ranks(name, chains))
+        found.append(charts.trace(name, np.stack(chains), quantity.unit if quantity else "", row))
+        found.append(charts.ranks(name, np.stack(chains)))
     return found
 
 
 def _facts(content: Content, ess: float, r_hat: float) -> list[tuple[str, str]]:
     """What fits beside the verdict: pairs of a name and a value."""
-    facts, record = [], content.record
-    if record is not None:
-        facts.append(("Draws", f"{record.num_chains} \N{MULTIPLICATION SIGN} {record.num_draws}"))
-        if record.method:
-            facts.append(("Method", record.method))
-    if not math.isnan(r_hat):
-        facts.append(("Largest R-hat", f"{r_hat:.3f}"))
-    if not math.isnan(ess):
-        facts.append(("Smallest ESS", f"{ess:.0f}"))
-    if content.body is not None:
-        facts.append(("Nodes", f"{len(content.body.points):,}"))
-    if content.sensors is not None:
-        facts.append(("Sensors", f"{len(content.sensors):,}"))
-    return facts
+    record = content.record
+    facts = {
+        "Draws": f"{record.num_chains} \N{MULTIPLICATION SIGN} {record.num_draws}",
+        "Method": record.method,
+        "Largest R-hat": None if math.isnan(r_hat) else f"{r_hat:.3f}",
+        "Smallest ESS": None if math.isnan(ess) else f"{ess:.0f}",
+        "Nodes": None if content.body is None else f"{len(content.body.points):,}",
+        "Sensors": None if content.sensors is None else f"{len(content.sensors):,}",
+    }
+    return [(name, value) for name, value in facts.items() if value]
 
 
 def _tables(content: Content, ess: float) -> dict[str, Table | None]:
@@ -147,47 +138,39 @@ def _tables(content: Content, ess: float) -> dict[str, Table | None]:
         found["sensors"] = _of_frame("Readings and predictions", shown.round(digits))
     if content.summary is not None and len(content.summary):
         found["summary"] = _of_frame("Scalars", content.summary)
-    if record is not None:
-        found["chains"] = _chains(record, content.energy)
-        found["costs"] = Table("In all", ["what", "amount"], _costs(record, ess))
-        rows = {**record.versions, "seed": record.seed, "warm-up iterations": record.num_warmup}
-        rows |= {f"option {name}": value for name, value in record.options.items()}
-        rows["SHA-256 of the mesh"] = record.mesh_sha256
-        rows = [[name, str(value)] for name, value in rows.items() if value is not None]
-        found["versions"] = (
-            Table("Versions and settings", ["what", "value"], rows) if rows else None
-        )
+    stats = [chain.stats for chain in content.posterior.chains]
+    has_energy = all("energy" in each for each in stats)
+    found["chains"] = _chains(record, [each["energy"] for each in stats] if has_energy else [])
+    found["costs"] = Table("In all", ["what", "amount"], _costs(record, ess))
+    rows = {**record.versions, "seed": record.seed, "warm-up iterations": record.num_warmup}
+    rows |= {f"option {name}": value for name, value in record.options.items()}
+    rows["SHA-256 of the mesh"] = record.mesh_sha256
+    rows = [[name, str(value)] for name, value in rows.items() if value is not None]
+    if rows:
+        found["versions"] = Table("Versions and settings", ["what", "value"], rows)
     return found
 
 
 def _of_frame(caption: str, frame: pd.DataFrame) -> Table:
     rows = [[name, *map(number, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
-    note = ""
-    if len(frame) > MAX_ROWS:
-        note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
-    return Table(caption, [frame.index.name, *frame.columns], rows, note)
+    note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
+    head = [frame.index.name, *frame.columns]
+    return Table(caption, head, rows, note if len(frame) > MAX_ROWS else "")
 
 
-def _chains(record: Record, energy: np.ndarray | None) -> Table:
+def _chains(record: Record, energies: list[np.ndarray]) -> Table:
     """A row for each chain and one for all."""
     columns = {
         "warm-up, s": record.warmup_seconds, "sampling, s": record.sampling_seconds,
         "step size": record.step_size, "acceptance": record.acceptance_rate,
-        "E-BFMI": _missing_information(energy),
+        # changes of the energy against its spread (arXiv:1604.00695)
+        "E-BFMI": [sum(np.diff(x) ** 2) / ((len(x) - 1) * np.var(x) or np.nan) for x in energies],
     }  # fmt: skip
     frame = pd.DataFrame({name: pd.Series(each, dtype=float) for name, each in columns.items()})
     totals = [*frame.iloc[:, :2].sum(min_count=len(frame)), *frame.iloc[:, 2:].mean()]
     rows = [[f"chain {index}", *map(_brief, row)] for index, *row in frame.itertuples()]
     rows.append(["sum of times, mean of the rest", *map(_brief, totals)])
     return Table("Each chain", ["chain", *columns], rows)
-
-
-def _missing_information(energy: np.ndarray | None) -> np.ndarray:
-    """E-BFMI of each chain: changes of the energy against its spread (arXiv:1604.00695)."""
-    if energy is None or energy.shape[1] < 2:
-        return np.array([])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (np.diff(energy, axis=1) ** 2).mean(axis=1) / energy.var(axis=1)
 
 
 def _brief(value: float) -> str:

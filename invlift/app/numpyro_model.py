@@ -1,0 +1,74 @@
+"""The door for NumPyro models."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from invlift.app.results import build_posterior
+from invlift.app.sampling import sample
+from invlift.inverse.numpyro_problem import NumPyroProblem, numpyro_problem
+
+
+class NumPyroModel(NumPyroProblem):
+    """The inverse problem of a NumPyro model, which samples itself.  See :func:`from_numpyro`."""
+
+    def sample(self, **options) -> dict[str, np.ndarray]:
+        """Draws of the latent and deterministic sites, as ``MCMC.get_samples`` gives them.
+
+        Warns where they have not converged.
+
+        Parameters
+        ----------
+        **options
+            As of :func:`~invlift.app.sampling.sample`: ``chains``, ``warmup``, ``draws``, ``seed``.
+
+        Returns
+        -------
+        dict of arrays (chains * draws, ...)
+
+        Raises
+        ------
+        InputError
+            As :func:`~invlift.app.sampling.sample`.
+        """
+        run = sample(self, **options)
+        verdict = build_posterior(self, run).verdict()
+        if not verdict.is_converged:
+            warnings.warn(str(verdict), stacklevel=2)
+        names = run.chains[0].draws.keys() - {"predicted", "noise_score"}
+        return {name: np.concatenate([each.draws[name] for each in run.chains]) for name in names}
+
+
+def from_numpyro(model: Callable, *args, **kwargs) -> NumPyroModel:
+    """Inverse problem of a NumPyro model as it stands.
+
+    Latent sites become maps of standard normal variables, whatever their parameters depend on: what
+    is written centred is sampled without its funnel.  Observed sites with a continuous distribution
+    are lifted (Au, Graham & Thiery 2023, section 3); all others, such as counts and
+    ``numpyro.factor``, stay in the density.
+
+    Parameters
+    ----------
+    model : callable
+        Plates, ``deterministic``, ``mask``, ``scale``, ``obs_mask`` and handlers around it, such as
+        ``reparam``, may be used.  Which sites there are must not depend on values.
+    *args, **kwargs
+        Of the model, as ``MCMC.run`` would be given them.
+
+    Returns
+    -------
+    NumPyroModel
+        Draws hold the latent and deterministic sites by their names.
+
+    Raises
+    ------
+    InputError
+        Naming the site, if one is discrete or improper and latent, a plate takes part of its data,
+        a reading is outside its support, or nothing can be lifted: see
+        :func:`~invlift.inverse.models.numpyro_sites.find_sites`.
+    """
+    made = numpyro_problem(model, *args, **kwargs)
+    return NumPyroModel(made.model, made.prior, made.noise, made.observed)

@@ -1,0 +1,249 @@
+"""A NumPyro model as an inverse problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.compilation import Program
+from invlift.errors import InputError, first_line
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.numpyro_sites import Sites, Trace, find_sites
+from invlift.inverse.noise import known_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import NamedReading
+from invlift.precision import require_float64
+from invlift.pytrees import static
+
+
+class SitesPrior(StandardNormalPrior):
+    """Standard normal variables of the latent sites of a NumPyro model.
+
+    What the model says beyond them and beyond the scores of its readings is the log reference: the
+    densities of sites that are taken in a coordinate or not lifted, and of readings relative to
+    their scores.
+
+    Attributes
+    ----------
+    mean : (m,)
+        Zeros.
+    data : dict of arrays
+        Observed values by site.
+    sites : Sites
+    """
+
+    data: dict[str, jax.Array]
+    sites: Sites = static()
+
+    def log_reference(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Prior.log_reference`, but of the readings as well."""
+        return self.sites.at(white, self.data).log_reference
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw w, (m,), of the model without readings."""
+        key = jax.random.key(rng.integers(2**32))
+        return np.asarray(_white(self, key))
+
+
+def _draw_white(prior: SitesPrior, rng_key):
+    return prior.sites.draw(rng_key)[0]
+
+
+_white = Program(_draw_white, "none")
+
+
+class SitesModel(ForwardModel):
+    """Readings less their scores, which are then the noise of a known scale of one.
+
+    Attributes
+    ----------
+    data : dict of arrays
+        Observed values by site.
+    sites : Sites
+    readings : tuple of NamedReading
+        Those that are lifted, by site.
+    kept_axes : tuple of (str, Axes)
+        Axes of the latent sites that are no numbers.
+    """
+
+    coefficients_name: ClassVar[None] = None
+
+    data: dict[str, jax.Array]
+    sites: Sites = static()
+
+    @property
+    def readings(self) -> tuple[NamedReading, ...]:
+        """Those that are lifted; of a site with gaps without their places."""
+        return tuple(
+            NamedReading(site.name, site.shape, site.axes)
+            if site.used is None
+            else NamedReading(site.name, (site.size,), ((f"{site.name}_used", site.used),))
+            for site in self.sites.lifted
+        )
+
+    @property
+    def kept_axes(self) -> tuple:
+        """Axes of the latent sites that are no numbers."""
+        return tuple((site.name, site.axes) for site in self.sites.latent if site.shape)
+
+    def at(self, white: jax.Array) -> Trace:
+        """All that the model says at w, (m,)."""
+        return self.sites.at(white, self.data)
+
+    def __call__(self, white: jax.Array) -> jax.Array:
+        """Readings less scores, (d,), at w (m,)."""
+        return lifted_readings(self.sites, self.data) - self.at(white).scores
+
+
+class NumPyroProblem(InverseProblem):
+    """A NumPyro model, lifted by the scores of its readings.  Made by :func:`numpyro_problem`."""
+
+    def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
+        """Latent and deterministic sites by name, middles of the readings' distributions, scores.
+
+        The last two are called ``predicted`` and ``noise_score``, (d,) each.
+        """
+        trace = self.model.at(coefficients)
+        return trace.values | {"predicted": trace.centres, "noise_score": trace.scores}
+
+    def simulate(self, rng: np.random.Generator) -> tuple[NumPyroProblem, np.ndarray]:
+        """As :meth:`InverseProblem.simulate`; all observed sites are drawn anew."""
+        white, data = _simulated(self, jax.random.key(rng.integers(2**32)))
+        sites = self.model.sites
+        model, prior = replace(self.model, data=data), replace(self.prior, data=data)
+        made = replace(self, model=model, prior=prior, observed=lifted_readings(sites, data))
+        return made, np.asarray(white)
+
+    def reading_noise(self) -> SitesNoise:
+        """The distributions of the observed sites."""
+        return SitesNoise(self)
+
+    def __str__(self) -> str:
+        """Return a line for each site."""
+        sites = self.model.sites
+        width = max(len(site.name) for site in (*sites.latent, *sites.observed))
+        lines = [f"{site.name:{width}}  {_of_latent(site)}" for site in sites.latent]
+        lines += [f"{site.name:{width}}  {_of_observed(site)}" for site in sites.observed]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class SitesNoise:
+    """Noise of the readings given draws, as a posterior asks for it.
+
+    Attributes
+    ----------
+    problem : NumPyroProblem
+    """
+
+    problem: NumPyroProblem
+
+    def new_readings(self, rng: np.random.Generator, chains: Sequence) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain, one set for each draw."""
+        return [self._at(rng, draws)[1] for draws in chains]
+
+    def new_along(self, rng, chains, name, rows) -> None:
+        """None: paths are not known as such."""
+
+    def log_likelihood(self, chains: Sequence) -> list[np.ndarray] | None:
+        """Log density of each reading given each draw, (num_draws, d) for each chain.
+
+        None where several readings have one density.
+        """
+        found = [self._at(np.random.default_rng(0), draws)[0] for draws in chains]
+        return None if any(logs is None for logs in found) else found
+
+    def _at(self, rng, draws):
+        names = [site.name for site in self.problem.model.sites.latent]
+        values = {name: np.asarray(draws[name]) for name in names}
+        keys = jax.random.split(jax.random.key(rng.integers(2**32)), len(draws["predicted"]))
+        return jax.tree.map(np.asarray, _readings_at(self.problem, values, keys))
+
+
+def _each_reading(problem: NumPyroProblem, values, keys):
+    return jax.vmap(problem.model.sites.readings_at)(values, keys)
+
+
+_readings_at = Program(_each_reading, "none")
+
+
+def _draw(problem: NumPyroProblem, rng_key):
+    return problem.model.sites.draw(rng_key)
+
+
+_simulated = Program(_draw, "none")
+
+
+def lifted_readings(sites: Sites, data: dict[str, jax.Array]) -> jax.Array:
+    """The readings that have scores, (d,), one site after the other."""
+    values = []
+    for site in sites.lifted:
+        value = jnp.ravel(data[site.name])
+        values.append(value if site.used is None else value[np.asarray(site.used)])
+    return jnp.concatenate(values).astype(float)
+
+
+def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
+    """Inverse problem of a NumPyro model; see :func:`~invlift.app.numpyro_model.from_numpyro`."""
+    require_float64()
+    if not callable(model):
+        raise InputError("argument model", "a function", type(model).__name__, "give the model")
+    sites, data = find_sites(partial(model, *args, **kwargs))
+    data = {name: jax.device_put(value) for name, value in data.items()}
+    mean = jnp.zeros(sites.num_white)
+    problem = NumPyroProblem(
+        SitesModel(data, sites),
+        SitesPrior(mean, data, sites),
+        known_noise(1.0),
+        lifted_readings(sites, data),
+    )
+    _check_runs(problem)
+    return problem
+
+
+def _check_runs(problem: NumPyroProblem) -> None:
+    """Check that the model can be traced, and is finite at the middle of its prior."""
+    try:
+        trace = _at(problem, problem.prior.mean)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        raise InputError(
+            "model",
+            "JAX operations and sites that do not depend on values",
+            first_line(error),
+            "use jnp.where or jax.lax.cond in place of Python's if, jax.numpy in place of numpy",
+        ) from error
+    if not (np.isfinite(trace.log_reference) and np.all(np.isfinite(trace.scores))):
+        raise InputError(
+            "model, at the middle of its prior",
+            "finite densities",
+            "others",
+            "check the readings and what the model computes there",
+        )
+
+
+def _traced(problem: NumPyroProblem, white):
+    return problem.model.at(white)
+
+
+_at = Program(_traced, "none")
+
+
+def _of_latent(site) -> str:
+    how = "" if site.coordinate is None else ", in a coordinate"
+    return f"{site.kind}{_size(site)}{how}"
+
+
+def _of_observed(site) -> str:
+    how = f"{site.size} readings, lifted" if site.size else "stays in the density"
+    return f"{site.kind}{_size(site)}, observed: {how}"
+
+
+def _size(site) -> str:
+    return f" of shape {site.shape}" if site.shape else ""

@@ -1,0 +1,133 @@
+"""What a posterior is made of, and whether the parts fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from invlift.errors import InputError
+from invlift.posterior.blocks import check_draws
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.quantity import Quantity
+from invlift.posterior.readings import Readings
+
+
+class Chain(Protocol):
+    """One chain of a run.
+
+    It may have more: `stats` and `warmup_stats` (name -> (num_draws,) array), `moments` (name ->
+    `invlift.moments.Moments`) and the numbers `step_size`, `warmup_seconds`, `sampling_seconds`. Of
+    a quantity named in `every` (name -> number) it stores draws 0, every, 2 every, ... alone, and
+    has the moments and the `batches` (name -> `invlift.moments.BatchMeans`) of all of them.
+    """
+
+    draws: Mapping[str, np.ndarray]  # (num_draws, ...) each
+
+
+class Mesh(Protocol):
+    """A mesh of simplices: points (num_nodes, dim), and cells (num_cells, dim + 1) of int."""
+
+    points: np.ndarray
+    cells: np.ndarray
+
+    def values_at(self, points: np.ndarray, place: str) -> csr_array:
+        """Values at k points of a field on "node" or "cell": a matrix (k, N)."""
+
+    def mean_over(self, group: str | None, place: str) -> csr_array:
+        """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
+
+
+class Standards(Protocol):
+    """By what a kernel's statistics are judged; a run has those of its kernel."""
+
+    min_acceptance: float | None  # mean rate below which something is wrong
+    failures: str | None  # the statistic that counts what went wrong in an iteration
+    failures_in_words: str  # what that is: "projections onto the data manifold failed"
+    advice: str  # what to do about many failures
+    short_step: float | None  # step size below which a posterior bends sharply
+    caveat: str  # what holds of its draws however well it did
+
+
+def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
+    """What each chain has recorded beside its draws, `stats` for example; empty without it."""
+    return [getattr(chain, name, None) or {} for chain in chains]
+
+
+def every_of(chains: Sequence[Chain], name: str) -> int:
+    """Every how many-th draw of a quantity is stored."""
+    return max(every.get(name, 1) for every in recorded(chains, "every"))
+
+
+def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
+    """Check that the draws of all chains are one sample; return the shape of a draw by name.
+
+    An InputError if there is no chain or no draw, or chains differ in what they hold.
+    """
+    known = {frozenset(chain.draws) for chain in chains}
+    if known in (set(), {frozenset()}):
+        raise InputError("posterior", "at least one chain with draws", "none", "run for longer")
+    if len(known) > 1:
+        raise InputError(
+            "posterior",
+            "draws of the same quantities in every chain",
+            "; ".join(str(sorted(chain.draws)) for chain in chains),
+            "combine chains of one problem only",
+        )
+    num_draws, shapes = {}, {}
+    for name in chains[0].draws:
+        _, num_draws[name], shapes[name] = check_draws([c.draws[name] for c in chains], name)
+    if len({num for name, num in num_draws.items() if every_of(chains, name) == 1}) > 1:
+        expected = "equally many draws of every quantity"
+        raise InputError("posterior", expected, str(num_draws), "thin all quantities alike")
+    return shapes
+
+
+def check_fit(
+    shapes: Mapping[str, tuple[int, ...]],
+    quantities: Iterable[Quantity],
+    mesh: Mesh | None,
+    sensors: Readings | None,
+    thresholds: Sequence[float],
+) -> None:
+    """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
+
+    An InputError if sizes differ; if a threshold is not positive and finite, two are equal, or
+    there is no field to exceed them.
+    """
+    for quantity in quantities:
+        if quantity.place is None or mesh is None:
+            continue
+        size = len(mesh.points if quantity.place == "node" else mesh.cells)
+        if shapes[quantity.name] != (size,):
+            raise InputError(
+                f"draws of {quantity.name}",
+                f"one value for each of the {size} {quantity.place}s",
+                f"shape {shapes[quantity.name]}",
+                "pass the mesh that was used in the run",
+            )
+    for name in (PREDICTED, NOISE_SCORE):
+        if sensors is not None and name in shapes and np.shape(sensors.values) != shapes[name]:
+            raise InputError(
+                "sensors",
+                f"one reading for each of the draws of {name} {shapes[name]}",
+                f"readings {np.shape(sensors.values)}",
+                "pass the sensors that were used in the run",
+            )
+    values = np.asarray(thresholds)
+    if not values.size:
+        return
+    is_good = values.ndim == 1 and values.dtype.kind in "iuf"
+    is_good = is_good and (np.isfinite(values) & (values > 0)).all()
+    if not is_good or len(np.unique(values)) < values.size:
+        raise InputError(
+            "posterior, exceedance",
+            "different positive numbers",
+            f"{thresholds}",
+            "give conductivities in their unit, each once",
+        )
+    if FIELD not in shapes:
+        remedy = "leave exceedance out for a model of your own"
+        raise InputError("posterior, exceedance", f"draws of {FIELD}", "none", remedy)

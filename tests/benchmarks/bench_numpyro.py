@@ -1,0 +1,202 @@
+"""NumPyro models, lifted as they stand, beside NumPyro's own NUTS in the same run.
+
+    taskset -c 1 python tests/benchmarks/bench_numpyro.py [MODEL ...] [--seeds N]
+
+For each model the smallest bulk effective sample size over the latent sites for each second of
+processor time of sampling, without warm-up and compilation, and the largest R-hat; of both four
+chains of 500 + 1,000 iterations.  `step` prints the time of a step of the regression against the
+number of readings.  With `--seeds N`: how many of N seeds have an R-hat below 1.01.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.infer import MCMC, NUTS
+
+import invlift
+
+invlift.enable_x64()
+CHAINS, WARMUP, DRAWS = 4, 500, 1000
+
+
+def toy(sigma):
+    """The papers' curve: two unknowns and one accurate reading of them."""
+    theta = numpyro.sample("theta", dist.Normal(0.0, 1.0).expand([2]))
+    value = theta[1] ** 2 + 3.0 * theta[0] ** 2 * (theta[0] ** 2 - 1.0)
+    numpyro.sample("y", dist.Normal(value, sigma), obs=jnp.asarray(1.0))
+
+
+TIMES = np.linspace(0.0, 30.0, 12)
+SHIFTS = np.array([0.3, -1.2, 0.5, 0.9, -0.4, 0.1, -0.8, 1.4, -0.2, 0.6, -1.0, 0.2])
+
+
+def cooling(sigma):
+    """A body that cools: rate, start, surroundings, and the scale of the noise."""
+    rate = numpyro.sample("rate", dist.LogNormal(jnp.log(0.1), 0.7))
+    start = numpyro.sample("start", dist.Normal(80.0, 10.0))
+    around = numpyro.sample("around", dist.Normal(20.0, 5.0))
+    scale = numpyro.sample("scale", dist.LogNormal(jnp.log(sigma), 1.0))
+    readings = 22.0 + 55.0 * np.exp(-0.12 * TIMES) + sigma * SHIFTS
+    curve = around + (start - around) * jnp.exp(-rate * TIMES)
+    numpyro.sample("y", dist.Normal(curve, scale), obs=readings)
+
+
+EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+
+def schools():
+    """Eight schools, centred (Rubin 1981)."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("school", 8):
+        theta = numpyro.sample("theta", dist.Normal(mu, tau))
+        numpyro.sample("y", dist.Normal(theta, ERRORS), obs=EFFECTS)
+
+
+def schools_not_centred():
+    """The same, its centring taken out by hand."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("school", 8):
+        raw = numpyro.sample("raw", dist.Normal(0.0, 1.0))
+        theta = numpyro.deterministic("theta", mu + tau * raw)
+        numpyro.sample("y", dist.Normal(theta, ERRORS), obs=EFFECTS)
+
+
+YEAR, HARE, LYNX = np.loadtxt(
+    Path(__file__).parents[2] / "examples" / "hare_lynx" / "pelts.csv", delimiter=",", skiprows=1
+).T
+
+
+def hare_lynx():
+    """Predator and prey (Au, Graham & Thiery 2023, section 6.6)."""
+    rates = {
+        name: numpyro.sample(name, dist.TruncatedNormal(mean, sd, low=0.0))
+        for name, mean, sd in (
+            ("alpha", 1.0, 0.5), ("beta", 0.05, 0.05), ("gamma", 1.0, 0.5), ("delta", 0.05, 0.05)
+        )
+    }  # fmt: skip
+    first = numpyro.sample("first", dist.LogNormal(jnp.log(10.0), 1.0).expand([2]).to_event(1))
+    scales = numpyro.sample("scales", dist.LogNormal(-1.0, 1.0).expand([2]).to_event(1))
+
+    def slope(t, logs):
+        hare, lynx = jnp.exp(logs)
+        return jnp.stack(
+            [rates["alpha"] - rates["beta"] * lynx, rates["delta"] * hare - rates["gamma"]]
+        )
+
+    logs = invlift.solve_ode(slope, jnp.log(first), YEAR, 0.1)
+    numpyro.sample("hare", dist.Normal(logs[:, 0], scales[0]).to_event(1), obs=np.log(HARE))
+    numpyro.sample("lynx", dist.Normal(logs[:, 1], scales[1]).to_event(1), obs=np.log(LYNX))
+
+
+def regression(x, y):
+    """Ten coefficients and an unknown scale."""
+    beta = numpyro.sample("beta", dist.Normal(0.0, 1.0).expand([x.shape[1]]).to_event(1))
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    with numpyro.plate("reading", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x @ beta, scale), obs=y)
+
+
+def regression_data(size):
+    """Inputs (size, 10) and readings (size,)."""
+    rng = np.random.default_rng(size)
+    x = rng.standard_normal((size, 10))
+    return x, x @ rng.standard_normal(10) + 0.3 * rng.standard_normal(size)
+
+
+MODELS = {f"toy, sigma {sigma:g}": (toy, (sigma,)) for sigma in (0.1, 0.01, 0.001)}
+MODELS |= {f"cooling, sigma {sigma:g}": (cooling, (sigma,)) for sigma in (0.3, 0.03, 0.003)}
+MODELS |= {"schools": (schools, ()), "schools, not centred": (schools_not_centred, ())}
+MODELS["hare and lynx"] = (hare_lynx, ())
+MODELS |= {f"regression, {n}": (regression, regression_data(n)) for n in (100, 1_000, 10_000)}
+
+
+def lifted(model, arguments, seed):
+    """Draws by chain, and seconds of sampling."""
+    run = invlift.sample(
+        invlift.from_numpyro(model, *arguments),
+        chains=CHAINS, warmup=WARMUP, draws=DRAWS, seed=seed,
+    )  # fmt: skip
+    names = run.chains[0].draws.keys() - {"predicted", "noise_score"}
+    draws = {name: np.stack([chain.draws[name] for chain in run.chains]) for name in names}
+    return draws, sum(chain.sampling_seconds for chain in run.chains)
+
+
+def nuts(model, arguments, seed):
+    """The same of NumPyro's NUTS: its second run, of what is compiled by then."""
+    mcmc = MCMC(
+        NUTS(model), num_warmup=WARMUP, num_samples=DRAWS, num_chains=CHAINS,
+        chain_method="sequential", progress_bar=False,
+    )  # fmt: skip
+    mcmc.run(jax.random.key(seed), *arguments)
+    mcmc.post_warmup_state = mcmc.last_state
+    began = time.process_time()
+    mcmc.run(mcmc.last_state.rng_key, *arguments)
+    jax.block_until_ready(mcmc.get_samples())
+    return jax.tree.map(np.asarray, mcmc.get_samples(group_by_chain=True)), (
+        time.process_time() - began
+    )
+
+
+def diagnosed(draws):
+    """Smallest bulk effective sample size, and largest R-hat."""
+    import arviz
+
+    data = arviz.from_dict(draws)
+    ess, r_hat = arviz.ess(data), arviz.rhat(data)
+    return (
+        min(float(np.nanmin(ess[name])) for name in draws),
+        max(float(np.nanmax(r_hat[name])) for name in draws),
+    )
+
+
+def step_times():
+    """Milliseconds of a step against the number of readings, and the exponent."""
+    sizes, times = (100, 300, 1_000, 3_000, 10_000), []
+    for size in sizes:
+        problem = invlift.from_numpyro(regression, *regression_data(size))
+        run = invlift.sample(problem, chains=1, warmup=200, draws=300, seed=1)
+        (chain,) = run.chains
+        times.append(1e3 * chain.sampling_seconds / chain.stats["num_steps"].sum())
+        print(f"{size:7d} readings: {times[-1]:.3f} ms a step", flush=True)
+    exponent = np.polyfit(np.log(sizes[-3:]), np.log(times[-3:]), 1)[0]
+    print(f"exponent over the last three: {exponent:.2f}")
+
+
+def main():
+    """Print a line for each model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--seeds", type=int, default=0)
+    given = parser.parse_args()
+    for name, (model, arguments) in MODELS.items():
+        if given.models and not any(name.startswith(each) for each in given.models):
+            continue
+        if given.seeds:
+            found = [diagnosed(lifted(model, arguments, seed)[0])[1] for seed in range(given.seeds)]
+            good = sum(value < 1.01 for value in found)
+            print(
+                f"{name}: R-hat < 1.01 in {good} of {given.seeds} seeds, largest {max(found):.4f}",
+                flush=True,
+            )
+            continue
+        line = f"{name:22}"
+        for method in (lifted, nuts):
+            draws, seconds = method(model, arguments, 1)
+            ess, r_hat = diagnosed(draws)
+            line += f"  {method.__name__} {ess / seconds:9,.0f} ESS/s (R-hat {r_hat:.3f})"
+        print(line, flush=True)
+    if not given.models or "step" in given.models:
+        step_times()
+
+
+if __name__ == "__main__":
+    main()

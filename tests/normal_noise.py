@@ -1,0 +1,52 @@
+"""Independent normal noise of readings, for posteriors that are put together by hand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from invlift.posterior.readings import shared_scale
+
+
+@dataclass(frozen=True, eq=False)
+class NormalNoise:
+    """Independent normal noise, for draws that come from elsewhere.
+
+    Attributes
+    ----------
+    values : (d,) array
+        Readings.
+    sigma : (d,) array, number or None
+        Standard deviation of the noise, in the unit of the readings; None for the draws of "sigma".
+    """
+
+    values: np.ndarray
+    sigma: np.ndarray | float | None = None
+
+    def new_readings(self, rng: np.random.Generator, chains) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain."""
+        return [
+            draws["predicted"] + self._scale(draws) * rng.standard_normal(draws["predicted"].shape)
+            for draws in chains
+        ]
+
+    def new_along(
+        self, rng: np.random.Generator, chains, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """New readings of the draws of a name; None where `rows` differ in their scale."""
+        scales = [shared_scale(self._scale(draws), rows) for draws in chains]
+        if any(scale is None for scale in scales):
+            return None
+        return [
+            draws[name] + scale * rng.standard_normal(draws[name].shape)
+            for draws, scale in zip(chains, scales, strict=True)
+        ]
+
+    def log_likelihood(self, chains) -> list[np.ndarray]:
+        """Log density of each reading given each draw, (num_draws, d) for each chain."""
+        return [norm.logpdf(self.values, x["predicted"], self._scale(x)) for x in chains]
+
+    def _scale(self, draws):
+        if self.sigma is not None:
+            return np.asarray(self.sigma, dtype=float)
+        return np.reshape(np.asarray(draws["sigma"], dtype=float), (len(draws["sigma"]), -1))
