@@ -67,6 +67,7 @@ _MODULE_OF = {
     "sample": "app.sampling",
     "sensors_from_arrays": "fem.sensors",
     "solve_ode": "inverse.models.solve_ode",
+    "diffusion_problem": "inverse.diffusion_problem",
     "state_space": "inverse.state_space",
     "student_t_noise": "inverse.noise",
     "uniform": "inverse.distributions",

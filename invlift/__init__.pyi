@@ -25,6 +25,7 @@ from invlift.fem.sensors import Sensors as Sensors
 from invlift.fem.sensors import locate as locate
 from invlift.fem.sensors import read_sensors as read_sensors
 from invlift.fem.sensors import sensors_from_arrays as sensors_from_arrays
+from invlift.inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from invlift.inverse.distributions import Distribution as Distribution
 from invlift.inverse.distributions import Positive as Positive
 from invlift.inverse.distributions import exponential as exponential

@@ -92,6 +92,8 @@ def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnPro
 
 def sensitivity(problem: InverseProblem, start: Start) -> Finding:
     """How far the readings move with the unknowns, in standard deviations of their noise."""
+    if problem.noise.is_exact:
+        return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
     moves = start.sensitivity
     blind = np.flatnonzero(moves < BLIND)
     detail = (

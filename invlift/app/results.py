@@ -229,11 +229,14 @@ def _of_problem(
 ) -> dict:
     """What a posterior takes from a problem, whose readings may have places and names."""
     scale, observed = problem.noise.scale, np.asarray(problem.observed)
-    sigma = None if scale.num_parameters else np.asarray(scale.value(np.zeros(0)))
+    is_known = not scale.num_parameters and not problem.noise.is_exact
+    sigma = np.asarray(scale.value(np.zeros(0))) if is_known else None
     return {
         "boundary_flux": getattr(problem.model, "boundary_flux", None),
         "sensors": Readings(observed, sigma, points, labels, coordinates or {}),
-        "noise": problem.reading_noise() or NoiseOfReadings(problem.noise, observed),
+        "noise": None
+        if problem.noise.is_exact
+        else problem.reading_noise() or NoiseOfReadings(problem.noise, observed),
     }
 
 

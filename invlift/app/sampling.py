@@ -293,6 +293,13 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     """
     if not isinstance(problem, InverseProblem):
         return problem
+    if problem.noise.is_exact and kernel.target_kind != "manifold":
+        raise InputError(
+            "kernel",
+            "a constrained sampler, as the readings are exact",
+            f"one on a {kernel.target_kind}",
+            "take chmc, or give the readings some noise",
+        )
     return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
 
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError
+from invlift.inverse.checks_in_time import call, check_finite, checked_columns
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
@@ -88,11 +89,7 @@ def ode_problem(
         medians.  Elsewhere a chain then stays where it is.
     """
     times = as_numbers("times", times)
-    if not isinstance(readings, Mapping):
-        found, remedy = type(readings).__name__, "give them as a dict"
-        raise InputError("readings", "arrays by name", found, remedy)
-    columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}
-    _check_table(times, columns)
+    columns = checked_columns(times, readings)
     every = np.concatenate([times, np.ravel(as_numbers("forecast", forecast))])
     first = float(times[0] if start is None else as_numbers("start", start))
     if max_step is None:
@@ -147,59 +144,9 @@ def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -
 def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, first: float) -> None:
     """Check that functions take the unknowns, and begin with finite numbers at their medians."""
     given = unpack(prior.transform(jnp.zeros(prior.num_white)), prior.shapes)
-    given |= _call("derived", further_of, given)
-    state = _call("initial", initial, given)
-    _check_finite("initial state", state)
+    given |= call("derived", further_of, given)
+    state = call("initial", initial, given)
+    check_finite("initial state", state)
     if observe is not None:
-        _call("observe", observe, given, state)
-    _check_finite(f"slope at the start, {first:g},", _call("slope", slope, given, first, state))
-
-
-def _call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
-    """What a user's function returns, its faults told as bad input."""
-    try:
-        return function(*leading, **unknowns)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            name,
-            f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
-            first_line(error),
-            "take each unknown by its name, or all others as **others",
-        ) from error
-
-
-def _check_finite(where: str, values: Any) -> None:
-    for name, value in values.items() if isinstance(values, Mapping) else ():
-        if not np.all(np.isfinite(value)):
-            raise InputError(
-                f"{where} at the prior's medians",
-                f"a finite {name}",
-                f"{np.ravel(value)[~np.isfinite(np.ravel(value))][0]}",
-                "correct the function or the prior",
-            )
-
-
-def _check_table(times: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-    """Check that readings are a table of numbers with a row for each time."""
-    if times.ndim != 1 or not times.size:
-        raise InputError("times", "one or more in a row", f"shape {times.shape}", "give them flat")
-    if not columns:
-        raise InputError("readings", "at least one by name", "none", "give them as a dict")
-    for name, column in columns.items():
-        if column.shape != times.shape:
-            raise InputError(
-                f"readings {name}",
-                f"{times.size} values, one for each time, NaN where nothing was read",
-                f"shape {column.shape}",
-                "correct it",
-            )
-        infinite = np.flatnonzero(np.isinf(column))
-        if infinite.size or np.all(np.isnan(column)):
-            raise InputError(
-                f"readings {name}",
-                "finite values, some of them at least",
-                f"{column[infinite[0]]} at index {infinite[0]}" if infinite.size else "none",
-                "correct it, or leave the name out",
-            )
+        call("observe", observe, given, state)
+    check_finite(f"slope at the start, {first:g},", call("slope", slope, given, first, state))

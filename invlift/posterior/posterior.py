@@ -29,7 +29,13 @@ from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.readings import ReadingNoise, Readings
 from invlift.posterior.record import run_record
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
-from invlift.posterior.scalars import chosen, scalar_draws, summarise, vector_draws
+from invlift.posterior.scalars import (
+    chosen,
+    scalar_draws,
+    summarise,
+    vector_draws,
+    without_known,
+)
 from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
 from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.series_plots import chosen_series, plot_series
@@ -214,10 +220,15 @@ class Posterior:
         """Diagnostics, (N,), of long vectors, flattened matrices and further fields, by name.
 
         Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
+        Entries that are known, such as those of a path where it is read exactly, are left out.
         """
         known = {self.field.name} if self.field else set()
         vectors = vector_draws(self.all_draws, self.described)
-        return {name: diagnose(vectors[name], name) for name in vectors if name not in known}
+        return {
+            name: diagnose(without_known(vectors[name]), name)
+            for name in vectors
+            if name not in known
+        }
 
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:

@@ -17,6 +17,8 @@ from invlift.posterior.quantity import Quantity
 #: Longer vectors are not looked at entry by entry, nor longer series along an axis of numbers, of
 #: which pictures tell more.
 MAX_ENTRIES, MAX_ALONG = 1000, 50
+#: Spread of an entry, relative to the largest, up to which it is known but for rounding.
+ROUNDING = 1e-9
 SUMMARY_COLUMNS = (
     "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
 )  # fmt: skip
@@ -46,6 +48,18 @@ def scalar_draws(
             with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
                 moments[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
     return numbers | moments | entries
+
+
+def without_known(chains: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Draws of the entries of a vector, (num_draws, N), that differ between draws or chains.
+
+    By more than rounding; if all are the same they are all kept, as no chain has moved then.
+    """
+    low = np.min([chain.min(axis=0) for chain in chains], axis=0)
+    high = np.max([chain.max(axis=0) for chain in chains], axis=0)
+    size = np.max(np.maximum(np.abs(low), np.abs(high)), initial=0.0)
+    is_known = high - low <= ROUNDING * size
+    return list(chains) if is_known.all() else [chain[:, ~is_known] for chain in chains]
 
 
 def vector_draws(

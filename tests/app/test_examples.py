@@ -155,6 +155,33 @@ def test_state_space_example_runs(tmp_path, capsys):
     assert (out / "posterior.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow  # 60 s each
+@pytest.mark.parametrize("name", ["fitzhugh_nagumo.py", "fitzhugh_nagumo.py:noisy", "influenza.py"])
+def test_diffusion_examples_run(tmp_path, capsys, name):
+    """With few readings or steps."""
+    file, _, problem = name.partition(":")
+    example = (EXAMPLES / "diffusions" / file).read_text()
+    for old, new in (
+        ("NUM_READINGS, SPACING = 50", "NUM_READINGS, SPACING = 6"),
+        ("STEPS, FINE_STEPS = 20", "STEPS, FINE_STEPS = 4"),
+        ("STEPS = 763.0, 762.0, 1.0, 20", "STEPS = 763.0, 762.0, 1.0, 4"),
+    ):
+        example = example.replace(old, new)
+    (tmp_path / file).write_text(example)
+    (tmp_path / "influenza.csv").write_text((EXAMPLES / "diffusions/influenza.csv").read_text())
+    source, out = f"{tmp_path / file}{problem and ':'}{problem}", tmp_path / "results"
+    with pytest.raises(SystemExit) as stop:
+        main(["check", source])
+    assert stop.value.code == 0
+    assert "derivative of the constraint: right" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["run", source, "--out", str(out), *SMALL])
+    assert stop.value.code == 3
+    paths = invlift.load(out).to_arviz().posterior
+    assert paths.sizes["time"] == (25 if "nagumo" in file else 57)
+    assert (out / "report.html").stat().st_size > 10_000
+
+
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
     assert folders == {"disc", "plate", "wolfcamp", "body3d", "calibration"}

@@ -108,7 +108,7 @@ def look_at_normal_space(target, position, move, multiplier, step):
     space = target.on_normal_space(target.point(position), position + move)
     local = space.linearise(multiplier)
     rhs = 0.5 + multiplier**2
-    velocity, _ = local.solve(rhs, 1e-12)
+    velocity = local.solve(rhs, 1e-12)
     bend, _ = local.derivative((velocity,), ())
     moved = space.residual(multiplier + step * velocity)
     return {"residual": local.residual, "rhs": rhs, "bend": bend, "moved": moved}

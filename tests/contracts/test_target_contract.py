@@ -16,6 +16,7 @@ from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
 from invlift.inverse import targets
+from invlift.inverse.diffusion_problem import diffusion_problem
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.jacobians import Diagonal
 from invlift.inverse.models.jax_function import JaxFunction
@@ -74,6 +75,28 @@ def states():
     return lifted_posterior(problem)
 
 
+def driven(noise):
+    """A pair of which one part is driven and a function of the other is read."""
+    problem = diffusion_problem(
+        lambda t, state, rate: {
+            "seen": rate * state["hidden"] - state["seen"] ** 3,
+            "hidden": jnp.sin(state["seen"] + t),
+        },
+        lambda t, state, rate: {"hidden": 0.5},
+        {"rate": lognormal(0.0, 0.3)},
+        lambda rate: {"seen": 0.2, "hidden": rate},
+        [0.3, 0.7, 1.5],
+        {"look": [0.4, np.nan, 0.8], "size": [np.nan, 1.2, 1.1]},
+        noise,
+        steps_per_interval=2,
+        observe=lambda state, rate: {"look": state["seen"], "size": jnp.exp(state["hidden"])},
+        start=0.0,
+        scheme="taylor-1.5",
+    )
+    target = lifted_posterior(problem)
+    return target, onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
+
+
 def on_sphere(position):
     return position @ position - jnp.ones(1)
 
@@ -96,6 +119,8 @@ ON_MANIFOLDS = {
         INPUTS,
     ),
     "state space": lambda: (states(), onto_manifold(states(), ROUGH)),
+    "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
+    "diffusion, exact": lambda: driven(None),
     "explicit": lambda: (ExplicitManifold(on_sphere, tilted), np.array([0.6, 0.0, 0.8])),
 }
 DENSITIES = {

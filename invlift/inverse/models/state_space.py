@@ -38,7 +38,11 @@ class StateSpacePrior(NamedPrior):
     def transform(self, white: jax.Array) -> jax.Array:
         """Coefficients, (N,), for w of (m + T k,)."""
         start = white.shape[0] - self.num_moves
-        return jnp.concatenate([super().transform(white[:start]), white[start:]])
+        return jnp.concatenate([self.of_unknowns(white[:start]), white[start:]])
+
+    def of_unknowns(self, white: jax.Array) -> jax.Array:
+        """Those of the unknowns alone, (N - T k,), for their own w, (m,)."""
+        return super().transform(white)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """Exact draw of w, (m + T k,)."""

@@ -36,12 +36,15 @@ class Noise(Module):
         Whether it multiplies the readings, which must then not be 0.
     shape_parameters : tuple of str
         Fields of the class with further positive parameters, each a :class:`Scale` of one value.
+    is_exact : bool
+        Whether there is none: readings are then no more likely with some unknowns than with others.
     """
 
     scale: Scale
     relative: bool = static(default=False, kw_only=True)
 
     shape_parameters: ClassVar[tuple[str, ...]] = ()
+    is_exact: ClassVar[bool] = False
 
     # The shape: what a family overrides, elementwise ----------------------------------------------
 

@@ -1,0 +1,67 @@
+"""What functions and readings of models in time must be, and what is said if they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from invlift.errors import InputError, first_line
+from invlift.inverse.readings import as_numbers
+
+
+def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
+    """What a user's function returns, its faults told as bad input."""
+    try:
+        return function(*leading, **unknowns)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            name,
+            f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
+            first_line(error),
+            "take each unknown by its name, or all others as **others",
+        ) from error
+
+
+def check_finite(where: str, values: Any) -> None:
+    """Check that what a function returns by name is finite."""
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        if not np.all(np.isfinite(value)):
+            raise InputError(
+                f"{where} at the prior's medians",
+                f"a finite {name}",
+                f"{np.ravel(value)[~np.isfinite(np.ravel(value))][0]}",
+                "correct the function or the prior",
+            )
+
+
+def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
+    """Readings by name as a table of numbers with a row for each time, NaN where there is none."""
+    if not isinstance(readings, Mapping):
+        found, remedy = type(readings).__name__, "give them as a dict"
+        raise InputError("readings", "arrays by name", found, remedy)
+    columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}
+    if times.ndim != 1 or not times.size:
+        raise InputError("times", "one or more in a row", f"shape {times.shape}", "give them flat")
+    if not columns:
+        raise InputError("readings", "at least one by name", "none", "give them as a dict")
+    for name, column in columns.items():
+        if column.shape != times.shape:
+            raise InputError(
+                f"readings {name}",
+                f"{times.size} values, one for each time, NaN where nothing was read",
+                f"shape {column.shape}",
+                "correct it",
+            )
+        infinite = np.flatnonzero(np.isinf(column))
+        if infinite.size or np.all(np.isnan(column)):
+            raise InputError(
+                f"readings {name}",
+                "finite values, some of them at least",
+                f"{column[infinite[0]]} at index {infinite[0]}" if infinite.size else "none",
+                "correct it, or leave the name out",
+            )
+    return columns

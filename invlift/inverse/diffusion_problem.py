@@ -1,0 +1,301 @@
+"""Stochastic differential equations, of which something was read at some times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.inverse.axes import checked_axes
+from invlift.inverse.checks_in_time import call, check_finite, checked_columns
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.jacobians.markov import Grid
+from invlift.inverse.models.diffusion import DiffusionModel
+from invlift.inverse.models.sde_schemes import SCHEMES
+from invlift.inverse.models.state_space import Shapes, StateSpacePrior
+from invlift.inverse.noise import Noise
+from invlift.inverse.noise.by_name import noise_by_name
+from invlift.inverse.noise.exact import exact_readings
+from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.readings import as_numbers, named_readings
+from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
+from invlift.precision import require_float64
+
+#: States at which a scheme's demand on the noise is tried, with their seed, and how closely it must
+#: be met.
+NUM_TRIED, SEED, CLOSE = 8, 0, 1e-8
+#: More steps are a slip: chains take memory for each of them.
+MAX_STEPS = 10_000_000
+
+
+class DiffusionProblem(InverseProblem):
+    """Inverse problem of a diffusion.  Build it with :func:`diffusion_problem`."""
+
+    def own_lifted(self) -> DiffusionPosterior:
+        """The lifted posterior of which a step has a cost linear in the number of steps in time."""
+        return DiffusionPosterior(self)
+
+
+def diffusion_problem(
+    drift: Callable[..., Mapping[str, Any]],
+    diffusion: Callable[..., Mapping[str, Any]],
+    unknowns: Mapping[str, Unknown | Distribution],
+    initial: Callable[..., Mapping[str, Any]],
+    times: Sequence[float] | np.ndarray,
+    readings: Mapping[str, Sequence[float]],
+    noise: Noise | Distribution | float | None,
+    *,
+    steps_per_interval: int,
+    observe: Callable[..., Mapping[str, Any]] | None = None,
+    start: float | None = None,
+    scheme: str = "euler-maruyama",
+) -> DiffusionProblem:
+    """Inverse problem of dx = drift dt + diffusion dW, read at some times, with noise or exactly.
+
+    Unknown are the numbers in it and the whole path, which is followed in small steps.  A step of
+    constrained samplers takes a time linear in the number of these (Graham, Thiery & Beskos 2022).
+
+    Parameters
+    ----------
+    drift : callable
+        ``drift(t, state, **unknowns)``: a dict by name like the state, per unit of time, made of
+        JAX operations.
+    diffusion : callable
+        ``diffusion(t, state, **unknowns)``: strength of the noise of each part of the state, a dict
+        by name, per square root of time.  A value of the shape of its part means Wiener processes
+        of its own; one with a last axis more, (..., k), has a value for each of k that all parts
+        share.  A part that is left out has no noise.
+    unknowns : mapping of str to Unknown or Distribution
+        As of :func:`~invlift.inverse.problem.inverse_problem`.
+    initial : callable
+        ``initial(**unknowns)``: state at the start, a dict of numbers or arrays.
+    times : (T,)
+        When something was read, increasing.
+    readings : mapping of str to (T,)
+        What was read, by name, NaN where it was not: columns of a table.
+    noise : Noise, Distribution, float or None
+        As of :func:`~invlift.inverse.ode_problem.ode_problem`.  None for exact readings, from which
+        only constrained samplers draw.
+    steps_per_interval : int
+        S: steps from each time of readings to the next, equal in length.  Double it to see whether
+        the posterior changes.
+    observe : callable, optional
+        ``observe(state, **unknowns)``: what is read of a state, numbers by the names of the
+        readings.  Parts of the state itself if left out.
+    start : float, optional
+        Time of the initial state: the first of the times if left out.
+    scheme : {"euler-maruyama", "milstein", "taylor-1.5"}
+        What a step is.  "milstein" is of strong order 1, for noise that commutes; "taylor-1.5" of
+        order 3/2, for noise of a strength that depends on the unknowns alone.
+
+    Returns
+    -------
+    DiffusionProblem
+        Draws hold the unknowns, and at all steps the path of the state and of what would be read
+        without noise, ``level_path`` of ``level``, but not the variables that move it.
+
+    Raises
+    ------
+    InputError
+        If times, readings, scheme or the number of steps are not as they must be, a function
+        returns something else, the noise is not such as the scheme demands, or as of
+        :func:`~invlift.inverse.problem.inverse_problem`.
+    """
+    require_float64()
+    times = as_numbers("times", times)
+    columns = checked_columns(times, readings)
+    begin = _checked_start(times, start, is_exact=noise is None)
+    num_steps = _checked_steps(steps_per_interval, times.size)
+    if scheme not in SCHEMES:
+        raise InputError("scheme", f"one of {', '.join(SCHEMES)}", f"{scheme!r}", "choose one")
+    named = named_prior(unknowns)
+    given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
+    state = call("initial", initial, given)
+    _check_named("initial", state)
+    shapes = tuple((str(name), jnp.shape(value)) for name, value in state.items())
+    found = call("drift", drift, given, begin, state)
+    _check_like("drift", found, shapes)
+    for where, values in ((f"drift at the start, {begin:g},", found), ("initial state", state)):
+        check_finite(where, values)
+    strengths = call("diffusion", diffusion, given, begin, state)
+    num_wiener = _num_wiener(strengths, shapes)
+    check_finite(f"diffusion at the start, {begin:g},", strengths)
+    read = state if observe is None else call("observe", observe, given, state)
+    _check_read(read, columns, "initial" if observe is None else "observe")
+    kept = dict(shapes) | {name: () for name in columns if name not in dict(shapes)}
+    _check_names(kept, shapes, columns, named, is_part=observe is None)
+
+    at = _times_of_steps(begin, times, num_steps)
+    rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
+    places = [which * len(rows) + index for index, which in enumerate(rows.values())]
+    observed = {name: columns[name][which] for name, which in rows.items()}
+    _, found = named_readings(
+        observed, {name: {"read_at": times[which]} for name, which in rows.items()}
+    )
+    model = DiffusionModel(
+        drift,
+        named.shapes,
+        found,
+        tuple(_kept(name, shape, at) for name, shape in kept.items()),
+        diffusion=diffusion,
+        initial=initial,
+        observe=observe,
+        scheme=scheme,
+        state_shapes=shapes,
+        num_wiener=num_wiener,
+        num_steps=num_steps,
+        is_read_at_start=bool(begin == times[0]),
+        at=jax.device_put(at[:-1]),
+        lengths=jax.device_put(np.diff(at)),
+        grid=Grid(jax.device_put(np.concatenate(places)), (times.size, len(rows))),
+    )
+    _check_noise(model, named)
+    parts = named.parts, named.shapes, named.units, named.axes
+    prior = StateSpacePrior(*parts, num_moves=math.prod(model.move_shape))
+    made = inverse_problem(
+        model,
+        prior,
+        exact_readings() if noise is None else noise_by_name(noise, observed),
+        np.concatenate(list(observed.values())),
+    )
+    return DiffusionProblem(made.model, made.prior, made.noise, made.observed)
+
+
+def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarray:
+    """Times at which steps begin and end, (1 + L S,)."""
+    ends = times[times > begin]
+    starts = np.concatenate([[begin], ends[:-1]])
+    share = np.arange(1, num_steps + 1) / num_steps
+    steps = starts[:, None] + share * (ends - starts)[:, None]
+    steps[:, -1] = ends
+    return np.concatenate([[begin], steps.ravel()])
+
+
+def _kept(name: str, shape: tuple[int, ...], at: np.ndarray):
+    axes = {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
+    return f"{name}_path", checked_axes(f"state {name}", axes, (at.size, *shape))
+
+
+# What may be wrong --------------------------------------------------------------------------------
+
+
+def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
+    """Time of the initial state; times are checked against it."""
+    wrong = np.flatnonzero(~(np.diff(times, prepend=-np.inf) > 0) | ~np.isfinite(times))
+    if wrong.size:
+        found = f"{times[wrong[0]]:g} at index {wrong[0]}"
+        raise InputError("times", "finite numbers that increase", found, "sort the rows by time")
+    begin = as_numbers("start", times[0] if start is None else start, "a number")
+    if begin.shape or not begin <= times[0]:
+        expected = f"a time not after the first of the readings, {times[0]:g}"
+        raise InputError("start", expected, f"{start!r}"[:80], "correct it")
+    if begin == times[-1]:
+        raise InputError("times", "one after the start at least", f"{begin:g}", "set start")
+    if is_exact and begin == times[0]:
+        raise InputError(
+            "start",
+            "a time before the first of the readings, as these are exact",
+            f"{begin:g}",
+            "say by initial what is known of the state there, and leave that row out; or set an "
+            "earlier start",
+        )
+    return float(begin)
+
+
+def _checked_steps(number: Any, num_times: int) -> int:
+    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    most = MAX_STEPS // num_times
+    if not is_integer or not 1 <= number <= most:
+        expected = f"an integer from 1 to {most}"
+        raise InputError("steps_per_interval", expected, f"{number!r}"[:80], "25 is usual")
+    return int(number)
+
+
+def _check_named(where: str, found: Any) -> None:
+    if not isinstance(found, Mapping) or not found:
+        kind = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+        raise InputError(
+            where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
+        )
+
+
+def _check_like(where: str, found: Any, shapes: Shapes) -> None:
+    """Check that something is named and shaped like the state."""
+    _check_named(where, found)
+    own = {str(name): jnp.shape(value) for name, value in found.items()}
+    if own != dict(shapes):
+        expected, found = ({k: v or "a number" for k, v in x.items()} for x in (dict(shapes), own))
+        remedy = "return the names and sizes of the initial state"
+        raise InputError(where, f"{expected}", f"{found}"[:200], remedy)
+
+
+def _num_wiener(strengths: Any, shapes: Shapes) -> int:
+    """Number of Wiener processes, of what the diffusion returns."""
+    _check_named("diffusion", strengths)
+    state = dict(shapes)
+    unknown = [name for name in strengths if name not in state]
+    if unknown:
+        raise InputError(
+            "diffusion", f"parts of the state, {', '.join(state)}", f"{unknown[0]}", "rename it"
+        )
+    found = {name: jnp.shape(value) for name, value in strengths.items()}
+    if all(shape == state[name] for name, shape in found.items()):
+        return sum(math.prod(shape) for shape in found.values())
+    numbers = {shape[-1] if shape[:-1] == state[name] else 0 for name, shape in found.items()}
+    if len(numbers) != 1 or 0 in numbers:
+        raise InputError(
+            "diffusion",
+            "values of the shapes of the state, or all with one last axis more, for the Wiener "
+            "processes that they share",
+            ", ".join(f"{name} {shape}" for name, shape in found.items()),
+            "return one of both",
+        )
+    return numbers.pop()
+
+
+def _check_read(read: Any, columns: Mapping[str, np.ndarray], where: str) -> None:
+    """Check that a number is read of the state for each name."""
+    names = list(read) if isinstance(read, Mapping) else []
+    wrong = [name for name in columns if name not in names or jnp.shape(read[name]) != ()]
+    if wrong:
+        raise InputError(
+            where,
+            f"a dict with a number for each of the readings, {', '.join(columns)}",
+            f"none for {wrong[0]} among {', '.join(map(str, names)) or 'no names'}",
+            "name the parts of the state as the readings, or give observe",
+        )
+
+
+def _check_names(kept, shapes: Shapes, columns, prior: NamedPrior, *, is_part: bool) -> None:
+    """Check that draws have one name for one thing."""
+    taken = dict(prior.shapes)
+    for name in kept:
+        clash = f"{name}_path" if f"{name}_path" in taken else None
+        if not is_part and name in columns and name in dict(shapes):
+            clash = name
+        if clash:
+            what = "a reading or an unknown"
+            raise InputError(f"state {name}", f"a name that {what} has not", clash, "rename it")
+
+
+def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:
+    """Check that the noise is such as the scheme demands, at draws from the prior."""
+    scheme, rng = SCHEMES[model.scheme], np.random.default_rng(SEED)
+    if not scheme.demand:
+        return
+    for _ in range(NUM_TRIED):
+        values = prior.transform(jax.device_put(prior.sample(rng)))
+        _, diffusion = model.coefficients_of(values)
+        state = model.first(values)
+        state = state + 0.1 * rng.standard_normal(state.shape) * jnp.maximum(1.0, jnp.abs(state))
+        matrix = diffusion(model.at[0], state)
+        defect = scheme.defect(diffusion, model.at[0], state)
+        if jnp.max(jnp.abs(defect)) > CLOSE * jnp.maximum(1.0, jnp.max(jnp.abs(matrix))):
+            remedy = 'correct diffusion, or take scheme "euler-maruyama"'
+            raise InputError("diffusion", scheme.demand, "another", remedy)

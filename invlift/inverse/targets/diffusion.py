@@ -1,0 +1,261 @@
+"""The lifted posterior of a diffusion, at a cost linear in its number of steps."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians.markov import MarkovJacobian
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.targets import Described
+
+#: Of a rough position: moves of each interval, at most.
+MAX_MOVES = 30
+
+
+class DiffusionPosterior(ManifoldTarget):
+    """The lifted posterior of a diffusion (Graham, Thiery & Beskos 2022, sections 3 and 4).
+
+    Positions are q = (zeta, w, v, eta), v being the standard normal variables of all steps, and
+    without eta where readings are exact.  The constraint is c = F(w, v) - g(zeta, eta) in the order
+    of the readings, g the noise-free readings that the data would mean.  J has columns by zeta and
+    w, which are few, beside the Jacobian of a Markov chain.
+
+    Attributes
+    ----------
+    problem : InverseProblem
+        Of :func:`~invlift.inverse.diffusion_problem.diffusion_problem`.
+    """
+
+    problem: InverseProblem
+
+    @property
+    def dimension(self) -> int:
+        """Dimension h + m + L S q, and d where there is noise, of the ambient space."""
+        return self.problem.num_unknowns + self._num_eta
+
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (Q,), of a point (zeta, w, v, eta) on the lifted manifold."""
+        return lifted[: self.dimension]
+
+    def to_lifted(self, position: jax.Array) -> jax.Array:
+        """Point (zeta, w, v, eta) on the lifted manifold of a position: eta is 0 without noise."""
+        return jnp.pad(position, (0, self.problem.num_observations - self._num_eta))
+
+    def unknowns(self, point: ManifoldPoint) -> jax.Array:
+        """Theta = (zeta, w, v), (h + m + L S q,), at a point."""
+        return point.position[: self.problem.num_unknowns]
+
+    def constraint(self, position: jax.Array) -> jax.Array:
+        """c(q), (d,), in units of the readings."""
+        found, model = self._meaning(position), self._model
+        states = model.when_read(model.states(found.values, found.moves))
+        read = jax.vmap(lambda state: model.read(state, found.values))(states)
+        return model.grid.gather(read) - self._meant(found.zeta, found.eta)
+
+    def linearise(self, position: jax.Array) -> tuple[jax.Array, Beside]:
+        """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
+        found, model = self._meaning(position), self._model
+        states = model.states(found.values, found.moves)
+        by_move, by_state, by_values = jax.vmap(
+            jax.jacrev(model.step, (2, 3, 4)), in_axes=(0, 0, 0, 0, None)
+        )(model.at, model.lengths, found.moves, states[:-1], found.values)
+        carry, push, drag = self._over_intervals(by_move, by_state, by_values)
+        follow = jax.jacrev(model.first)(found.values)
+        if model.is_read_at_start:
+            carry = jnp.concatenate([jnp.eye(follow.shape[0])[None], carry])
+            drag = jnp.concatenate([follow[None], drag])
+            follow = jnp.zeros_like(follow)
+
+        def along(follow, each):
+            carry, drag = each
+            follow = carry @ follow + drag
+            return follow, follow
+
+        _, follow = jax.lax.scan(along, follow, (carry, drag))
+        states = model.when_read(states)
+
+        def read_twice(state, values):
+            found = model.read(state, values)
+            return found, found
+
+        by_read, read = jax.vmap(jax.jacrev(read_twice, (0, 1), has_aux=True), in_axes=(0, None))(
+            states, found.values
+        )
+        grid = model.grid
+        by_values = grid.gather(by_read[0] @ follow + by_read[1])
+        of_state = grid.spread(grid.gather(by_read[0]))
+        by_white = by_values @ jax.jacfwd(self._values)(found.white)
+        by_eta, by_zeta = self._by_noise(found.zeta, found.eta)
+        core = MarkovJacobian(carry, push, of_state, by_eta, grid)
+        value = grid.gather(read) - self._meant(found.zeta, found.eta)
+        return value, Beside((by_zeta.T, by_white.T), core)
+
+    def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
+        """Log density relative to the standard normal one, ()."""
+        problem, found = self.problem, self._meaning(position)
+        theta = position[: problem.num_unknowns]
+        reference = problem.prior.log_reference(problem.split(theta)[1])
+        reference += problem.noise.log_reference(found.zeta, found.eta)
+        reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
+        return reference - 0.5 * gram.log_determinant()
+
+    def describe(self, point: ManifoldPoint) -> Described:
+        """What is kept of a draw, by name, as of the problem, but without noise no noise variables;
+        and no moments.
+        """
+        problem = self.problem
+        theta = self.unknowns(point)
+        coefficients = problem.prior.transform(problem.split(theta)[1])
+        predicted = problem.model(coefficients)
+        kept = problem.describe(theta, coefficients, predicted)
+        if problem.noise.is_exact:
+            del kept["noise_score"]
+        return kept, {}
+
+    def rough_position(self, rng_key: jax.Array) -> jax.Array:
+        """A standard normal draw, (Q,), with each interval moved to its readings in turn.
+
+        Given the state before it, the variables v and eta of an interval are moved by the shortest
+        moves of Gauss and Newton to where it ends at its readings.  From the draw itself the
+        manifold is rarely reached, as all steps before a reading shift it (Graham, Thiery & Beskos
+        2022, appendix L, with another way there).
+        """
+        problem, model = self.problem, self._model
+        key_theta, key_eta = jax.random.split(rng_key)
+        theta = jax.random.normal(key_theta, (problem.num_unknowns,))
+        drawn = jax.random.normal(key_eta, (self._num_eta,))
+        found = self._meaning(jnp.concatenate([theta, drawn]))
+        meant = model.grid.spread(self._meant(found.zeta, found.eta))
+        is_read = model.grid.spread(jnp.ones(problem.num_observations))
+        by_eta, _ = self._by_noise(found.zeta, found.eta)
+        slope = model.grid.spread(jnp.zeros(problem.num_observations) if by_eta is None else by_eta)
+        own = 1.0 - is_read + slope**2
+        start = 1 if model.is_read_at_start else 0
+        first = model.first(found.values)
+
+        def walk(state, each):
+            at, lengths, moves, meant, is_read, slope, own = each
+
+            def end(moves):
+                def follow(state, each):
+                    return model.step(*each, state, found.values), None
+
+                return jax.lax.scan(follow, state, (at, lengths, moves))[0]
+
+            def miss(moves, eta):
+                return is_read * (model.read(end(moves), found.values) - meant) + slope * eta
+
+            def attempt(search, _):
+                moves, eta, value, by_moves, share = search
+                gram = jnp.einsum("rsq,tsq->rt", by_moves, by_moves) + jnp.diag(own)
+                multiplier = share * jnp.linalg.solve(gram, value)
+                there = (
+                    moves - jnp.einsum("rsq,r->sq", by_moves, multiplier),
+                    eta - slope * multiplier,
+                )
+                new = *there, miss(*there), jax.jacrev(miss)(*there), jnp.minimum(1.0, 2.0 * share)
+                is_closer = jnp.max(jnp.abs(new[2])) < jnp.max(jnp.abs(value))
+                left = moves, eta, value, by_moves, 0.5 * share
+                return jax.tree.map(lambda a, b: jnp.where(is_closer, a, b), new, left), None
+
+            eta = jnp.zeros_like(meant)
+            search = moves, eta, miss(moves, eta), jax.jacrev(miss)(moves, eta), jnp.ones(())
+            (moves, eta, *_), _ = jax.lax.scan(attempt, search, length=MAX_MOVES)
+            return end(moves), (moves, eta)
+
+        in_intervals = [
+            each.reshape(-1, model.num_steps, *each.shape[1:])
+            for each in (model.at, model.lengths, found.moves)
+        ]
+        of_readings = [each[start:] for each in (meant, is_read, slope, own)]
+        _, (moves, shifts) = jax.lax.scan(walk, first, (*in_intervals, *of_readings))
+        shifts = jnp.concatenate([jnp.zeros((start, shifts.shape[1])), shifts])
+        eta = drawn + model.grid.gather(shifts) if self._num_eta else drawn
+        shared = theta[: theta.size - moves.size]
+        return jnp.concatenate([shared, moves.ravel(), eta])
+
+    @property
+    def _model(self):
+        return self.problem.model
+
+    @property
+    def _num_eta(self) -> int:
+        return 0 if self.problem.noise.is_exact else self.problem.num_observations
+
+    def _meaning(self, position) -> _Meaning:
+        problem = self.problem
+        theta, eta = jnp.split(position, [problem.num_unknowns])
+        zeta, white = problem.split(theta)
+        white, moves = jnp.split(white, [white.size - problem.prior.num_moves])
+        moves = moves.reshape(self._model.move_shape)
+        return _Meaning(zeta, white, moves, eta, self._values(white))
+
+    def _values(self, white):
+        """Values of all unknowns, (N,), of w, (m,)."""
+        return self.problem.prior.of_unknowns(white)
+
+    def _meant(self, zeta, eta):
+        """Noise-free readings g, (d,), that the data would mean."""
+        problem = self.problem
+        return (
+            problem.noise.predicted(problem.observed, zeta, eta) if eta.size else problem.observed
+        )
+
+    def _by_noise(self, zeta, eta):
+        """Derivatives of -g by eta, a diagonal, (d,) or None, and by zeta, (d, h)."""
+        if not eta.size:
+            return None, jnp.zeros((self.problem.num_observations, zeta.size))
+        along = jnp.ones_like(eta)
+        by_eta = jax.jvp(lambda eta: -self._meant(zeta, eta), (eta,), (along,))[1]
+        return by_eta, jax.jacfwd(lambda zeta: -self._meant(zeta, eta))(zeta)
+
+    def _over_intervals(self, by_move, by_state, by_values):
+        """Derivatives of the end of each interval by the state before it, v and the unknowns.
+
+        From those of the steps, (L S, n, ...) each.
+
+        Returns
+        -------
+        (L, n, n), (L, n, S q), (L, n, N)
+        """
+
+        def by_step(each):
+            return each.reshape(-1, self._model.num_steps, *each.shape[1:]).swapaxes(0, 1)
+
+        def backwards(later, each):
+            carry, drag = later
+            by_move, by_state, by_values = each
+            return (carry @ by_state, drag + carry @ by_values), carry @ by_move
+
+        by_state, by_values = by_step(by_state), by_step(by_values)
+        size = by_state.shape[-1]
+        none = jnp.broadcast_to(jnp.eye(size), by_state.shape[1:]), jnp.zeros(by_values.shape[1:])
+        (carry, drag), push = jax.lax.scan(
+            backwards, none, (by_step(by_move), by_state, by_values), reverse=True
+        )
+        # (S, L, n, q) -> (L, n, S, q)
+        push = jnp.moveaxis(push, 0, 2)
+        return carry, push.reshape(*push.shape[:2], math.prod(push.shape[2:])), drag
+
+
+class _Meaning(NamedTuple):
+    """What a position stands for.
+
+    Attributes
+    ----------
+    zeta, white, moves, eta : (h,), (m,), (L S, q), (d,) or (0,)
+    values : (N,)
+        Of the unknowns.
+    """
+
+    zeta: jax.Array
+    white: jax.Array
+    moves: jax.Array
+    eta: jax.Array
+    values: jax.Array

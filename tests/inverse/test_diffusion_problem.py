@@ -1,0 +1,369 @@
+"""Diffusions against dense matrices, exact solutions and the Kalman filter."""
+
+from dataclasses import fields
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+
+import invlift
+from invlift.app.results import build_posterior
+from invlift.app.sampling import sample, target_of
+from invlift.compilation import Program
+from invlift.errors import InputError
+from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
+from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.models.sde_schemes import SCHEMES
+from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.kernels import KERNELS
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def pull(t, state, rate):
+    return {"level": -rate * state["level"]}
+
+
+def spread(t, state, rate):
+    return {"level": 0.5}
+
+
+def problem(**changes):
+    """A level that is pulled back to zero (Ornstein & Uhlenbeck)."""
+    arguments = {
+        "drift": pull,
+        "diffusion": spread,
+        "unknowns": {"rate": lognormal(median=0.8, factor=1.5)},
+        "initial": lambda rate: {"level": 1.0},
+        "times": [0.5, 1.0, 2.0],
+        "readings": {"level": [0.7, 0.2, 0.4]},
+        "noise": 0.3,
+        "steps_per_interval": 2,
+        "start": 0.0,
+    }
+    return diffusion_problem(**(arguments | changes))
+
+
+def nerve(noise, scheme="taylor-1.5", **changes):
+    """One of two parts is driven and the other one read, from the start on with gaps."""
+    readings = {
+        "seen": np.array([0.1, 0.3, 0.2, np.nan, 0.5]),
+        "sum": np.array([np.nan, 0.6, 0.1, 0.3, np.nan]),
+    }
+    arguments = {
+        "drift": lambda t, state, rate, start: {
+            "voltage": 2.0 * jnp.sin(state["voltage"]) - state["recovery"] + 0.1 * t,
+            "recovery": rate * state["voltage"] - state["recovery"] ** 2,
+        },
+        "diffusion": lambda t, state, rate, start: {"recovery": 0.3 + rate},
+        "unknowns": {"rate": lognormal(median=0.8, factor=1.5), "start": normal(0.0, 1.0)},
+        "initial": lambda rate, start: {"voltage": 0.2 * start, "recovery": start},
+        "times": [0.0, 0.3, 0.5, 1.0, 1.2],
+        "readings": readings,
+        "noise": noise,
+        "steps_per_interval": 2,
+        "observe": lambda state, rate, start: {
+            "seen": state["voltage"],
+            "sum": jnp.sinh(state["voltage"] + rate * state["recovery"]),
+        },
+        "scheme": scheme,
+    }
+    return diffusion_problem(**(arguments | changes))
+
+
+point_of = Program(lambda target, position: target.point(position), "none")
+
+
+def assert_same_point(own, dense, one, other, size):
+    np.testing.assert_allclose(one.constraint, other.constraint, atol=1e-12)
+    np.testing.assert_allclose(one.logdensity, other.logdensity, rtol=1e-10)
+    np.testing.assert_allclose(one.logdensity_grad, other.logdensity_grad, rtol=1e-9, atol=1e-10)
+    determinants = [each.gram.log_determinant() for each in (one, other)]
+    np.testing.assert_allclose(*determinants, rtol=1e-10)
+    rng = np.random.default_rng(1)
+    vector, multiplier = rng.standard_normal(size), rng.standard_normal(one.constraint.size)
+    for method, given in (
+        ("apply_jacobian", vector),
+        ("apply_jacobian_transpose", multiplier),
+        ("solve_gram", multiplier),
+    ):
+        found, expected = (
+            getattr(target, method)(point, given) for target, point in ((own, one), (dense, other))
+        )
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.slow  # 15 s each
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scale", [0.4, lognormal(median=0.3, factor=1.5)])
+def test_it_is_that_of_the_dense_lift(scheme, scale):
+    made = nerve(scale, scheme)
+    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    assert isinstance(own, DiffusionPosterior)
+    lifted = dense.lift(0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns))
+    one, other = point_of(own, own.from_lifted(lifted)), point_of(dense, lifted)
+    assert_same_point(own, dense, one, other, own.dimension)
+    found, expected = own.describe(one)[0], dense.describe(other)[0]
+    assert found.keys() == expected.keys()
+    for each, value in expected.items():
+        np.testing.assert_allclose(found[each], value, rtol=1e-9, atol=1e-12)
+
+
+def read_exactly(steps):
+    return nerve(
+        None,
+        times=[0.3, 0.5, 1.0],
+        start=0.0,
+        steps_per_interval=steps,
+        readings={"seen": [0.3, 0.2, 0.5], "sum": [np.nan, np.nan, 0.6]},
+    )
+
+
+def test_exact_readings_condition_the_generator():
+    made = read_exactly(2)
+    own = lifted_posterior(made)
+    dense = ExactConditioning(made.model, made.prior, made.observed)
+    rough = own.rough_position(jax.random.key(3))
+    np.testing.assert_allclose(own.constraint(rough), 0.0, atol=1e-9)
+    position = onto_manifold(own, np.asarray(rough))
+    one, other = point_of(own, position), point_of(dense, position)
+    assert_same_point(own, dense, one, other, own.dimension)
+    # Newton's matrix between two positions is the same as well.
+    moved = position + 0.1 * np.random.default_rng(4).standard_normal(position.size)
+    found, expected = (
+        target.on_normal_space(point, moved).linearise(jnp.zeros(4))
+        for target, point in ((own, one), (dense, other))
+    )
+    np.testing.assert_allclose(found.residual, expected.residual, atol=1e-12)
+    side = jnp.arange(1.0, 5.0)
+    pair = (each.solve(side, 0.0) for each in (found, expected))
+    np.testing.assert_allclose(*pair, rtol=1e-9)
+
+
+def test_only_constrained_samplers_draw_from_exact_readings():
+    made = read_exactly(2)
+    with pytest.raises(InputError, match="kernel: expected a constrained sampler"):
+        target_of(made, KERNELS["nuts"]())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "order"), [("euler-maruyama", 0.5), ("milstein", 1.0), ("taylor-1.5", 1.5)]
+)
+def test_schemes_have_their_strong_order(scheme, order):
+    """Against finer steps of the same noise; geometric growth, or a driven nonlinear pair."""
+    rng, finest = np.random.default_rng(3), 2**10
+    first, second = rng.standard_normal((2, 400, finest, 1))
+    is_additive = scheme == "taylor-1.5"
+
+    def drift(time, state):
+        if is_additive:
+            return jnp.array([jnp.sin(state[1]), -(state[1] ** 3) + state[0] + time])
+        return 0.125 * state
+
+    def diffusion(time, state):
+        return jnp.array([[0.0], [1.0]]) if is_additive else 0.5 * state[:, None]
+
+    # Increments of the Wiener process and of its integral, which both add up.
+    step = 1.0 / finest
+    wiener = np.sqrt(step) * first
+    integral = 0.5 * step**1.5 * (first + second / np.sqrt(3.0))
+
+    def ends(num):
+        length, group = 1.0 / num, finest // num
+        dw = wiener.reshape(400, num, group, 1)
+        before = np.cumsum(dw, axis=2) - dw
+        dz = (integral.reshape(dw.shape) + step * before).sum(axis=2)
+        v1 = dw.sum(axis=2) / np.sqrt(length)
+        v2 = np.sqrt(3.0) * (2.0 * dz / length**1.5 - v1)
+        noise = np.concatenate([v1, v2], axis=2) if is_additive else v1
+
+        def follow(state, each):
+            time, noise = each
+            return SCHEMES[scheme].step(drift, diffusion, time, length, state, noise), None
+
+        start = jnp.array([0.5, 0.3]) if is_additive else jnp.ones(1)
+        times = jnp.arange(num) * length
+        return jax.vmap(lambda noise: jax.lax.scan(follow, start, (times, noise))[0])(noise)
+
+    # That of dx = x / 8 dt + x / 2 dW is known.
+    exact = ends(finest) if is_additive else np.exp(0.5 * wiener.sum(axis=1))
+    sizes = np.array([8, 16, 32, 64])
+    errors = [np.sqrt(np.mean((ends(num) - exact) ** 2)) for num in sizes]
+    slope = -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert abs(slope - order) < 0.15
+
+
+SIGMA, TIMES = 0.05, 0.4 * np.arange(1, 16)
+RATE = lognormal(median=1.0, factor=1.8)
+
+
+def simulated():
+    rng, level, found = np.random.default_rng(6), 1.0, []
+    for _ in TIMES:
+        level = np.exp(-0.32) * level
+        level += 0.5 * np.sqrt((1 - np.exp(-0.64)) / 1.6) * rng.standard_normal()
+        found.append(level)
+    return np.array(found) + SIGMA * rng.standard_normal(TIMES.size)
+
+
+def kalman(rate, readings, sigma, steps=20):
+    """Log likelihood, and mean of the last level, of Euler's discretisation, for an array of rates.
+
+    Its transition over one interval is a normal one with these moments.
+    """
+    step = 0.4 / steps
+    decay = (1 - rate * step) ** steps
+    variance = 0.25 * step * sum((1 - rate * step) ** (2 * each) for each in range(steps))
+    mean, spread, total = np.ones_like(rate), 0.0, 0.0
+    for reading in readings:
+        mean, spread = decay * mean, decay**2 * spread + variance
+        whole = spread + sigma**2
+        total = total - 0.5 * np.log(whole) - 0.5 * (reading - mean) ** 2 / whole
+        gain = spread / whole
+        mean, spread = mean + gain * (reading - mean), (1 - gain) * spread
+    return total, mean
+
+
+class WithoutGramTerm(DiffusionPosterior):
+    """Negative control: as if the manifold were flat."""
+
+    def logdensity(self, position, gram):
+        return jnp.zeros(())
+
+
+def without_gram_term(made):
+    class Other(DiffusionProblem):
+        def own_lifted(self):
+            return WithoutGramTerm(self)
+
+    return Other(*(getattr(made, field.name) for field in fields(made)))
+
+
+@pytest.mark.slow  # 40 s
+@pytest.mark.parametrize("sigma", [SIGMA, None])
+def test_posterior_is_that_of_the_kalman_filter(sigma):
+    readings = simulated()
+    made = problem(
+        unknowns={"rate": RATE},
+        times=TIMES,
+        readings={"level": readings},
+        noise=sigma,
+        steps_per_interval=20,
+    )
+    rate = np.exp(np.linspace(-3.0, 2.5, 4001))
+    total, last = kalman(rate, readings, sigma or 0.0)
+    log_density = total - 0.5 * (np.log(rate) / np.log(1.8)) ** 2
+    mass = np.exp(log_density - log_density.max())
+    exact = [(mass * each).sum() / mass.sum() for each in (rate, rate**2, last)]
+
+    def found(problem):
+        run = sample(problem, chains=4, warmup=200, draws=1000, seed=3)
+        rate, path = stacked(run, "rate"), stacked(run, "level_path")
+        return np.stack([rate, rate**2, path[..., -1]][: 2 if sigma is None else 3], axis=-1)
+
+    exact = exact[: 2 if sigma is None else 3]
+    assert_mean_within(found(made), exact, min_ess=400)
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(found(without_gram_term(made)), exact, min_ess=100)
+
+
+def test_nothing_dense_is_computed():
+    """With 40,000 steps a dense matrix of them would take 13 GB, of the readings 3 GB."""
+    times = np.arange(1.0, 20_001.0)
+    made = problem(times=times, readings={"level": np.sin(times)}, noise=None)
+    target = lifted_posterior(made)
+    position = target.rough_position(jax.random.key(0))
+    value, jacobian = jax.jit(lambda q: target.linearise(q))(position)
+    np.testing.assert_allclose(value, 0.0, atol=1e-8)
+    assert np.isfinite(jacobian.inner().log_determinant())
+
+
+@pytest.mark.slow  # 10 s
+def test_paths_are_series_and_known_entries_are_not_judged():
+    made = read_exactly(30)
+    run = sample(made, chains=2, warmup=20, draws=20, seed=1)
+    assert set(run.chains[0].draws) == {
+        "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path", "predicted"
+    }  # fmt: skip
+    posterior = build_posterior(made, run)
+    path = posterior.to_arviz().posterior["voltage_path"]
+    assert path.sizes["time"] == 91
+    np.testing.assert_allclose(path.sel(time=0.5), 0.2, atol=1e-8)
+    found = posterior.vector_diagnostics["voltage_path"].r_hat
+    assert found.shape == (88,)
+    assert np.isfinite(found).all()
+    labels = {axes.get_ylabel() for axes in posterior.plot_series().axes}
+    assert {"seen", "sum", "recovery_path"} <= labels
+
+
+def shared(t, state, rate):
+    return {"level": jnp.array([0.3, 0.4])}
+
+
+def test_wiener_processes_of_parts_are_their_own_or_shared():
+    def widths(**changes):
+        made = problem(**changes)
+        return made.model.move_shape
+
+    assert widths() == (6, 1)
+    assert widths(diffusion=shared) == (6, 2)
+    both = {
+        "initial": lambda rate: {"level": 1.0, "pair": jnp.zeros(2)},
+        "drift": lambda t, state, rate: state,
+    }
+    assert widths(diffusion=lambda t, state, rate: {"pair": jnp.ones(2)}, **both) == (6, 2)
+    made = problem(diffusion=lambda t, state, rate: {"pair": jnp.ones(2), "level": 2.0}, **both)
+    _, diffusion = made.model.coefficients_of(jnp.ones(1))
+    expected = [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert diffusion(0.0, jnp.ones(3)).tolist() == expected
+    assert invlift.diffusion_problem is diffusion_problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"times": [0.5, 0.5, 1.0]}, "times: expected finite numbers that increase, found 0.5 at"),
+        ({"times": [0.5, 1.0]}, "readings level: expected 2 values"),
+        ({"start": 0.7}, "start: expected a time not after the first of the readings, 0.5"),
+        ({"start": "now"}, "start: expected a number"),
+        ({"noise": None, "start": None}, "start: expected a time before the first of the readings"),
+        ({"steps_per_interval": 0}, "steps_per_interval: expected an integer from 1 to"),
+        ({"steps_per_interval": 2.5}, "steps_per_interval: .* found 2.5"),
+        ({"scheme": "heun"}, "scheme: expected one of euler-maruyama"),
+        ({"readings": {"level": ["a", 1, 2]}}, "readings level: expected numbers"),
+        ({"readings": {"depth": [1.0, 2.0, 3.0]}}, "initial: .* found none for depth among level"),
+        ({"observe": lambda state, rate: {"level": jnp.ones(2)}}, "observe: expected a dict with"),
+        ({"observe": lambda state, rate: {"level": 1.0}}, "state level: .* found level"),
+        ({"initial": lambda rate: 1.0}, "initial: expected a dict of numbers"),
+        ({"initial": lambda: {"level": 1.0}}, "initial: expected a function of rate"),
+        ({"drift": lambda t, state, rate: {"flow": 1.0}}, "drift: expected .*level.* found .*flow"),
+        ({"drift": lambda t, state, rate: {"level": np.nan}}, "drift at the start, 0, at the"),
+        ({"diffusion": lambda t, state, rate: {}}, "diffusion: expected a dict"),
+        ({"diffusion": lambda t, state, rate: {"flow": 1.0}}, "diffusion: .* found flow"),
+        ({"diffusion": lambda t, state, rate: {"level": jnp.ones((2, 2))}}, "diffusion: expected"),
+        ({"noise": -1.0}, "noise sigma: expected a positive number"),
+        ({"unknowns": {"rate": 3.0}}, "unknown rate"),
+        (
+            {"scheme": "taylor-1.5", "diffusion": lambda t, x, rate: {"level": x["level"]}},
+            "diffusion: expected constant",
+        ),
+        (
+            {
+                "scheme": "milstein",
+                "diffusion": lambda t, x, rate: {"level": jnp.stack([x["level"], 1.0])},
+            },
+            "diffusion: expected one Wiener process",
+        ),
+    ],
+)
+def test_bad_input(changes, message):
+    with pytest.raises(InputError, match=message):
+        problem(**changes)
