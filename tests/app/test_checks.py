@@ -19,7 +19,7 @@ from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import known_noise
 from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem
+from invlift.inverse.problem import InverseProblem, jax_problem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
@@ -244,6 +244,27 @@ def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
     other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
     found = readiness.prior(other, field, field.problem.prior.pointwise_std())[1]
     assert found.level == level
+
+
+def test_nuts_is_recommended_where_few_unknowns_have_many_readings_and_are_nearly_normal():
+    times = jnp.linspace(0.0, 1.0, 12)
+    observed = np.asarray(0.3 + 0.5 * times)
+
+    def line(theta):
+        return theta[0] + theta[1] * times
+
+    def banana(theta):
+        return theta[0] + theta[1] ** 2 + 0.0 * times
+
+    def flat(theta):
+        return jnp.broadcast_to(jnp.sum(theta), 3)
+
+    (found,) = readiness.method(jax_problem(line, 2, known_noise(0.1), observed))
+    assert (found.level, found.name) == ("note", "method")
+    assert "12 readings of 2 unknowns" in found.detail
+    # Negative controls: a curved posterior, and more unknowns than readings.
+    assert readiness.method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
+    assert readiness.method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []
 
 
 def test_verdicts():
