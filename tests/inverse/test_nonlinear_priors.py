@@ -90,7 +90,7 @@ def test_normal_space_equals_dense_automatic_differentiation(case, max_dense, mo
     def found_at(multiplier):
         space = target.on_normal_space(case.point, origin)
         local = space.linearise(multiplier)
-        solved, _ = local.solve(rhs, 1e-12)
+        solved = local.solve(rhs, 1e-12)
         second, _ = local.derivative((rhs,), ())
         return space.residual(multiplier), local.residual, solved, second
 
