@@ -32,7 +32,7 @@ CURVED = Curved(TARGET.matrix, TARGET.observed)
 def step(kernel, position, momentum, step_size):
     zero = jnp.asarray(0)
     state = kernel.init(CURVED, position)
-    start = Trajectory(state, momentum, zero, zero, zero, jnp.asarray(False))
+    start = Trajectory(state, momentum, zero, zero, jnp.asarray(False))
     return start, kernel.advance(CURVED, start, step_size)
 
 
@@ -81,7 +81,7 @@ def test_energy_is_kept_to_second_order(metric):
     def change(step_size, num_steps):
         zero = jnp.asarray(0)
         state = kernel.init(CURVED, POSITION)
-        start = Trajectory(state, MOMENTUM, zero, zero, zero, jnp.asarray(False))
+        start = Trajectory(state, MOMENTUM, zero, zero, jnp.asarray(False))
         end = jax.lax.fori_loop(
             0, num_steps, lambda _, now: kernel.advance(CURVED, now, step_size), start
         )
