@@ -4,6 +4,8 @@ from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from contract_checks import STEPS, WIDTH, assert_close, assert_remainders
 from structured import box_mesh, interior_points
@@ -14,6 +16,7 @@ from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import locate, sensors_from_arrays
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.numpyro_problem import numpyro_problem
 from invlift.inverse.unknowns import NamedModel
 
 
@@ -34,12 +37,20 @@ def by_name(rate, starts):
     return curved(jnp.append(starts.ravel(), rate)), {"half": 0.5 * rate}
 
 
+def sites():
+    a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+    scale = numpyro.sample("scale", dist.Gamma(3.0, 2.0))
+    mean = jnp.stack([a, a**2, jnp.exp(0.3 * a)])
+    numpyro.sample("y", dist.StudentT(5.0, mean, scale).to_event(1), obs=np.array([0.3, 0.8, 1.2]))
+
+
 MODELS = {
     "equation, nodes": (lambda: poisson(), 9),
     "equation, cells": (lambda: poisson("cells"), 8),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),
+    "of sites": (lambda: numpyro_problem(sites).model, 2),
 }
 
 
