@@ -18,13 +18,12 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import OwnProblem
 from invlift.app.python_problem import PythonSpec
 from invlift.app.sampling import target_of
-from invlift.app.starts import MAX_MISFIT, Start, find_start
+from invlift.app.starts import MAX_MISFIT, Start, find_start, name_of_reading
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import labels_of
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain
@@ -104,7 +103,7 @@ def sensitivity(problem: InverseProblem, start: Start) -> Finding:
         detail += ": nothing next to the noise; are source, boundary values and units right?"
         return Finding("bad", "sensitivity", detail)
     if blind.size:
-        first = _name_of_reading(problem, blind[0])
+        first = name_of_reading(problem, blind[0])
         detail += f"; {blind.size} readings say nothing about them, the first is {first}"
         return Finding("note", "sensitivity", detail)
     return Finding("ok", "sensitivity", detail)
@@ -122,7 +121,7 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     if start.misfit[worst] <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += (
-        f", at {_name_of_reading(problem, worst)}, which contradicts another or the model (a "
+        f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
         "boundary value where it stands, a unit, too small a noise)"
     )
     return Finding("bad", "fit", detail)
@@ -161,11 +160,6 @@ def _weigh(target, draws):
 
 
 _log_weights = Program(_weigh, "none")
-
-
-def _name_of_reading(problem: InverseProblem, index: int) -> str:
-    labels = labels_of(getattr(problem.model, "readings", ()))
-    return labels[index] if labels else f"sensor {index}"
 
 
 def realised_std(field: FieldProblem | OwnProblem) -> np.ndarray | None:

@@ -19,6 +19,7 @@ from invlift.inverse.laplace_approximation import (
     laplace_approximation,
 )
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import labels_of
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -99,11 +100,11 @@ class Starts(Module):
         if far.size:
             # Said before hours are spent on it.
             logger.warning(
-                "chain %d starts from values that miss the readings of sensors %s by up to %.3g "
-                "standard deviations of the noise: they may contradict each other or the model (a "
-                "boundary value, a unit, too small a noise)",
+                "chain %d starts from values that miss the readings of %s by up to %.3g standard "
+                "deviations of the noise: they may contradict each other or the model (a boundary "
+                "or initial value, a unit, too small a noise)",
                 chain,
-                ", ".join(map(str, far[:8])) + (" and others" if far.size > 8 else ""),
+                _names_of_readings(self.target.problem, far),
                 misfit.max(),
             )
         return position
@@ -269,6 +270,19 @@ def find_start(
             "say)",
         )
     return next(start for start, mass in zip(found, masses, strict=True) if mass >= least)
+
+
+def name_of_reading(problem: InverseProblem, index: int) -> str:
+    """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
+    if labels := labels_of(getattr(problem.model, "readings", ())):
+        return labels[index]
+    is_on_mesh = getattr(problem.prior, "location", None) is not None
+    return f"sensor {index}" if is_on_mesh else f"reading {index}"
+
+
+def _names_of_readings(problem: InverseProblem, indices: np.ndarray) -> str:
+    names = ", ".join(name_of_reading(problem, index) for index in indices[:8])
+    return names + (" and others" if len(indices) > 8 else "")
 
 
 def _check_signs(problem: InverseProblem, where: str) -> None:

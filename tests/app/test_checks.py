@@ -12,7 +12,7 @@ from invlift.app.build import build_problem
 from invlift.app.checks import Report, check_problem, taylor_slope
 from invlift.app.problem_file import read_problem
 from invlift.app.readiness import Finding
-from invlift.app.starts import Start, find_start
+from invlift.app.starts import Start, find_start, name_of_reading
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.base import ForwardModel
@@ -273,3 +273,17 @@ def test_verdicts():
     assert Report([ok, note]).verdict == "Ready to run; take note of note."
     assert Report([ok, note]).is_good
     assert not Report([ok, note, bad]).is_good
+
+
+def test_readings_without_a_mesh_are_not_called_sensors():
+    model = ode_problem(
+        lambda t, state, rate: {"body": -rate * state["body"]},
+        {"rate": lognormal(median=0.3, factor=1.6)},
+        lambda rate: {"body": jnp.asarray(80.0)},
+        [0.0, 1.0, 2.5],
+        {"body": [80.0, 58.0, 33.0]},
+        noise=0.5,
+    )
+    assert name_of_reading(model, 1) == "body[1.0]"
+    bare = jax_problem(lambda x: x, 2, known_noise(1.0), np.zeros(2))
+    assert name_of_reading(bare, 1) == "reading 1"

@@ -220,7 +220,7 @@ def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path,
     )
     call("run", path, "--anyway")
     err = capsys.readouterr().err
-    assert err.index("miss the readings of sensors 0, 3 by up to") < err.index("chain 0: ")
+    assert err.index("miss the readings of sensor 0, sensor 3 by up to") < err.index("chain 0: ")
 
 
 def test_a_reading_where_the_solution_is_given(tmp_path, capsys):
