@@ -115,6 +115,7 @@ def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem)
         beside.submit(_trial.prepare, lifted, shapes.point, 0, 1.0)
         beside.submit(_sight.prepare, lifted, position, position)
         realised = beside.submit(readiness.realised_std, field)
+        method = beside.submit(readiness.method, field.problem)
         found = find_start(
             _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
         )
@@ -131,7 +132,7 @@ def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem)
                 *_derivatives(lifted, start, rng),
                 *readiness.prior(spec, field, realised.result()),
                 *_step(spec, lifted, start),
-                *readiness.method(field.problem),
+                *method.result(),
             ],
             str(field.problem) if isinstance(field, OwnProblem) else "",
         )

@@ -10,6 +10,7 @@ import numpy as np
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.inverse.numpyro_problem import NumPyroProblem, numpyro_problem
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
 
 
 class NumPyroModel(NumPyroProblem):
@@ -38,7 +39,7 @@ class NumPyroModel(NumPyroProblem):
         verdict = build_posterior(self, run).verdict()
         if not verdict.is_converged:
             warnings.warn(str(verdict), stacklevel=2)
-        names = run.chains[0].draws.keys() - {"predicted", "noise_score"}
+        names = run.chains[0].draws.keys() - {PREDICTED, NOISE_SCORE}
         return {name: np.concatenate([each.draws[name] for each in run.chains]) for name in names}
 
 

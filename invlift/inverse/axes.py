@@ -42,6 +42,17 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
     return found
 
 
+def axes_in_time(name: str, shape: tuple[int, ...], at: np.ndarray) -> dict[str, Sequence]:
+    """Axes of values of a shape, one for each time (T,): those after the time by number."""
+    return {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
+
+
+def path_of(name: str, shape: tuple[int, ...], at: np.ndarray) -> tuple[str, Axes]:
+    """What the path of a state of a shape at times (T,) is called among the draws, and its axes."""
+    axes = axes_in_time(name, shape, at)
+    return f"{name}_path", checked_axes(f"state {name}", axes, (len(at), *shape))
+
+
 def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
     """Check that an axis is the same wherever it occurs.
 

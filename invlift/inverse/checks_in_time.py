@@ -38,6 +38,23 @@ def check_finite(where: str, values: Any) -> None:
             )
 
 
+def check_named(where: str, found: Any) -> None:
+    """Check that a function returns something by name."""
+    if not isinstance(found, Mapping) or not found:
+        kind = "an empty one" if isinstance(found, Mapping) else type(found).__name__
+        raise InputError(
+            where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
+        )
+
+
+def check_increasing(times: np.ndarray) -> None:
+    """Check that times, (T,), are finite and increase."""
+    wrong = np.flatnonzero(~(np.diff(times, prepend=-np.inf) > 0) | ~np.isfinite(times))
+    if wrong.size:
+        found = f"{times[wrong[0]]:g} at index {wrong[0]}"
+        raise InputError("times", "finite numbers that increase", found, "sort the rows by time")
+
+
 def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
     """Readings by name as a table of numbers with a row for each time, NaN where there is none."""
     if not isinstance(readings, Mapping):

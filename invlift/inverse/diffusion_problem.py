@@ -11,8 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.axes import checked_axes
-from invlift.inverse.checks_in_time import call, check_finite, checked_columns
+from invlift.inverse.axes import path_of
+from invlift.inverse.checks_in_time import (
+    call,
+    check_finite,
+    check_increasing,
+    check_named,
+    checked_columns,
+)
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians.markov import Grid
 from invlift.inverse.models.diffusion import DiffusionModel
@@ -117,7 +123,7 @@ def diffusion_problem(
     named = named_prior(unknowns)
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     state = call("initial", initial, given)
-    _check_named("initial", state)
+    check_named("initial", state)
     shapes = tuple((str(name), jnp.shape(value)) for name, value in state.items())
     found = call("drift", drift, given, begin, state)
     _check_like("drift", found, shapes)
@@ -142,7 +148,7 @@ def diffusion_problem(
         drift,
         named.shapes,
         found,
-        tuple(_kept(name, shape, at) for name, shape in kept.items()),
+        tuple(path_of(name, shape, at) for name, shape in kept.items()),
         diffusion=diffusion,
         initial=initial,
         observe=observe,
@@ -177,20 +183,12 @@ def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarr
     return np.concatenate([[begin], steps.ravel()])
 
 
-def _kept(name: str, shape: tuple[int, ...], at: np.ndarray):
-    axes = {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
-    return f"{name}_path", checked_axes(f"state {name}", axes, (at.size, *shape))
-
-
 # What may be wrong --------------------------------------------------------------------------------
 
 
 def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
     """Time of the initial state; times are checked against it."""
-    wrong = np.flatnonzero(~(np.diff(times, prepend=-np.inf) > 0) | ~np.isfinite(times))
-    if wrong.size:
-        found = f"{times[wrong[0]]:g} at index {wrong[0]}"
-        raise InputError("times", "finite numbers that increase", found, "sort the rows by time")
+    check_increasing(times)
     begin = as_numbers("start", times[0] if start is None else start, "a number")
     if begin.shape or not begin <= times[0]:
         expected = f"a time not after the first of the readings, {times[0]:g}"
@@ -217,17 +215,9 @@ def _checked_steps(number: Any, num_times: int) -> int:
     return int(number)
 
 
-def _check_named(where: str, found: Any) -> None:
-    if not isinstance(found, Mapping) or not found:
-        kind = "an empty one" if isinstance(found, Mapping) else type(found).__name__
-        raise InputError(
-            where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
-        )
-
-
 def _check_like(where: str, found: Any, shapes: Shapes) -> None:
     """Check that something is named and shaped like the state."""
-    _check_named(where, found)
+    check_named(where, found)
     own = {str(name): jnp.shape(value) for name, value in found.items()}
     if own != dict(shapes):
         expected, found = ({k: v or "a number" for k, v in x.items()} for x in (dict(shapes), own))
@@ -237,7 +227,7 @@ def _check_like(where: str, found: Any, shapes: Shapes) -> None:
 
 def _num_wiener(strengths: Any, shapes: Shapes) -> int:
     """Number of Wiener processes, of what the diffusion returns."""
-    _check_named("diffusion", strengths)
+    check_named("diffusion", strengths)
     state = dict(shapes)
     unknown = [name for name in strengths if name not in state]
     if unknown:

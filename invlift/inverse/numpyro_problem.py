@@ -48,15 +48,18 @@ class SitesPrior(StandardNormalPrior):
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """Draw w, (m,), of the model without readings."""
-        key = jax.random.key(rng.integers(2**32))
-        return np.asarray(_white(self, key))
+        return np.asarray(self.draw(rng)[0])
+
+    def draw(self, rng: np.random.Generator) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """The same, and readings by site of the model with them."""
+        return _drawn(self, jax.random.key(rng.integers(2**32)))
 
 
-def _draw_white(prior: SitesPrior, rng_key):
-    return prior.sites.draw(rng_key)[0]
+def _draw(prior: SitesPrior, rng_key):
+    return prior.sites.draw(rng_key)
 
 
-_white = Program(_draw_white, "none")
+_drawn = Program(_draw, "none")
 
 
 class SitesModel(ForwardModel):
@@ -99,7 +102,7 @@ class SitesModel(ForwardModel):
 
     def __call__(self, white: jax.Array) -> jax.Array:
         """Readings less scores, (d,), at w (m,)."""
-        return lifted_readings(self.sites, self.data) - self.at(white).scores
+        return self.sites.readings(self.data) - self.at(white).scores
 
 
 class NumPyroProblem(InverseProblem):
@@ -115,10 +118,9 @@ class NumPyroProblem(InverseProblem):
 
     def simulate(self, rng: np.random.Generator) -> tuple[NumPyroProblem, np.ndarray]:
         """As :meth:`InverseProblem.simulate`; all observed sites are drawn anew."""
-        white, data = _simulated(self, jax.random.key(rng.integers(2**32)))
-        sites = self.model.sites
+        white, data = self.prior.draw(rng)
         model, prior = replace(self.model, data=data), replace(self.prior, data=data)
-        made = replace(self, model=model, prior=prior, observed=lifted_readings(sites, data))
+        made = replace(self, model=model, prior=prior, observed=model.sites.readings(data))
         return made, np.asarray(white)
 
     def reading_noise(self) -> SitesNoise:
@@ -147,7 +149,12 @@ class SitesNoise:
 
     def new_readings(self, rng: np.random.Generator, chains: Sequence) -> list[np.ndarray]:
         """New readings, (num_draws, d) for each chain, one set for each draw."""
-        return [self._at(rng, draws)[1] for draws in chains]
+        drawn = []
+        for draws in chains:
+            key = jax.random.key(rng.integers(2**32))
+            keys = jax.random.split(key, len(draws["predicted"]))
+            drawn.append(np.asarray(_new_readings(self.problem.model, self._latent(draws), keys)))
+        return drawn
 
     def new_along(self, rng, chains, name, rows) -> None:
         """None: paths are not known as such."""
@@ -157,37 +164,23 @@ class SitesNoise:
 
         None where several readings have one density.
         """
-        found = [self._at(np.random.default_rng(0), draws)[0] for draws in chains]
-        return None if any(logs is None for logs in found) else found
+        found = [_log_densities(self.problem.model, self._latent(draws)) for draws in chains]
+        return None if found[0] is None else [np.asarray(logs) for logs in found]
 
-    def _at(self, rng, draws):
-        names = [site.name for site in self.problem.model.sites.latent]
-        values = {name: np.asarray(draws[name]) for name in names}
-        keys = jax.random.split(jax.random.key(rng.integers(2**32)), len(draws["predicted"]))
-        return jax.tree.map(np.asarray, _readings_at(self.problem, values, keys))
+    def _latent(self, draws):
+        return {site.name: np.asarray(draws[site.name]) for site in self.problem.model.sites.latent}
 
 
-def _each_reading(problem: NumPyroProblem, values, keys):
-    return jax.vmap(problem.model.sites.readings_at)(values, keys)
+def _log_densities_of(model: SitesModel, values):
+    return jax.vmap(model.sites.log_densities)(values)
 
 
-_readings_at = Program(_each_reading, "none")
+def _new_readings_of(model: SitesModel, values, keys):
+    return jax.vmap(model.sites.new_readings)(values, keys)
 
 
-def _draw(problem: NumPyroProblem, rng_key):
-    return problem.model.sites.draw(rng_key)
-
-
-_simulated = Program(_draw, "none")
-
-
-def lifted_readings(sites: Sites, data: dict[str, jax.Array]) -> jax.Array:
-    """The readings that have scores, (d,), one site after the other."""
-    values = []
-    for site in sites.lifted:
-        value = jnp.ravel(data[site.name])
-        values.append(value if site.used is None else value[np.asarray(site.used)])
-    return jnp.concatenate(values).astype(float)
+_log_densities = Program(_log_densities_of, "none")
+_new_readings = Program(_new_readings_of, "none")
 
 
 def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
@@ -202,7 +195,7 @@ def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
         SitesModel(data, sites),
         SitesPrior(mean, data, sites),
         known_noise(1.0),
-        lifted_readings(sites, data),
+        sites.readings(data),
     )
     _check_runs(problem)
     return problem

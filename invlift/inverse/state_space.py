@@ -12,7 +12,8 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line
-from invlift.inverse.axes import checked_axes
+from invlift.inverse.axes import axes_in_time, path_of
+from invlift.inverse.checks_in_time import check_increasing, check_named
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.state_space import Shapes, StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
@@ -108,13 +109,14 @@ def state_space(
         _check_same("initial", "the state, which is read", state, rows)
         state = rows  # in their order
     _check_names(state, rows, named, is_read=observe is None)
-    axes = {name: _axes(name, shape, at) for name, shape in (*rows, *state)}
-    observed, found = named_readings(columns, {name: axes[name] for name, _ in rows})
+    observed, found = named_readings(
+        columns, {name: axes_in_time(name, shape, at) for name, shape in rows}
+    )
     model = StateSpaceModel(
         transition,
         named.shapes,
         found,
-        tuple(_kept(name, shape, axes[name]) for name, shape in state),
+        tuple(path_of(name, shape, at) for name, shape in state),
         initial=initial,
         observe=observe or _itself,
         recover=recover or _itself,
@@ -137,16 +139,6 @@ def _itself(values: Mapping[str, Any], **given) -> Mapping[str, Any]:
 
 def _size(shapes: Shapes) -> int:
     return sum(math.prod(shape) for _, shape in shapes)
-
-
-def _axes(name: str, shape: tuple[int, ...], at: np.ndarray) -> dict[str, Sequence]:
-    """Axes of a value for each time, those after the time by number."""
-    return {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
-
-
-def _kept(name, shape, axes):
-    size = len(axes["time"])
-    return f"{name}_path", checked_axes(f"state {name}", axes, (size, *shape))
 
 
 # What may be wrong --------------------------------------------------------------------------------
@@ -193,14 +185,7 @@ def _checked_times(times: Any, size: int) -> np.ndarray:
     if at.shape != (size,):
         expected = f"{size} numbers, one for each row of the readings"
         raise InputError("times", expected, f"shape {at.shape}", "correct it")
-    wrong = np.flatnonzero(~(np.diff(at, prepend=-np.inf) > 0) | ~np.isfinite(at))
-    if wrong.size:
-        raise InputError(
-            "times",
-            "finite numbers that increase",
-            f"{at[wrong[0]]:g} at index {wrong[0]}",
-            "sort the rows by time",
-        )
+    check_increasing(at)
     return at
 
 
@@ -242,13 +227,7 @@ def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
     except Exception as error:
         expected = "a JAX function of the unknowns by name, behind its other arguments"
         raise InputError(where, expected, first_line(error), "correct it") from error
-    if not isinstance(found, Mapping) or not found:
-        raise InputError(
-            where,
-            "a dict of numbers or arrays by name",
-            "an empty one" if isinstance(found, Mapping) else type(found).__name__,
-            'return one, {"level": ...} say',
-        )
+    check_named(where, found)
     return tuple((str(name), jnp.shape(value)) for name, value in found.items())
 
 

@@ -214,8 +214,8 @@ def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, w
     assert words in found.detail
 
 
-def test_readings_are_called_by_their_names():
-    problem = ode_problem(
+def cooling():
+    return ode_problem(
         lambda t, state, rate: {"body": -rate * state["body"]},
         {"rate": lognormal(median=0.3, factor=1.6)},
         lambda rate: {"body": jnp.asarray(80.0)},
@@ -223,6 +223,10 @@ def test_readings_are_called_by_their_names():
         {"body": [80.0, 58.0, 33.0]},
         noise=0.5,
     )
+
+
+def test_readings_are_called_by_their_names():
+    problem = cooling()
     start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
     found = readiness.sensitivity(problem, start)
     assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
@@ -276,14 +280,6 @@ def test_verdicts():
 
 
 def test_readings_without_a_mesh_are_not_called_sensors():
-    model = ode_problem(
-        lambda t, state, rate: {"body": -rate * state["body"]},
-        {"rate": lognormal(median=0.3, factor=1.6)},
-        lambda rate: {"body": jnp.asarray(80.0)},
-        [0.0, 1.0, 2.5],
-        {"body": [80.0, 58.0, 33.0]},
-        noise=0.5,
-    )
-    assert name_of_reading(model, 1) == "body[1.0]"
+    assert name_of_reading(cooling(), 1) == "body[1.0]"
     bare = jax_problem(lambda x: x, 2, known_noise(1.0), np.zeros(2))
     assert name_of_reading(bare, 1) == "reading 1"

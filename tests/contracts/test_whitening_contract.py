@@ -8,7 +8,8 @@ import numpyro.distributions as dist
 import pytest
 from contract_checks import assert_close
 
-from invlift.inverse.distributions.whitening import log_normal, score_of, unwrapped
+from invlift.inverse.distributions.base import log_normal
+from invlift.inverse.distributions.whitening import score_of, unwrapped
 from invlift.inverse.models.numpyro_sites import find_sites
 
 COVARIANCE = jnp.array([[2.0, 0.3], [0.3, 0.5]])

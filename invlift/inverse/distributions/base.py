@@ -15,6 +15,11 @@ import numpy as np
 from invlift.pytrees import Module
 
 
+def log_normal(values: jax.Array) -> jax.Array:
+    """Log density of standard normal values of any shape, ()."""
+    return jnp.sum(-0.5 * values**2 - 0.5 * np.log(2.0 * np.pi))
+
+
 class Distribution(Module):
     """A continuous distribution of values of some shape, in their own unit.
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.distributions.base import Distribution, Positive
+from invlift.inverse.distributions.base import Distribution, Positive, log_normal
 from invlift.inverse.distributions.families import (
     Exponential,
     HalfCauchy,
@@ -81,8 +81,7 @@ class Coordinate(Distribution):
         value = bijection(at)
         log_volume = jnp.sum(bijection.log_abs_det_jacobian(at, value))
         log_volume += jnp.sum(jnp.log(self.spread))
-        log_normal = jnp.sum(-0.5 * white**2 - 0.5 * np.log(2.0 * np.pi))
-        return self.log_density(value) + log_volume - log_normal
+        return self.log_density(value) + log_volume - log_normal(white)
 
     def log_density(self, value: jax.Array) -> jax.Array:
         """As :meth:`Distribution.log_density`."""
@@ -91,7 +90,11 @@ class Coordinate(Distribution):
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Distribution.sample`."""
         value = self.given.sample(jax.random.key(rng.integers(2**32)))
-        return np.ravel((_bijection(self.given).inv(value) - self.centre) / self.spread)
+        return np.asarray(self.whiten(value))
+
+    def whiten(self, value: jax.Array) -> jax.Array:
+        """The variables z, (k,), of which T is a value."""
+        return jnp.ravel((_bijection(self.given).inv(value) - self.centre) / self.spread)
 
     def _unbounded(self, white):
         return self.centre + self.spread * white.reshape(self.centre.shape)
@@ -179,13 +182,14 @@ def _in_a_coordinate(given: Any) -> Coordinate:
             "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"
         )
     # To two digits, as the draws may differ elsewhere in the last of theirs.
-    centre, spread = (_to_two_digits(found) for found in (free.mean(axis=0), free.std(axis=0)))
+    centre, spread = (to_two_digits(found) for found in (free.mean(axis=0), free.std(axis=0)))
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     kind = PositiveCoordinate if is_positive else Coordinate
     return kind(given, *jax.device_put((centre, spread)))
 
 
-def _to_two_digits(values: np.ndarray) -> np.ndarray:
+def to_two_digits(values: np.ndarray) -> np.ndarray:
+    """Values rounded to two digits, elementwise."""
     return np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])(values)
 
 

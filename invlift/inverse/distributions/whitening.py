@@ -9,7 +9,6 @@ standard normal; the density left over makes any such function exact.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ from invlift.inverse.noise.student_t import StudentTNoise
 
 Shape = tuple[int, ...]
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution)
-_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def unwrapped(given: dist.Distribution) -> dist.Distribution:
@@ -43,11 +41,6 @@ def mask_of(given: dist.Distribution) -> jax.Array | bool:
             return given._mask
         given = given.base_dist
     return True
-
-
-def log_normal(values: jax.Array) -> jax.Array:
-    """Log density of standard normal values of any shape, ()."""
-    return -jnp.sum(0.5 * values**2 + _HALF_LOG_2_PI)
 
 
 # Latent values ------------------------------------------------------------------------------------

@@ -16,11 +16,12 @@ from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, first_line
 from invlift.inverse.axes import Axes, checked_axes
+from invlift.inverse.distributions.base import log_normal
+from invlift.inverse.distributions.of_numpyro import Coordinate, to_two_digits
 from invlift.inverse.distributions.whitening import (
     centre_of,
     coordinate_shape,
     exact_whitening,
-    log_normal,
     mask_of,
     score_of,
     unwrapped,
@@ -106,25 +107,35 @@ class Sites(NamedTuple):
             self.fn()
         return jnp.concatenate([drawn.white[site.name] for site in self.latent]), drawn.data
 
-    def readings_at(
-        self, values: Mapping[str, jax.Array], rng_key: jax.Array
-    ) -> tuple[jax.Array | None, jax.Array]:
-        """Log density of each lifted reading, (d,), and new ones, (d,), at latent values by name.
+    def readings(self, data: Mapping[str, jax.Array]) -> jax.Array:
+        """The readings that have scores, (d,), of all by site, one site after the other."""
+        return jnp.concatenate([_used(site, data[site.name]) for site in self.lifted]).astype(float)
 
-        The former is None where several readings have one density.
+    def log_densities(self, values: Mapping[str, jax.Array]) -> jax.Array | None:
+        """Log density of each lifted reading, (d,), at latent values by name.
+
+        None where several readings have one density.
         """
+        found = self._lifted_at(values)
+        if any(msg["fn"].event_shape for _, msg in found):
+            return None
+        logs = [_used(site, msg["fn"].log_prob(msg["value"])) for site, msg in found]
+        return jnp.concatenate(logs)
+
+    def new_readings(self, values: Mapping[str, jax.Array], rng_key: jax.Array) -> jax.Array:
+        """Lifted readings drawn anew, (d,), at latent values by name."""
+        found = self._lifted_at(values)
+        keys = jax.random.split(rng_key, len(found))
+        drawn = [_used(s, m["fn"].sample(key)) for (s, m), key in zip(found, keys, strict=True)]
+        return jnp.concatenate(drawn)
+
+    def _lifted_at(self, values):
+        """The lifted sites with what NumPyro knows of each at latent values by name."""
         with _ONE_AT_A_TIME:
             found = handlers.trace(
                 handlers.substitute(handlers.seed(self.fn, rng_seed=0), data=dict(values))
             ).get_trace()
-        logs, drawn = [], []
-        for site, key in zip(self.lifted, jax.random.split(rng_key, len(self.lifted)), strict=True):
-            given, value = found[site.name]["fn"], found[site.name]["value"]
-            drawn.append(_used(site, given.sample(key)))
-            if not given.event_shape:
-                logs.append(_used(site, given.log_prob(value)))
-        has_logs = len(logs) == len(drawn)
-        return jnp.concatenate(logs) if has_logs else None, jnp.concatenate(drawn)
+        return [(site, found[site.name]) for site in self.lifted]
 
 
 class Trace(NamedTuple):
@@ -177,20 +188,13 @@ class _Walk(Messenger):
         given = unwrapped(msg["fn"])
         if site.coordinate is None:
             whitening = exact_whitening(given, site.shape)
-            value, log_density = whitening.transform(white.reshape(whitening.shape)), None
+            value = whitening.transform(white.reshape(whitening.shape))
         else:
-            centre, spread = (jnp.asarray(each) for each in site.coordinate)
-            bijection = dist.biject_to(given.support)
-            free = (centre + spread * white).reshape(coordinate_shape(given, site.shape))
-            value = bijection(free)
-            log_density = jnp.sum(given.log_prob(value))
-            log_volume = jnp.sum(bijection.log_abs_det_jacobian(free, value))
-            log_volume += jnp.sum(jnp.log(spread))
-            self.log_reference += log_density + log_volume - log_normal(white)
+            coordinate = _coordinate(site, given)
+            value = coordinate.transform(white)
+            self.log_reference += coordinate.log_reference(white)
         if msg["scale"] is not None:
-            if log_density is None:
-                log_density = jnp.sum(given.log_prob(value))
-            self.log_reference += (msg["scale"] - 1.0) * log_density
+            self.log_reference += (msg["scale"] - 1.0) * jnp.sum(given.log_prob(value))
         msg["value"] = self.values[site.name] = value
 
     def _observe(self, site, msg):
@@ -228,10 +232,15 @@ class _Draw(Messenger):
             value = whitening.transform(white)
         else:
             value = msg["fn"].sample(key)
-            centre, spread = (jnp.asarray(each) for each in site.coordinate)
-            white = (jnp.ravel(dist.biject_to(given.support).inv(value)) - centre) / spread
+            white = _coordinate(site, given).whiten(value)
         self.white[site.name] = jnp.ravel(white)
         msg["value"] = value
+
+
+def _coordinate(site: Site, given: dist.Distribution) -> Coordinate:
+    """The coordinate of a latent site, of its distribution as it is now."""
+    shape = coordinate_shape(given, site.shape)
+    return Coordinate(given, *(jnp.reshape(jnp.asarray(each), shape) for each in site.coordinate))
 
 
 def _used(site: Site, values: jax.Array) -> jax.Array:
@@ -287,7 +296,7 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
             latent.append(_latent_site(where, msg))
     _check_some(latent, observed)
     sites = Sites(fn, tuple(latent), tuple(observed))
-    return sites._replace(latent=tuple(_centred(sites, fn))), data
+    return sites._replace(latent=tuple(_centred(sites))), data
 
 
 class _Refusal(Messenger):
@@ -417,7 +426,7 @@ def _check_value(where, given, value, is_used):
         )
 
 
-def _centred(sites: Sites, fn) -> list[Site]:
+def _centred(sites: Sites) -> list[Site]:
     """The latent sites, with the shift and scale of those that are taken in a coordinate."""
     if all(site.coordinate is None for site in sites.latent):
         return list(sites.latent)
@@ -430,10 +439,7 @@ def _centred(sites: Sites, fn) -> list[Site]:
         if site.coordinate is not None:
             free = np.asarray(white[:, end - site.size : end])
             low, centre, high = np.quantile(free, [0.1587, 0.5, 0.8413], axis=0)
-            site = site._replace(coordinate=(_two_digits(centre), _two_digits(0.5 * (high - low))))
+            coordinate = (to_two_digits(each) for each in (centre, 0.5 * (high - low)))
+            site = site._replace(coordinate=tuple(tuple(each.tolist()) for each in coordinate))
         found.append(site)
     return found
-
-
-def _two_digits(values) -> tuple[float, ...]:
-    return tuple(float(f"{value:.1e}") for value in values)
