@@ -26,7 +26,11 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
 from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
+from invlift.samplers.constrained.landing import (
+    check_independent,
+    distance_from_manifold,
+    onto_manifold,
+)
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -144,7 +148,7 @@ class RoughStarts(Module):
             rough = self.positions[chain]
         if self.kernel.target_kind != "manifold":
             return np.asarray(rough)
-        return onto_manifold(self.target, np.asarray(rough))
+        return _landed(self.target, np.asarray(rough))
 
 
 class GivenStarts(Module):
@@ -338,9 +342,25 @@ def _mode_near(problem: InverseProblem, lifted):
 
 def _landed_start(own, seed, chain, attempt) -> np.ndarray:
     """Point on the lifted manifold; NaN where it was not reached."""
-    landed = onto_manifold(own, np.asarray(_rough(own, seed, chain, attempt)))
+    landed = _landed(own, np.asarray(_rough(own, seed, chain, attempt)))
     is_there = distance_from_manifold(own, landed) <= CLOSE_ENOUGH
     return np.asarray(_lifted(own, landed)) if is_there else np.full(landed.size, np.nan)
+
+
+def _landed(target, rough: np.ndarray) -> np.ndarray:
+    """Where the shortest moves lead from a rough position, (Q,).
+
+    Raises
+    ------
+    InputError
+        If that is not the manifold, as constraints follow from others.
+    """
+    landed = onto_manifold(target, rough)
+    if not distance_from_manifold(target, landed) <= CLOSE_ENOUGH:
+        # A target may be a problem's, or have the model itself.
+        model = getattr(getattr(target, "problem", target), "model", None)
+        check_independent(target, landed, labels_of(getattr(model, "readings", ())))
+    return landed
 
 
 def _rough_position(own, seed, chain, attempt):
