@@ -176,7 +176,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.add_argument("problem", metavar="PROBLEM", help=_PROBLEM)
     compare.add_argument(
-        "--methods", metavar="A,B,C", required=True, help=f"of {', '.join(KERNELS)}"
+        "--methods",
+        metavar="A,B,C",
+        required=True,
+        help=f"of {', '.join(KERNELS)}; numpyro-nuts for its models",
     )
     compare.add_argument(
         "--budget", metavar="SECONDS", default="60", help="time of each chain (default: 60)"
