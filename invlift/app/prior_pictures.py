@@ -103,11 +103,10 @@ def _noise_scale(field: FieldProblem, draws: list[PriorDraw]) -> np.ndarray:
     """Scale of the noise in units of the readings, (d,): its prior median where it is unknown."""
     noise, observed = field.problem.noise, np.asarray(field.sensors.values)
     if noise.scale.num_parameters:
-        scale = np.median(np.stack([draw.numbers["sigma"] for draw in draws]), axis=0)
+        median = np.median(np.stack([draw.numbers["sigma"] for draw in draws]), axis=0)
+        scale = noise.scale.of_readings(median)
     else:
         scale = np.asarray(noise.sigma(np.zeros(noise.num_parameters)))
-    if getattr(noise.scale, "is_shared", False):
-        scale = scale[np.asarray(noise.scale.groups)]
     return np.broadcast_to(np.abs(observed) * scale if noise.relative else scale, observed.shape)
 
 
