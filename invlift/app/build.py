@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
@@ -36,6 +38,16 @@ class FieldProblem:
     observation: Observation
     problem: InverseProblem
     exceedance: tuple[float, ...] = ()
+
+    @property
+    def outside(self) -> str:
+        """How many sensors are outside the mesh and what becomes of them; empty if none are."""
+        distances = self.observation.distances
+        if not distances.any():
+            return ""
+        fate = "left out" if len(distances) > len(self.sensors.values) else "moved onto the mesh"
+        num = np.count_nonzero(distances)
+        return f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:

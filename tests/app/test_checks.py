@@ -155,12 +155,11 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    realised = field.problem.prior.pointwise_std()
-    edge, resolution = readiness.prior(spec, field, realised)
+    edge, resolution = readiness.prior(spec, field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert readiness.prior(short, field, realised)[1].level == "note"
+    assert readiness.prior(short, field)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -237,7 +236,7 @@ def test_readings_are_called_by_their_names():
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
     field = build_problem(spec)
     tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
-    found = readiness.prior(tall, field, field.problem.prior.pointwise_std())[0]
+    found = readiness.prior(tall, field)[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
@@ -246,7 +245,7 @@ def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
     field = build_problem(spec)
     other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
-    found = readiness.prior(other, field, field.problem.prior.pointwise_std())[1]
+    found = readiness.prior(other, field)[1]
     assert found.level == level
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from invlift.app.build import FieldProblem
 from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display, says_that_it_compiles
-from invlift.app.readiness import find_objections, realised_std
+from invlift.app.readiness import find_objections
 from invlift.app.sampling import UNTIL_CONVERGED, sample, versions
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
@@ -121,7 +122,8 @@ def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
     importlib.import_module("invlift.app.results")
     importlib.import_module("invlift.app.report")
-    realised_std(field)
+    if isinstance(field, FieldProblem):
+        field.problem.prior.pointwise_std()
 
 
 def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
