@@ -76,16 +76,14 @@ class Program:
 
     def __call__(self, *arguments):
         """The function's value, compiled before if need be."""
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        found = self._find(leaves, structure)
+        leaves, *key = _flatten(arguments)
+        found = self._find(*key)
         return jax.tree.unflatten(found.structure, found.run(*leaves))
 
     def prepare(self, *arguments) -> None:
         """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        self._find(leaves, structure)
+        _, *key = _flatten(arguments)
+        self._find(*key)
 
     def shapes(self, *arguments) -> Any:
         """What the function returns for arguments like these, without having it compiled.
@@ -94,37 +92,32 @@ class Program:
         -------
         pytree of jax.ShapeDtypeStruct
         """
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        file = _file_of(self._fn, self._effort, _shapes_of(leaves), structure)
+        _, *key = _flatten(arguments)
+        file = _file_of(self._fn, self._effort, *key)
         if file is None or not file.exists():
             return jax.eval_shape(self._fn, *arguments)
-        found = self._find(leaves, structure)
+        found = self._find(*key)
         values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in found.shapes]
         return jax.tree.unflatten(found.structure, values)
 
-    def _find(self, leaves, structure) -> _Compiled:
-        shapes = _shapes_of(leaves)
-        key = structure, shapes
-        found = self._compiled.get(key)
-        if found is None:
+    def _find(self, *key) -> _Compiled:
+        if key not in self._compiled:
             with self._lock:  # of two threads that ask, one compiles
-                found = self._compiled.get(key)
-                if found is None:
-                    found = self._compiled[key] = self._make(shapes, structure)
-        return found
+                if key not in self._compiled:
+                    self._compiled[key] = self._make(*key)
+        return self._compiled[key]
 
-    def _make(self, shapes, structure) -> _Compiled:
-        file = _file_of(self._fn, self._effort, shapes, structure)
+    def _make(self, structure, shapes) -> _Compiled:
+        file = _file_of(self._fn, self._effort, structure, shapes)
         found = None if file is None else _load(file)
         if found is None:
-            found = self._compile(shapes, structure)
+            found = self._compile(structure, shapes)
             if file is not None:
                 _keep(file, found)
         give_back_memory()
         return found
 
-    def _compile(self, shapes, structure) -> _Compiled:
+    def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all
         structure_out, shapes_out = None, ()
 
@@ -133,13 +126,20 @@ class Program:
             value = self._fn(*jax.tree.unflatten(structure, leaves))
             leaves_out, structure_out = jax.tree.flatten(value)
             leaves_out = list(map(jnp.asarray, leaves_out))
-            shapes_out = tuple((leaf.shape, leaf.dtype) for leaf in leaves_out)
+            shapes_out = _shapes_of(leaves_out)
             return leaves_out
 
         known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
         arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
         run = jax.jit(of_leaves).lower(*arguments).compile(compiler_options=known)
         return _Compiled(run, structure_out, shapes_out)
+
+
+def _flatten(arguments) -> tuple[list, Any, tuple]:
+    """Arguments as arrays, or what stands for arrays, their structure, and shapes and types."""
+    leaves, structure = jax.tree.flatten(arguments)
+    leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+    return leaves, structure, _shapes_of(leaves)
 
 
 def _shapes_of(leaves) -> tuple:
@@ -207,7 +207,7 @@ class _Folder:
     path: Path | None = None
 
 
-def _file_of(fn, effort: str, shapes, structure) -> Path | None:
+def _file_of(fn, effort: str, structure, shapes) -> Path | None:
     """Where a program is kept, or None if it is not: only a library's code goes by its name."""
     if _Folder.path is None:
         return None

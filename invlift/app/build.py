@@ -17,6 +17,7 @@ from invlift.fem.mesh.mesh import Mesh, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.posterior.names import SOLUTION
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,23 @@ class FieldProblem:
     observation: Observation
     problem: InverseProblem
     exceedance: tuple[float, ...] = ()
+
+    @property
+    def is_nodal(self) -> bool:
+        """Whether the coefficients are at the nodes; else they are in the cells."""
+        return self.problem.prior.location == "nodes"
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where the coefficients are, (N, dim): nodes, or middles of cells."""
+        points = self.mesh.points
+        return points if self.is_nodal else points[self.mesh.cells].mean(axis=1)
+
+    def by_place(self, coefficients: dict, solution: np.ndarray) -> tuple[dict, dict]:
+        """Fields by name on the nodes and in the cells: the solution, and of the coefficients."""
+        on_nodes, on_cells = {SOLUTION: solution}, {}
+        (on_nodes if self.is_nodal else on_cells).update(coefficients)
+        return on_nodes, on_cells
 
     @property
     def outside(self) -> str:
