@@ -7,7 +7,6 @@ verdict on it is bad, or when it was stopped before it was done.
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.metadata
 import logging
 import sys
@@ -60,8 +59,27 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _command(name: str) -> Callable[..., int]:
-    """The function of a command, whose module imports only what that command needs."""
-    return importlib.import_module(f"invlift.app.commands.{name}").execute
+    """The function of a command; each imports only what it needs itself."""
+    match name:
+        case "run":
+            from invlift.app.commands.run import execute
+        case "check":
+            from invlift.app.commands.check import execute
+        case "compare":
+            from invlift.app.commands.compare import execute
+        case "report":
+            from invlift.app.commands.report import execute
+        case "calibrate":
+            from invlift.app.commands.calibrate import execute
+        case "loo":
+            from invlift.app.commands.loo import execute
+        case "schema":
+            from invlift.app.commands.schema import execute
+        case "simulate":
+            from invlift.app.commands.simulate import execute
+        case "serve":
+            from invlift.app.commands.serve import execute
+    return execute
 
 
 def _refuse(err: Output, error: InputError) -> int:
