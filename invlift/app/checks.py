@@ -16,7 +16,7 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import OwnProblem, build
 from invlift.app.python_problem import PythonSpec
 from invlift.app.readiness import Finding
-from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED, target_of
+from invlift.app.sampling import FIRST_GOAL, target_of
 from invlift.app.sections import SamplerTable
 from invlift.app.starts import find_start
 from invlift.compilation import Program
@@ -320,8 +320,8 @@ def _time(settings: SamplerTable, lifted, point, num_factorisations: float) -> F
         times.append(time.perf_counter() - began)
     evaluations = 1.0 + FACTORISATION_SHARE * (num_factorisations - 1.0)
     per_draw = STEPS_PER_DRAW * evaluations * float(np.median(times)) / SPEED_UP
-    draws, more = settings.draws, ""
-    if draws == UNTIL_CONVERGED:
+    draws, more = settings.num_draws, ""
+    if draws is None:
         draws, more = FIRST_GOAL, "; as many more as it takes for a good verdict"
     total = per_draw * settings.chains * (settings.warmup + draws)
     return Finding(
