@@ -183,6 +183,14 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
         assert ("column sigma is not used" in found.detail) == (level == "note")
 
 
+def test_rows_at_one_place_are_counted(tmp_path):
+    rows = "x,y,value\n0.3,0.4,2.0\n0.3,0.4,3.0\n0.5,0.4,3.0\n"
+    spec = read_problem(write_problem(tmp_path, sensors=rows))
+    found = checks._sensors(spec, build_problem(spec))
+    assert found.level == "note"
+    assert "3 in use; 1 rows repeat the place of another" in found.detail
+
+
 def test_parts_that_do_not_touch_are_noted():
     mesh = box_mesh(2, 2)
     twin = mesh.points + np.array([1.0, 0.0])  # the line between them is there twice

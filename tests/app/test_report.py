@@ -5,18 +5,11 @@ import shutil
 import numpy as np
 import pytest
 import pyvista
+from command_line import call
 from run_folders import HOSTILE, write_run
 
-from invlift.app.cli import main
 from invlift.app.report import write_report
 from invlift.posterior.report.content import NUM_DRAWS
-
-
-def call(*arguments):
-    """Run the command line in this process and return its exit status."""
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return caught.value.code
 
 
 @pytest.fixture(scope="module")
