@@ -211,37 +211,34 @@ def _file_of(fn, effort: str, structure, shapes) -> Path | None:
     """Where a program is kept, or None if it is not: only a library's code goes by its name."""
     if _Folder.path is None:
         return None
-    words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
-    if None in words:
+    try:
+        words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
+    except LookupError:
         return None
     digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
     return _Folder.path / f"{digest[:40]}.program"
 
 
-def _name_of(thing) -> str | None:
+def _name_of(thing) -> str:
     """Text that tells a function, a setting or a structure from all others.
 
-    None if there is none: a user's code may change and keep its name.
+    A LookupError if there is none: a user's code may change and keep its name.
     """
     if isinstance(thing, functools.partial):
-        parts = (thing.func, thing.args, dict(thing.keywords))
-        return _joined("partial", parts)
+        return f"partial{_name_of((thing.func, thing.args, thing.keywords))}"
     if isinstance(thing, jax.tree_util.PyTreeDef):
         node = thing.node_data()
-        return "*" if node is None else _joined("node", [*node, *thing.children()])
-    if isinstance(thing, types.FunctionType | type):
-        is_known = "<" not in thing.__qualname__ and thing.__module__.split(".")[0] in _KNOWN
-        return f"{thing.__module__}.{thing.__qualname__}" if is_known else None
+        return "*" if node is None else f"node{_name_of([*node, *thing.children()])}"
     if isinstance(thing, list | tuple):
-        return _joined("", thing)
+        return f"({', '.join(map(_name_of, thing))})"
     if isinstance(thing, dict):
-        return _joined("dict", [part for item in thing.items() for part in item])
-    return repr(thing) if isinstance(thing, bool | int | float | str | None) else None
-
-
-def _joined(word: str, parts) -> str | None:
-    names = [_name_of(part) for part in parts]
-    return None if None in names else f"{word}({', '.join(names)})"
+        return f"dict{_name_of(list(thing.items()))}"
+    if isinstance(thing, types.FunctionType | type):
+        if "<" not in thing.__qualname__ and thing.__module__.split(".")[0] in _KNOWN:
+            return f"{thing.__module__}.{thing.__qualname__}"
+    elif isinstance(thing, bool | int | float | str | None):
+        return repr(thing)
+    raise LookupError
 
 
 @functools.cache
