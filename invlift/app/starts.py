@@ -27,7 +27,11 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
 from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
+from invlift.samplers.constrained.landing import (
+    check_independent,
+    distance_from_manifold,
+    onto_manifold,
+)
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -176,7 +180,7 @@ class RoughStarts(Module):
         """Start of a chain."""
         rough = np.asarray(self.positions[chain])
         is_on_manifold = self.kernel.target_kind == "manifold"
-        return onto_manifold(self.target, rough) if is_on_manifold else rough
+        return _on_manifold(self.target, rough)[0] if is_on_manifold else rough
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
@@ -321,9 +325,26 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
 
 def _landed(own, seed, chain, attempt) -> np.ndarray:
     """Point on the lifted manifold; NaN where it was not reached."""
-    position = onto_manifold(own, np.asarray(_rough_position(own, seed, chain, attempt)))
-    is_there = distance_from_manifold(own, position) <= CLOSE_ENOUGH
+    rough = np.asarray(_rough_position(own, seed, chain, attempt))
+    position, is_there = _on_manifold(own, rough)
     return _to_lifted(own, position) if is_there else np.full(position.size, np.nan)
+
+
+def _on_manifold(target, rough: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Where the shortest moves lead from a rough position, and whether that is the manifold.
+
+    Raises
+    ------
+    InputError
+        If it is not, as constraints follow from others.
+    """
+    position = onto_manifold(target, rough)
+    is_there = distance_from_manifold(target, position) <= CLOSE_ENOUGH
+    if not is_there:
+        # A target may be a problem's, or have the model itself.
+        model = getattr(getattr(target, "problem", target), "model", None)
+        check_independent(target, position, labels_of(getattr(model, "readings", ())))
+    return position, is_there
 
 
 # Programs -----------------------------------------------------------------------------------------

@@ -181,6 +181,24 @@ def test_diagonal_of_the_inverse():
         assert_close("diagonal", factor.inverse_diagonal(), np.diag(inverse), 1e-10)
 
 
+def test_columns_a_million_times_larger_than_the_core_keep_their_digits():
+    rng = np.random.default_rng(5)
+    columns = 1e6 * rng.standard_normal((200, 5)) * [1.0, 0.5, 0.1, 1e-2, 1e-5]
+    entries = rng.uniform(0.5, 2.0, 200)
+    core = jacobians.diagonal.DiagonalJacobian(jnp.asarray(entries))
+    jacobian = jacobians.Beside((jnp.asarray(columns.T),), core)
+    vector = rng.standard_normal(205)
+    factor, rhs = jacobian.inner(), jacobian.apply(vector)
+    onto_normal_space = jacobian.apply_transpose(factor.solve(rhs))
+    matrix = np.concatenate([columns, np.diag(entries)], axis=1)
+    exact = np.linalg.lstsq(matrix, matrix @ vector, rcond=None)[0]
+    np.testing.assert_allclose(onto_normal_space, exact, atol=1e-7)
+    # Negative control: what a solution loses that is not made up for along the columns.
+    alone = factor.core.solve(rhs)
+    plain = alone - factor.scaled @ factor.capacitance.solve(factor.right.T @ alone)
+    assert np.abs(jacobian.apply_transpose(plain) - exact).max() > 1e-6
+
+
 def test_a_jacobian_without_full_rank_has_no_finite_gram_term():
     _, jacobian = differentiate(lambda at: jnp.stack([at[0], 2.0 * at[0]]), jnp.ones(2), Dense(2))
     assert not np.isfinite(jacobian.inner().log_determinant())

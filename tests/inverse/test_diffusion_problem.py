@@ -148,6 +148,26 @@ def test_exact_readings_condition_the_generator():
     np.testing.assert_allclose(*pair, rtol=1e-9)
 
 
+def test_exact_readings_that_follow_from_others_are_named():
+    def read_twice(state, rate):
+        return {"once": state["level"], "again": 2.0 * state["level"]}
+
+    problem = invlift.diffusion_problem(
+        lambda t, state, rate: {"level": -rate * state["level"]},
+        lambda t, state, rate: {"level": 0.3},
+        {"rate": invlift.lognormal(0.0, 0.3)},
+        lambda rate: {"level": 1.0},
+        [1.0, 2.5],
+        {"once": [0.5, 0.3], "again": [1.0, np.nan]},
+        None,
+        start=0.0,
+        steps_per_interval=3,
+        observe=read_twice,
+    )
+    with pytest.raises(InputError, match=r"^(once|again)\[1\.0\]: .*1 of 3 that depend"):
+        invlift.sample(problem, chains=1, warmup=2, draws=2)
+
+
 def test_only_constrained_samplers_draw_from_exact_readings():
     made = read_exactly(2)
     with pytest.raises(InputError, match="kernel: expected a constrained sampler"):

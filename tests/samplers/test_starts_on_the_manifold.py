@@ -69,6 +69,17 @@ def test_rough_starts_are_moved_onto_the_manifold_and_checked():
         sample(none, starts=rough, **options)
 
 
+def test_constraints_that_follow_from_others_are_named():
+    def on_a_circle(position):
+        return jnp.stack([position @ position - 1.0, position[0], 2.0 * position[0]])
+
+    options = {"starts": np.ones((1, 3)), "chains": 1, "warmup": 2, "draws": 2}
+    with pytest.raises(InputError, match=r"^constraint [12]: .*1 of 3 that depend"):
+        sample(RelativeDensity(on_a_circle, flat), **options)
+    two = RelativeDensity(lambda position: on_a_circle(position)[:2], flat)
+    sample(two, **options)
+
+
 def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):
     target = RelativeDensity(ellipsoid, flat)
     starts = np.random.default_rng(3).standard_normal((2, 3))

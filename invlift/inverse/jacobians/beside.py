@@ -38,14 +38,12 @@ class LowRankFactor(Factor):
     def solve(self, rhs: jax.Array) -> jax.Array:
         """A^-1 rhs for rhs of shape (d,) or (d, k)."""
         alone = self.core.solve(rhs)
-        found = self._without_columns(alone)
-        # What is left lies along the columns, where digits were lost if these are large beside the
-        # core: 1e6 and more in a model in time with narrow peaks.
-        left = alone - found - self.scaled @ (self.right.T @ found)
-        return found + self._without_columns(left)
-
-    def _without_columns(self, alone):
-        return alone - self.scaled @ self.capacitance.solve(self.right.T @ alone)
+        # What right^T x is for the solution x, accurate even where the columns are large beside
+        # the core (1e6 and more in a model in time with narrow peaks) and x loses its digits along
+        # them: these are put back.
+        along = self.capacitance.solve(self.right.T @ alone)
+        found = alone - self.scaled @ along
+        return found + self.scaled @ self.capacitance.solve(along - self.right.T @ found)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""

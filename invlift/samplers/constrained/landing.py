@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import qr
 
 from invlift.compilation import Program
+from invlift.errors import InputError
 from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
@@ -12,6 +16,8 @@ from invlift.targets import ConstrainedTarget
 MAX_MOVES, MAX_HALVINGS = 50, 20
 #: Distance at which a position is on the manifold, relative to positions larger than 1.
 CLOSE_ENOUGH = 1e-13
+#: Part of a gradient, relative to its length, that is not a combination of others': less is none.
+INDEPENDENT = 1e-10
 
 
 def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray:
@@ -57,6 +63,42 @@ def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> f
     return float(_look(target, np.asarray(position, dtype=float))[1])
 
 
+def check_independent(target: ConstrainedTarget, position: np.ndarray, names: list[str]) -> None:
+    """Check that the gradients of all constraints at a position, (Q,), are independent.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the constraints, or none: they are then numbered.
+
+    Raises
+    ------
+    InputError
+        If one is not: samplers then find no way back onto the manifold.
+    """
+    gradients = np.array(_gradients(target, position))
+    if not np.all(np.isfinite(gradients)):
+        return
+    sizes = np.linalg.norm(gradients, axis=1, keepdims=True)
+    upper, order = qr((gradients / np.where(sizes > 0.0, sizes, 1.0)).T, mode="r", pivoting=True)
+    is_independent = np.abs(np.diagonal(upper)) > INDEPENDENT
+    dependent = np.sort(order[np.count_nonzero(is_independent) :])
+    if dependent.size:
+        raise InputError(
+            ", ".join(names[each] if names else f"constraint {each}" for each in dependent[:8]),
+            "constraints with linearly independent gradients where a chain starts",
+            f"{dependent.size} of {order.size} that depend on the others",
+            "leave them out, or give readings some noise",
+        )
+
+
+def _gradients_of(target, position):
+    """Those of the constraints, (d, Q)."""
+    point = target.point(position)
+    units = jnp.eye(point.constraint.size)
+    return jax.vmap(lambda unit: target.apply_jacobian_transpose(point, unit))(units)
+
+
 def _evaluated(target, position):
     """The point, its distance to the manifold, and the shortest move that mends it."""
     point = target.point(position)
@@ -70,3 +112,4 @@ def _evaluated(target, position):
 
 _look = Program(_evaluated, "none")
 _size = Program(normal_move, "none")
+_gradients = Program(_gradients_of, "none")
