@@ -302,7 +302,7 @@ def test_chains_start_from_given_unknowns():
         np.testing.assert_array_equal(problem.split(start[: problem.num_unknowns])[1], given)
         point = target.point(jnp.asarray(start))
         assert np.abs(point.constraint).max() < 1e-9
-    expected = rf"or an array \(2, {white.shape[1]}\), found shape \(1, {white.shape[1]}\)"
+    expected = rf"or an array \(2, {white.shape[1]}\), a row for each chain, found shape \(1, {white.shape[1]}\)"
     with pytest.raises(InputError, match=expected):
         sample(problem, chains=2, warmup=5, draws=5, starts=white[:1])
     with pytest.raises(InputError, match=r"starts: expected .* found .*'x'"):
