@@ -302,7 +302,8 @@ def test_chains_start_from_given_unknowns():
         np.testing.assert_array_equal(problem.split(start[: problem.num_unknowns])[1], given)
         point = target.point(jnp.asarray(start))
         assert np.abs(point.constraint).max() < 1e-9
-    expected = rf"or an array \(2, {white.shape[1]}\), a row for each chain, found shape \(1, {white.shape[1]}\)"
+    size = white.shape[1]
+    expected = rf"or an array \(2, {size}\), a row for each chain, found shape \(1, {size}\)"
     with pytest.raises(InputError, match=expected):
         sample(problem, chains=2, warmup=5, draws=5, starts=white[:1])
     with pytest.raises(InputError, match=r"starts: expected .* found .*'x'"):
