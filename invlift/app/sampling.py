@@ -22,7 +22,7 @@ from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinat
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.quantity import Quantity
+from invlift.posterior import Posterior, Quantity
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -202,8 +202,6 @@ def _next_goal(
 
     It is asked for at the same numbers of draws whether or not the run was interrupted.
     """
-    from invlift.posterior import Posterior  # which brings pandas and Matplotlib with it
-
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
     goal = FIRST_GOAL
     while goal < least:
