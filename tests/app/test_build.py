@@ -236,8 +236,11 @@ def test_simulated_readings_that_are_not_finite_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda values: values + np.array([0.0, 0.1, 0.0]), "row 3: expected the reading"),
-        (lambda values: values[:2], "the 3 readings of the problem"),
+        (
+            lambda values: values + np.array([0.0, 0.1, 0.0]),
+            "the 3 readings of the problem, found other values",
+        ),
+        (lambda values: values[:2], "the 3 readings of the problem, found 2"),
     ],
 )
 def test_readings_of_another_problem_are_no_fit(tmp_path, change, words):
