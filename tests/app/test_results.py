@@ -69,35 +69,20 @@ def test_thresholds_of_the_problem_file_become_fields(tmp_path):
 
 
 def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem):
-    run = made_up_run(problem, HMC.standards)
-    parts = problem.mesh, problem.sensors
-    posterior = field_posterior(*parts, problem.problem, run)
-    assert posterior.sensors.sigma == 0.1
-    groups = posterior.to_arviz()
-    new = np.asarray(groups["posterior_predictive"]["observed"])
-    errors = (new - np.stack(posterior.draws("predicted"))) / 0.1
-    assert kstest(errors.ravel(), "norm").pvalue > 1e-3
-
-    noise = student_t_noise(0.1, lognormal(1.0, 0.5))
-    other = invlift.inverse_problem(
-        problem.problem.model, problem.problem.prior, noise, problem.sensors.values
-    )
     run = made_up_run(problem, HMC.standards, degrees_of_freedom=lambda rng: np.full(60, 0.6))
-    posterior = field_posterior(*parts, other, run)
-    assert posterior.sensors.sigma == 0.1
-    new = np.asarray(posterior.to_arviz()["posterior_predictive"]["observed"])
-    heavy = (new - np.stack(posterior.draws("predicted"))) / 0.1
-    assert kstest(heavy.ravel(), "t", args=(0.6,)).pvalue > 1e-3
-    assert kstest(heavy.ravel(), "norm").pvalue < 1e-3  # negative control
-    logs = np.asarray(posterior.to_arviz()["log_likelihood"]["observed"])
-    misfit = (problem.sensors.values - np.stack(posterior.draws("predicted"))) / 0.1
-    np.testing.assert_allclose(logs, t(0.6).logpdf(misfit) - np.log(0.1), rtol=1e-9)
 
-    other = invlift.inverse_problem(
-        problem.problem.model,
-        problem.problem.prior,
-        gaussian_noise(lognormal(-2.0, 0.5)),
-        problem.sensors.values,
-    )
-    run = made_up_run(problem, HMC.standards, sigma=lambda rng: np.full(60, 2.0))
-    assert field_posterior(*parts, other, run).sensors.sigma is None
+    def posterior_with(noise):
+        parts = problem.problem.model, problem.problem.prior, noise, problem.sensors.values
+        other = invlift.inverse_problem(*parts)
+        return field_posterior(problem.mesh, problem.sensors, other, run)
+
+    posterior = posterior_with(student_t_noise(0.1, lognormal(1.0, 0.5)))
+    assert posterior.sensors.sigma == 0.1
+    groups, predicted = posterior.to_arviz(), np.stack(posterior.draws("predicted"))
+    errors = (np.asarray(groups["posterior_predictive"]["observed"]) - predicted) / 0.1
+    assert kstest(errors.ravel(), "t", args=(0.6,)).pvalue > 1e-3
+    assert kstest(errors.ravel(), "norm").pvalue < 1e-3  # negative control
+    logs = np.asarray(groups["log_likelihood"]["observed"])
+    misfit = (problem.sensors.values - predicted) / 0.1
+    np.testing.assert_allclose(logs, t(0.6).logpdf(misfit) - np.log(0.1), rtol=1e-9)
+    assert posterior_with(gaussian_noise(lognormal(-2.0, 0.5))).sensors.sigma is None
