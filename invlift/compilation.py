@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import os
 import pickle
 import platform
@@ -34,8 +33,6 @@ _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen
 _OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
 #: Libraries whose classes and functions are the same wherever their versions are.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
-
-logger = logging.getLogger(__name__)
 
 
 class _Compiled(NamedTuple):
@@ -166,34 +163,21 @@ def keep_compiled_programs() -> None:
     where that cannot be written to, or is another user's.
     If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
     instead, and finds them after it has traced them: a program that it has found cannot be kept
-    once more.  Where that folder cannot be written to, the option is taken back with a note, as JAX
-    would warn at every program.
+    once more.
     """
-    chosen = jax.config.jax_compilation_cache_dir
-    if chosen and ("://" in chosen or _is_usable(Path(chosen))):
+    if jax.config.jax_compilation_cache_dir:
         return
-    if chosen:
-        logger.warning(
-            "%s, where JAX is to keep compiled programs, cannot be written to: done without", chosen
-        )
-        jax.config.update("jax_compilation_cache_dir", None)
     folder = platformdirs.user_cache_path("invlift", appauthor=False) / "programs"
-    if _is_usable(folder) and _is_own(folder):
-        folder.chmod(0o700)
-        _Folder.path = folder
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK) and _is_own(folder):
+            folder.chmod(0o700)
+            _Folder.path = folder
 
 
 def keeps_compiled_programs() -> bool:
     """Whether this process keeps them."""
     return _Folder.path is not None
-
-
-def _is_usable(folder: Path) -> bool:
-    """Whether a folder can be written to, after it has been made if need be."""
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK)
-    return False
 
 
 def _is_own(path: Path) -> bool:

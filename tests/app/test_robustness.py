@@ -151,21 +151,6 @@ def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
         assert words not in found.stderr
 
 
-def test_a_folder_of_jax_that_cannot_be_written_to_is_noted_once(tmp_path):
-    (tmp_path / "no").write_text("in the way")
-    places = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "no" / "x")}
-    found = subprocess.run(
-        start_command("check", write_problem(tmp_path, QUICK)),
-        capture_output=True,
-        text=True,
-        env=environment() | places,
-    )
-    assert found.returncode == 0
-    assert found.stderr.startswith(f"invlift: note: {tmp_path / 'no' / 'x'}, where JAX")
-    assert "arning" not in found.stderr
-    assert found.stderr.count(str(tmp_path)) == 1
-
-
 # --- signals ------------------------------------------------------------------------------------
 
 
