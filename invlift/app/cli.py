@@ -176,7 +176,12 @@ def _parser() -> argparse.ArgumentParser:
         "compare", "run several sampling methods for the same time and tell how they did",
         "problem", "--chains", "--warmup", "--seed",
     )  # fmt: skip
-    option("--methods", metavar="A,B,C", required=True, help=f"of {', '.join(KERNELS)}")
+    option(
+        "--methods",
+        metavar="A,B,C",
+        required=True,
+        help=f"of {', '.join(KERNELS)}; numpyro-nuts for its models",
+    )
     option("--budget", metavar="SECONDS", default="60", help="time of each chain (default: 60)")
     option("--out", metavar="DIR", help="where to write (default: [output] dir, with -comparison)")
 
