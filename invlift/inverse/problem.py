@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
+from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.readings import named_readings
@@ -122,11 +123,13 @@ class InverseProblem(Module):
         return replace(self, observed=jax.device_put(values)), theta
 
     def reading_noise(self) -> Any:
-        """What a posterior asks about noise, given draws; None for what follows from ``noise``.
+        """What a posterior asks about noise, given draws; None where readings are exact.
 
         A :class:`~invlift.posterior.readings.ReadingNoise`.
         """
-        return None
+        if self.noise.is_exact:
+            return None
+        return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""
@@ -311,11 +314,7 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     InputError
         As :func:`inverse_problem`.
     """
-    if (
-        isinstance(num_parameters, bool)
-        or not isinstance(num_parameters, int | np.integer)
-        or (num_parameters < 1)
-    ):
+    if not is_integer(num_parameters) or num_parameters < 1:
         raise InputError(
             "argument num_parameters",
             "an integer of at least 1",
