@@ -15,7 +15,7 @@ import numpy as np
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec, read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
-from invlift.app.quantities import mesh_of, quantities_of
+from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
 from invlift.compilation import Program
 from invlift.errors import InputError
@@ -151,7 +151,7 @@ def build_posterior(
         return field_posterior(*parts, exceedance=problem.exceedance, **options)
     problem = problem.problem if isinstance(problem, OwnProblem) else problem
     if not isinstance(problem, InverseProblem):
-        return Posterior(**_of_run(run), **options)
+        return Posterior(quantities=quantities_of_target(problem), **_of_run(run), **options)
     readings = getattr(problem.model, "readings", ())
     labels = labels_of(readings) or None
     return Posterior(

@@ -124,7 +124,7 @@ class RoughStarts(Module):
         Of the kind that the kernel walks on.
     seed, num_chains : int
     positions : (num_chains, Q) or None
-        Or standard normal draws, of a target with a ``dimension``.
+        Or random ones, of a target with a ``dimension``: its own, or standard normal ones.
     """
 
     kernel: Kernel
@@ -143,7 +143,7 @@ class RoughStarts(Module):
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain."""
         if self.positions is None:
-            rough = jax.random.normal(_key(self.seed, chain, 0), (self.target.dimension,))
+            rough = _rough(self.target, self.seed, chain, 0)
         else:
             rough = self.positions[chain]
         if self.kernel.target_kind != "manifold":
@@ -363,8 +363,11 @@ def _landed(target, rough: np.ndarray) -> np.ndarray:
     return landed
 
 
-def _rough_position(own, seed, chain, attempt):
-    return own.rough_position(_key(seed, chain, attempt))
+def _rough_position(target, seed, chain, attempt):
+    key = _key(seed, chain, attempt)
+    if hasattr(target, "rough_position"):
+        return target.rough_position(key)
+    return jax.random.normal(key, (target.dimension,))
 
 
 def _lifted_point(own, position):
