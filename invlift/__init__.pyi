@@ -35,11 +35,11 @@ from invlift.inverse.distributions import lognormal as lognormal
 from invlift.inverse.distributions import normal as normal
 from invlift.inverse.distributions import uniform as uniform
 from invlift.inverse.laplace_approximation import laplace_approximation as laplace_approximation
-from invlift.inverse.models.base import ForwardModel as ForwardModel
-from invlift.inverse.models.solve_ode import solve_ode as solve_ode
 from invlift.inverse.manifold_problem import manifold_problem as manifold_problem
 from invlift.inverse.manifolds import sphere as sphere
 from invlift.inverse.manifolds import stiefel as stiefel
+from invlift.inverse.models.base import ForwardModel as ForwardModel
+from invlift.inverse.models.solve_ode import solve_ode as solve_ode
 from invlift.inverse.noise import Noise as Noise
 from invlift.inverse.noise import gaussian_noise as gaussian_noise
 from invlift.inverse.noise import known_noise as known_noise

@@ -90,7 +90,9 @@ def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
     """
     if isinstance(given, Manifold):
         return given
-    is_shape = isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given)
+    is_shape = isinstance(given, tuple) and all(
+        isinstance(size, int | np.integer) for size in given
+    )
     if not is_shape or any(size < 1 for size in given):
         raise InputError(
             where, "a shape, such as (3, 2) or (), or a manifold", f"{given!r}"[:80],

@@ -38,9 +38,9 @@ from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
 from invlift.tables import number
 from invlift.targets import ConstrainedTarget, Point
 
-#: Largest move, relative to the size of what moves, at which an iteration has settled; and what the
-#: way back may miss.
-SETTLED, RETURNED = 1e-11, 2e-8
+#: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of
+#: Newton's method, at which an iteration has settled; and what the way back may miss.
+SETTLED, LAST_MOVE, RETURNED = 1e-11, 1e-6, 2e-8
 #: Iterations before it is given up.
 MAX_ITERATIONS = 50
 
@@ -100,9 +100,9 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
     Attributes
     ----------
     metric : {"diagonal", "dense", "own"}
-        A mass matrix, the inverse of the draws' variances or covariance, found in warm-up (Carpenter
-        et al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's own
-        ``metric``, (Q,) to (Q, Q), that depends on the position: of
+        A mass matrix, the inverse of the draws' variances or covariance, found in warm-up
+        (Carpenter et al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's
+        own ``metric``, (Q,) to (Q, Q), that depends on the position: of
         :func:`invlift.manifold_problem` the one given there; that of a posterior's lifted
         coordinates, which are whitened, is the identity.
     target_acceptance : float
@@ -231,9 +231,15 @@ def draw_momentum(rng_key: jax.Array, place: Place) -> jax.Array:
 
 def project(place: Place, momentum: jax.Array) -> jax.Array:
     """p - C^T (C M^-1 C^T)^-1 C M^-1 p, (Q,): the projection onto the cotangent space."""
+    return _projected(place, momentum)[0]
+
+
+def _projected(place: Place, momentum: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The projection, (Q,), and the multiplier, (d,), that makes it."""
     raised = times(place.inverse, place.jacobian)
     lower = jnp.linalg.cholesky(raised @ place.jacobian.T)
-    return momentum - place.jacobian.T @ cho_solve((lower, True), raised @ momentum)
+    multiplier = cho_solve((lower, True), raised @ momentum)
+    return momentum - multiplier @ place.jacobian, multiplier
 
 
 def times(inverse: jax.Array, rows: jax.Array) -> jax.Array:
@@ -251,37 +257,39 @@ class _Flow(NamedTuple):
 
 
 def _flow(target, inverse_metric, place: Place, momentum: jax.Array, step_size) -> _Flow:
-    """Solve for p*, q' and lambda: fixed points of the first two, a step of Newton's method for c.
+    """Solve for p*, q' and lambda: fixed points of the first two, Newton's method for the last.
 
-    With a constant metric p* and q' are explicit, and it is Newton's method.
+    With a constant metric p* and q' are explicit.
     """
     half = 0.5 * step_size
     origin = place.point.position
     kicked = momentum - half * place.slope
 
     def iterate(loop):
-        position, middle, multiplier, _, count = loop
+        position, middle, multiplier, *_, count = loop
         slope = _kinetic_slope(inverse_metric, origin, middle)
         new_middle = kicked - half * slope - place.jacobian.T @ multiplier
         move = half * (place.inverse + inverse_metric(position))
         new = origin + times(move, new_middle)
+        miss = jnp.maximum(_distance(new, position), _distance(new_middle, middle))
         value, jacobian = _jacobian(target, new)
         raised = times(move, place.jacobian)
         change = jnp.linalg.solve(jacobian @ raised.T, value)
-        moved = jnp.maximum(_distance(new, position), _distance(new_middle, middle))
-        moved = jnp.maximum(moved, _distance(new - change @ raised, new))
-        return new, new_middle, multiplier + change, moved, count + 1
+        position, middle = new - change @ raised, new_middle - change @ place.jacobian
+        return position, middle, multiplier + change, miss, _distance(position, new), count + 1
 
     def is_running(loop):
-        *_, move, count = loop
+        *_, miss, move, count = loop
         # Also false for what is not a number.
-        return (move > SETTLED) & (move < jnp.inf) & (count < MAX_ITERATIONS)
+        is_finite = (miss < jnp.inf) & (move < jnp.inf)
+        return is_finite & ((miss > SETTLED) | (move > LAST_MOVE)) & (count < MAX_ITERATIONS)
 
-    still = jnp.zeros(place.jacobian.shape[0])
+    middle, multiplier = _projected(place, kicked)
+    position = origin + step_size * times(place.inverse, middle)
     largest = jnp.asarray(jnp.finfo(origin.dtype).max)
-    first = (origin, project(place, kicked), still, largest, 0)
-    position, middle, _, move, count = jax.lax.while_loop(is_running, iterate, first)
-    return _Flow(position, middle, move <= SETTLED, count)
+    first = (position, middle, multiplier, largest, largest, 0)
+    position, middle, _, miss, move, count = jax.lax.while_loop(is_running, iterate, first)
+    return _Flow(position, middle, (miss <= SETTLED) & (move <= LAST_MOVE), count)
 
 
 def _kinetic_slope(inverse_metric: InverseMetric, position: jax.Array, momentum: jax.Array):
