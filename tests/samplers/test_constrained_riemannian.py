@@ -150,7 +150,7 @@ def test_a_step_without_a_solution_is_reported():
 def test_a_target_without_a_metric_is_named():
     bare = problem(invlift.sphere(3), np.ones(3), None)
     inverse = ConstrainedRiemannianHMC(metric="own").inverse_metric(bare, jnp.ones(3))
-    with pytest.raises(invlift.InputError, match="metric of manifold_problem.*'diagonal'"):
+    with pytest.raises(invlift.InputError, match=r"metric of manifold_problem.*'diagonal'"):
         inverse(jnp.ones(3))
 
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.inverse.axes import Axes
-from invlift.inverse.jacobians import Factor
-from invlift.inverse.manifolds import Manifold
+from invlift.inverse.jacobians import ConstraintJacobian, Factor
+from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.inverse.unknowns import unpack
 from invlift.pytrees import static
@@ -78,11 +78,17 @@ class ManifoldProblem(ManifoldTarget):
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,): those of the named manifolds, then one's own."""
-        unknowns = self.unknowns(position)
-        found = [part.constraint(unknowns[name]) for name, part in self.parts]
+        found = constraints([part for _, part in self.parts], position)
+        if self.constraint_fn is None:
+            return found
+        return jnp.concatenate([found, jnp.ravel(self.call(self.constraint_fn, position))])
+
+    def linearise(self, position: jax.Array) -> tuple[jax.Array, ConstraintJacobian]:
+        """c(q), (d,), and its Jacobian: dense where there is a constraint of one's own."""
         if self.constraint_fn is not None:
-            found.append(jnp.ravel(self.call(self.constraint_fn, position)))
-        return jnp.concatenate(found)
+            return super().linearise(position)
+        parts = tuple(part for _, part in self.parts)
+        return self.constraint(position), ProductJacobian(position, parts)
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
