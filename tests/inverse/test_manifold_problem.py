@@ -133,7 +133,7 @@ def test_a_redundant_constraint_is_named():
     target = manifold_problem(
         lambda place: jnp.stack([height(place), 2.0 * height(place)]), flat, {"place": (3,)}
     )
-    with pytest.raises(invlift.InputError, match="constraint .*1 of 2 that depend on the others"):
+    with pytest.raises(invlift.InputError, match=r"constraint .*1 of 2 that depend on the others"):
         sample(target, chains=1, draws=1)
 
 
