@@ -15,6 +15,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
+from invlift.inverse.jacobians.dense import factorise
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.pytrees import Module, static
 
@@ -95,6 +96,11 @@ class NearDiagonal(Factor):
             return self.left.apply(self.right.apply_transpose(multiplier)) / gram
 
         return conjugate_residuals(product, rhs / gram, SOLVED, min(MAX_PRODUCTS, gram.size))
+
+    def log_determinant(self) -> jax.Array:
+        """log |det A|, (), of the matrix as it stands: no density here needs it."""
+        matrix = self.left.product(self.right, self.left.gram.size)
+        return factorise(matrix, is_symmetric=False).log_determinant()
 
 
 class ProductJacobian(ConstraintJacobian):

@@ -106,7 +106,7 @@ class ManifoldProblem(ManifoldTarget):
         if self.metric_fn is None:
             raise InputError(
                 "argument metric of manifold_problem", "a metric for a kernel in the target's own",
-                "none", "give one, or choose a mass matrix, metric = 'diagonal' or 'dense'",
+                "none", "give one, or choose the mass matrix, metric = 'diagonal'",
             )  # fmt: skip
         return self.call(self.metric_fn, position)
 

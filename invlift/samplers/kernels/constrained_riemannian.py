@@ -99,10 +99,10 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
 
     Attributes
     ----------
-    metric : {"diagonal", "dense", "own"}
-        A mass matrix, the inverse of the draws' variances or covariance, found in warm-up
-        (Carpenter et al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's
-        own ``metric``, (Q,) to (Q, Q), that depends on the position: of
+    metric : {"diagonal", "own"}
+        A diagonal mass matrix, the inverse of the draws' variances, found in warm-up (Carpenter et
+        al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's own
+        ``metric``, (Q,) to (Q, Q), constant or one that depends on the position: of
         :func:`invlift.manifold_problem` the one given there; that of a posterior's lifted
         coordinates, which are whitened, is the identity.
     target_acceptance : float
@@ -115,7 +115,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         short_step=None,
     )
 
-    metric: Literal["diagonal", "dense", "own"] = "diagonal"
+    metric: Literal["diagonal", "own"] = "diagonal"
     target_acceptance: number(0.01, 0.99) = 0.8
 
     @property
@@ -125,7 +125,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         return MetricAdaptation(metric, self.target_acceptance)
 
     def step(self, target: ConstrainedTarget, rng_key: jax.Array, state: Point, tuning):
-        """One transition from a point to a point; ``tuning``: step size, (), and inverse mass."""
+        """One transition from a point to a point; ``tuning``: step size, (), inverse mass, (Q,)."""
         step_size, inverse_mass = tuning
         inverse_metric = self.inverse_metric(target, inverse_mass)
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
@@ -159,7 +159,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         )
 
     def inverse_metric(self, target: ConstrainedTarget, inverse_mass: jax.Array) -> InverseMetric:
-        """M^-1 at a position, with the inverse mass matrix found so far, (Q,) or (Q, Q)."""
+        """M^-1 at a position, with the diagonal of the inverse mass matrix found so far, (Q,)."""
         if self.metric != "own" or not hasattr(target, "metric"):
             return lambda position: inverse_mass
 
