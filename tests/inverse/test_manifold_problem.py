@@ -50,7 +50,7 @@ def test_positions_are_the_unknowns_one_after_the_other():
     np.testing.assert_allclose(unknowns["axis"] @ unknowns["axis"], 1.0)
     assert np.abs(target.constraint(position)).max() < 1e-12
     assert target.constraint(position).shape == (4,)  # of 3 + 1 no row is redundant
-    kept, _ = target.describe(target.point(position))
+    kept = target.call(target.derived_fn, position)
     np.testing.assert_allclose(kept["scaled"], unknowns["left"] * unknowns["size"])
 
 
@@ -68,7 +68,10 @@ def test_products_of_manifolds_have_the_systems_of_dense_matrices():
     np.testing.assert_allclose(near[0].apply(vector), first @ vector, atol=1e-12)
     np.testing.assert_allclose(near[0].apply_transpose(rhs), first.T @ rhs, atol=1e-12)
     expected = jnp.linalg.solve(first @ second.T, rhs)
-    np.testing.assert_allclose(near[0].inner(near[1]).solve(rhs), expected, rtol=1e-8)
+    solve = jax.jit(lambda first, second, rhs: first.inner(second).solve(rhs))
+    np.testing.assert_allclose(solve(*near, rhs), expected, rtol=1e-8)
+    determinant = jnp.linalg.slogdet(first @ second.T)[1]
+    np.testing.assert_allclose(near[0].inner(near[1]).log_determinant(), determinant)
     # On the manifold J J^T is its diagonal.
     on = jnp.concatenate([each.point(jax.random.key(3)).ravel() for each in parts])
     dense = jax.jacfwd(lambda q: constraints(parts, q))(on)
@@ -84,6 +87,7 @@ def test_both_parts_of_the_orthogonal_group_are_started_from():
     assert signs == {-1.0, 1.0}
 
 
+@pytest.mark.slow  # a chain's program, twice: the page on manifolds shows most of it
 @pytest.mark.usefixtures("compiled_in_haste")
 def test_draws_come_back_by_name_and_other_data_need_no_compilation(tmp_path):
     options = {"chains": 2, "warmup": 20, "draws": 20, "seed": 1}

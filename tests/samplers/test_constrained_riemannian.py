@@ -67,7 +67,7 @@ def walk(metric, target, position, momentum, step_size, num_steps, mass=None):
     return _walk(kernel, target, mass, position, momentum, step_size, num_steps)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["diagonal", pytest.param("own", marks=pytest.mark.slow)])
 def test_steps_stay_return_and_keep_the_energy_to_second_order(metric):
     start, end, _ = walk(metric, STIEFEL, START, MOMENTUM, 0.1, 5)
     position = end.place.point.position
@@ -87,6 +87,7 @@ def test_steps_stay_return_and_keep_the_energy_to_second_order(metric):
     np.testing.assert_allclose(slopes, 2.0, atol=0.3)
 
 
+@pytest.mark.slow
 def test_in_the_identity_steps_are_those_of_rattle():
     _, end, _ = walk("diagonal", STIEFEL, START, MOMENTUM, 0.2, 3, jnp.ones(6))
     integrator = FixedConstrainedHMC(splitting="stormer-verlet", return_check="exact").integrator
@@ -140,6 +141,7 @@ def test_a_mass_matrix_is_a_linear_change_of_coordinates():
     assert abs(end.place.potential - first.place.potential) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_step_without_a_solution_is_reported():
     _, end, _ = walk("own", STIEFEL, START, 30.0 * MOMENTUM, 3.0, 1)
     assert end.has_failed
