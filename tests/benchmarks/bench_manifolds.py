@@ -116,10 +116,6 @@ def main():
         samplers |= {f"invlift {key}, 64 chains": (mapped, KERNELS[key]) for key in MAPPED}
         samplers |= {f"geosss {key}": (theirs, each) for key, each in PEERS.items()}
         found = {key: run(each, quadratic, linear, num) for key, (run, each) in samplers.items()}
-        found = {
-            key: (np.reshape(draws, (-1, *draws.shape[-2:])), spent)
-            for key, (draws, spent) in found.items()
-        }
         sizes = {
             key: np.array([az.ess(draws[..., k], method="mean") for k in range(linear.size)])
             for key, (draws, _) in found.items()
@@ -127,9 +123,8 @@ def main():
         variances = {key: draws.var(axis=(0, 1)) / sizes[key] for key, (draws, _) in found.items()}
         weights = {key: 1.0 / each for key, each in variances.items()}
         total = sum(weights.values())
-        mean = (
-            sum(weights[key] * draws.mean(axis=(0, 1)) for key, (draws, _) in found.items()) / total
-        )
+        means = {key: draws.mean(axis=(0, 1)) for key, (draws, _) in found.items()}
+        mean = sum(weights[key] * means[key] for key in found) / total
         rates = {key: sizes[key].min() / seconds for key, (_, seconds) in found.items()}
         print(name)
         for key, (_, seconds) in found.items():
