@@ -35,6 +35,9 @@ from invlift.inverse.distributions import lognormal as lognormal
 from invlift.inverse.distributions import normal as normal
 from invlift.inverse.distributions import uniform as uniform
 from invlift.inverse.laplace_approximation import laplace_approximation as laplace_approximation
+from invlift.inverse.manifold_problem import manifold_problem as manifold_problem
+from invlift.inverse.manifolds import sphere as sphere
+from invlift.inverse.manifolds import stiefel as stiefel
 from invlift.inverse.models.base import ForwardModel as ForwardModel
 from invlift.inverse.models.solve_ode import solve_ode as solve_ode
 from invlift.inverse.noise import Noise as Noise
@@ -53,7 +56,7 @@ from invlift.inverse.problem import inverse_problem as inverse_problem
 from invlift.inverse.problem import jax_problem as jax_problem
 from invlift.inverse.state_space import state_space as state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning as ExactConditioning
-from invlift.inverse.targets.explicit_manifold import ExplicitManifold as ExplicitManifold
+from invlift.inverse.targets.given_manifold import ManifoldProblem as ManifoldProblem
 from invlift.inverse.unknowns import Unknown as Unknown
 from invlift.posterior import Posterior as Posterior
 from invlift.posterior import Quantity as Quantity

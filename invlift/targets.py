@@ -102,6 +102,10 @@ class ConstrainedTarget(Protocol):
     It is exp(-|q|^2/2 + l(q)) with respect to the manifold's own measure.
     """
 
+    def constraint(self, position: jax.Array) -> jax.Array:
+        """c(q), (Q,) to (d,)."""
+        ...
+
     def point(self, position: jax.Array) -> Point:
         """Evaluate everything at a position, (Q,)."""
         ...

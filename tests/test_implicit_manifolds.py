@@ -11,7 +11,7 @@ import pytest
 from monte_carlo import assert_mean_within
 
 from invlift.compilation import Program
-from invlift.inverse.targets.explicit_manifold import ExplicitManifold
+from invlift.inverse.manifold_problem import manifold_problem
 from invlift.samplers.constrained.retractions import RETRACTIONS
 
 FOLDER = Path(__file__).parents[1] / "examples" / "implicit_manifolds"
@@ -78,7 +78,7 @@ def test_samplers_on_the_sphere(samplers, method, num_draws):
 
 
 def test_closed_form_gives_the_draws_of_the_two_functions(samplers):
-    """ExplicitManifold with its factorisations and another retraction takes the same steps."""
+    """The general target with its factorisations and another retraction takes the same steps."""
     target = bvmf.random_target(*bvmf.SPHERE_2)
 
     def on_sphere(position):
@@ -92,7 +92,11 @@ def test_closed_form_gives_the_draws_of_the_two_functions(samplers):
     keys, start = jax.random.split(jax.random.key(2), (1, 20)), np.array([[0.6, 0.0, 0.8]])
     closed, *_ = draw_slowly(kernel, target, keys, start, np.array([0.4]))
     dense, *_ = draw_slowly(
-        generic, ExplicitManifold(on_sphere, log_density), keys, start, np.array([0.4])
+        generic,
+        manifold_problem(on_sphere, log_density, {"position": (3,)}),
+        keys,
+        start,
+        np.array([0.4]),
     )
     np.testing.assert_allclose(closed, dense, atol=1e-8)
     assert np.max(np.ptp(closed, axis=1)) > 0.5

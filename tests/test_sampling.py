@@ -94,9 +94,10 @@ def test_same_seed_same_bits_and_another_seed_another_run(run):
 
 @pytest.mark.usefixtures("compiled_in_haste")
 def test_all_kernels_run_and_differ(run):
-    """Compiles 18 kernels, which takes 15 s."""
+    """Compiles 19 kernels, which takes 15 s."""
     constrained = {
-        "chmc", "chmc-fixed", "chmc-nuts", "constrained-langevin", "constrained-rwm",
+        "chmc", "chmc-fixed", "chmc-nuts", "constrained-langevin", "constrained-rmhmc",
+        "constrained-rwm",
     }  # fmt: skip
     ordinary = {
         "elliptical-slice", "hmc", "mala", "mams", "nuts", "pcn", "pd-mala", "pd-rwm", "rmhmc",

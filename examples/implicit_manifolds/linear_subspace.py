@@ -70,17 +70,17 @@ class Restricted(NamedTuple):
     matrix: np.ndarray
     offset: np.ndarray
 
-    def target(self) -> invlift.ExplicitManifold:
+    def target(self) -> invlift.ManifoldProblem:
         """The density on the manifold {matrix q - offset = 0}."""
         precision = np.linalg.inv(self.covariance)
 
-        def constraint(q):
-            return self.matrix @ q - self.offset
+        def constraint(position):
+            return self.matrix @ position - self.offset
 
-        def log_density(q):
-            return -0.5 * (q - self.mean) @ precision @ (q - self.mean)
+        def log_density(position):
+            return -0.5 * (position - self.mean) @ precision @ (position - self.mean)
 
-        return invlift.ExplicitManifold(constraint, log_density)
+        return invlift.manifold_problem(constraint, log_density, {"position": self.mean.shape})
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Exact mean (Q,) and covariance (Q, Q) on the subspace.

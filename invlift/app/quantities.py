@@ -16,10 +16,12 @@ from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise import UnknownScale
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
 from invlift.posterior.quantity import Quantity, numbered_axes
 from invlift.posterior.scalars import MAX_ENTRIES
+from invlift.targets import Target
 
 #: Axes of what lives where a prior says.
 _PLACES = {"nodes": "node", "cells": "cell"}
@@ -77,6 +79,17 @@ def quantities_of(
         found += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
     readings = {"sensor": None if labels is None else list(labels)}
     return *found, *(Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE))
+
+
+def quantities_of_target(target: Target) -> tuple[Quantity, ...]:
+    """Describe the draws of a target: unknowns by name, where it has any."""
+    if not isinstance(target, ManifoldProblem):
+        return ()
+    parts = zip(target.shapes, target.units, target.axes, strict=True)
+    return tuple(
+        Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
+        for (name, shape), unit, axes in parts
+    )
 
 
 def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:

@@ -14,7 +14,7 @@ import numpy as np
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
-from invlift.app.quantities import mesh_of, quantities_of
+from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
@@ -126,6 +126,8 @@ def build_posterior(
         readings = getattr(problem.model, "readings", ())
         options["mesh"] = mesh_of(problem.prior)
         options |= _of_problem(problem, None, labels_of(readings) or None, coordinates_of(readings))
+    else:
+        options["quantities"] = quantities_of_target(problem)
     return Posterior(**_of_run(run), **options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
@@ -14,13 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from invlift.app.progress import bars_if_watched
-from invlift.app.quantities import fields_of, quantities_of
+from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
+from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Posterior, Quantity
 from invlift.precision import require_float64
@@ -56,7 +57,7 @@ def sample(
     warmup: int = 200,
     draws: int | Literal["converged"] = 1000,
     seed: int = 0,
-    starts: Literal["prior", "laplace"] | np.ndarray = "prior",
+    starts: Literal["prior", "laplace"] | np.ndarray | Mapping[str, np.ndarray] = "prior",
     max_seconds: float | None = None,
     max_field_megabytes: float = 200.0,
     executor: Executor | None = None,
@@ -71,7 +72,7 @@ def sample(
     problem : InverseProblem, FieldProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
         :class:`~invlift.inverse.targets.exact_conditioning.ExactConditioning`,
-        :class:`~invlift.inverse.targets.explicit_manifold.ExplicitManifold`, or one of your own.
+        :class:`~invlift.inverse.targets.given_manifold.ManifoldProblem`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
         ``ConstrainedHMC(retraction="newton")`` say.  By default constrained HMC on the lifted
@@ -89,8 +90,8 @@ def sample(
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
         variables, (m,) for each chain, that the prior transforms into the unknowns to start from.
-        For a target positions, which need be on its manifold only roughly; without them standard
-        normal ones.
+        For a target positions, which need be on its manifold only roughly; without them random
+        ones.  Of a :func:`manifold_problem` arrays by name, (chains, ...) each.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -138,7 +139,7 @@ def sample(
         scale, quantities = typical_scale(problem), quantities_of(problem)
         fields = fields_of(problem, quantities)
     else:
-        scale, quantities, fields = None, (), ()
+        scale, quantities, fields = None, quantities_of_target(problem), ()
     room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
     plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
     store = None
@@ -255,6 +256,13 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     best.  A target is itself.
     """
     if not isinstance(problem, InverseProblem):
+        if isinstance(problem, ManifoldTarget) and kernel.target_kind != "manifold":
+            raise InputError(
+                "kernel",
+                "a constrained sampler, for a density on a manifold",
+                f"one on a {kernel.target_kind}",
+                "take chmc, or one of those that begin with constrained",
+            )
         return problem
     if problem.noise.is_exact and kernel.target_kind != "manifold":
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -194,11 +194,10 @@ def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts
     return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem))
 
 
-def normal_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
-    """Starts on a target of a user's that are standard normal, moved onto its manifold."""
-    keys = [_key(seed, chain, 0) for chain in range(num_chains)]
-    positions = np.stack([jax.random.normal(key, (target.dimension,)) for key in keys])
-    return RoughStarts(kernel, target, positions)
+def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
+    """Starts on a target of a user's: its own random ones, or standard normal ones."""
+    positions = [_rough_position(target, seed, chain, 0) for chain in range(num_chains)]
+    return RoughStarts(kernel, target, np.stack(positions))
 
 
 #: What chains on a problem can start from, by name.
@@ -206,7 +205,7 @@ STARTS = {"prior": Starts, "laplace": laplace_starts}
 
 
 def chosen_starts(
-    problem: InverseProblem | ConstrainedTarget, starts: str | np.ndarray, num_chains: int
+    problem: InverseProblem | ConstrainedTarget, starts: str | np.ndarray | Mapping, num_chains: int
 ) -> Callable[[Kernel, Any, int], Starts | GivenStarts | RoughStarts]:
     """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
 
@@ -220,19 +219,31 @@ def chosen_starts(
         names, size = STARTS, problem.prior.num_white
     else:
         size = getattr(problem, "dimension", None)
-        names = {} if size is None else {"prior": normal_starts}
+        names = {} if size is None else {"prior": random_starts}
     expected = f"an array ({num_chains}, {'Q' if size is None else size}), a row for each chain"
     expected = f"one of {', '.join(names)}, or {expected}" if names else expected
     if isinstance(starts, str):
         if starts not in names:
             raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
         return lambda kernel, target, seed: names[starts](kernel, target, seed, num_chains)
+    if isinstance(starts, Mapping):
+        starts = _positions_of(problem, starts, num_chains)
     given = as_numbers("starts", starts, expected)
     if given.ndim != 2 or len(given) != num_chains or size not in (None, given.shape[1]):
         raise InputError("starts", expected, f"shape {given.shape}", "give one for each chain")
     if is_problem:
         return lambda kernel, target, seed: GivenStarts(target, given)
     return lambda kernel, target, seed: RoughStarts(kernel, target, given)
+
+
+def _positions_of(target, starts: Mapping, num_chains: int) -> np.ndarray:
+    """Positions, (num_chains, Q), of arrays by name."""
+    shapes = {name: (num_chains, *shape) for name, shape in getattr(target, "shapes", ())}
+    found = {name: np.shape(value) for name, value in starts.items()}
+    if found != shapes:
+        expected = f"arrays {shapes}" if shapes else "an array, as the target has no names"
+        raise InputError("starts", expected, f"{found}", "give one of each for each chain")
+    return target.position(starts)
 
 
 # One start ----------------------------------------------------------------------------------------
@@ -336,11 +347,13 @@ def _on_manifold(target, rough: np.ndarray) -> tuple[np.ndarray, bool]:
     Raises
     ------
     InputError
-        If it is not, as constraints follow from others.
+        If constraints follow from others, which may keep it from the manifold.
     """
     position = onto_manifold(target, rough)
     is_there = distance_from_manifold(target, position) <= CLOSE_ENOUGH
-    if not is_there:
+    # Constraints of a user's own are looked at in any case: rounding may hide that some depend on
+    # others until no step finds back.
+    if not is_there or getattr(target, "constraint_fn", None) is not None:
         # A target may be a problem's, or have the model itself.
         model = getattr(getattr(target, "problem", target), "model", None)
         check_independent(target, position, labels_of(getattr(model, "readings", ())))
@@ -388,8 +401,11 @@ def _mass_and_sensitivity(problem: InverseProblem, lifted):
 
 
 @_program
-def _rough_position(own, seed, chain, attempt):
-    return own.rough_position(_key(seed, chain, attempt))
+def _rough_position(target, seed, chain, attempt):
+    key = _key(seed, chain, attempt)
+    if hasattr(target, "rough_position"):
+        return target.rough_position(key)
+    return jax.random.normal(key, (target.dimension,))
 
 
 @_program

@@ -167,14 +167,7 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         raise InputError("unknowns", "at least one", "none", "name them with their distributions")
     parts, units, axes = {}, [], []
     for name, given in unknowns.items():
-        if not (isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)):
-            raise InputError(
-                "unknowns", "names that a function's arguments can have", f"{name!r}", "rename it"
-            )
-        if name in RESERVED:
-            raise InputError(
-                f"unknown {name}", "another name", "one that the draws have already", "rename it"
-            )
+        check_name(name)
         given = given if isinstance(given, Unknown) else Unknown(given)
         part = given.distribution
         try:
@@ -186,6 +179,23 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
     check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
     return NamedPrior(parts, shapes, tuple(units), tuple(axes))
+
+
+def check_name(name: str, taken: Sequence[str] = ()) -> None:
+    """Check that a name can be that of an unknown.
+
+    Raises
+    ------
+    InputError
+        If it cannot be that of a function's argument, or means something else among the draws or
+        is taken.
+    """
+    if not (isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)):
+        raise InputError(
+            "unknowns", "names that a function's arguments can have", f"{name!r}", "rename it"
+        )
+    if name in (*RESERVED, *taken):
+        raise InputError(f"unknown {name}", "another name", "one that is taken", "rename it")
 
 
 def with_axes(

@@ -181,6 +181,27 @@ def test_diffusion_examples_run(tmp_path, capsys, name):
     assert (out / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow  # three programs
+def test_matrix_factorisation_runs(tmp_path, monkeypatch, capsys):
+    """With few ratings, one rank and few draws."""
+    example = (EXAMPLES / "matrix_factorisation" / "factorisation.py").read_text()
+    for old, new in (
+        ("NUM_USERS, NUM_ITEMS, RANK = 60, 40, 5", "NUM_USERS, NUM_ITEMS, RANK = 12, 8, 2"),
+        ("NUM_KNOWN, NUM_HELD_OUT, NOISE = 1200, 600", "NUM_KNOWN, NUM_HELD_OUT, NOISE = 70, 20"),
+        ("RANKS = (5, 10, 15)", "RANKS = (2,)"),
+        ("NUM_WARMUP, NUM_DRAWS = 2, 400, 600", "NUM_WARMUP, NUM_DRAWS = 2, 100, 100"),
+    ):
+        assert old in example
+        example = example.replace(old, new)
+    (tmp_path / "factorisation.py").write_text(example)
+    monkeypatch.setattr("sys.argv", ["factorisation.py"])
+    runpy.run_path(str(tmp_path / "factorisation.py"), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    rows = (tmp_path / "scores.csv").read_text().splitlines()
+    assert len(rows) == 4
+    assert (tmp_path / "scores.png").stat().st_size > 10_000
+
+
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
     assert folders == {"disc", "plate", "wolfcamp", "body3d", "calibration"}

@@ -19,13 +19,13 @@ from invlift.inverse import targets
 from invlift.inverse.diffusion_problem import diffusion_problem
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.jacobians import Diagonal
+from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
-from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
@@ -121,7 +121,10 @@ ON_MANIFOLDS = {
     "state space": lambda: (states(), onto_manifold(states(), ROUGH)),
     "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
     "diffusion, exact": lambda: driven(None),
-    "explicit": lambda: (ExplicitManifold(on_sphere, tilted), np.array([0.6, 0.0, 0.8])),
+    "given manifold": lambda: (
+        manifold_problem(on_sphere, tilted, {"position": (3,)}),
+        np.array([0.6, 0.0, 0.8]),
+    ),
 }
 DENSITIES = {
     "ordinary": lambda: OrdinaryPosterior(problem_of()),

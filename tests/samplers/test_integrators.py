@@ -9,9 +9,9 @@ from sampler_cases import TORUS_RADII, on_torus, skewed
 
 from invlift.compilation import Program
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
-from invlift.inverse.targets.explicit_manifold import ExplicitManifold
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
@@ -31,7 +31,7 @@ def on_torus_scaled(position):
     return on_torus(position) / TORUS_RADII[1]
 
 
-TORUS = ExplicitManifold(on_torus_scaled, skewed)
+TORUS = manifold_problem(on_torus_scaled, skewed, {"position": (3,)})
 LIFTED = LiftedPosterior(
     jax_problem(bent, 2, gaussian_noise(lognormal(-1.0, 0.5)), np.array([0.8, 0.5]))
 )
@@ -204,7 +204,7 @@ def torus_draws(logdensity_fn, kernel, draws=1500):
     around, tube = rng.uniform(0, 2 * np.pi, (2, 4))
     ring = large + small * np.cos(tube)
     starts = np.stack([ring * np.cos(around), ring * np.sin(around), small * np.sin(tube)], axis=1)
-    target = ExplicitManifold(on_torus_scaled, logdensity_fn)
+    target = manifold_problem(on_torus_scaled, logdensity_fn, {"position": (3,)})
     return stacked(run_chains(target, Plan(kernel, 200, draws), starts, seed=5), "position")
 
 
@@ -225,6 +225,8 @@ def test_moments_of_a_density_on_the_torus(retraction, splitting):
 
 def test_moments_on_the_torus_are_wrong_for_another_density():
     """Negative control: the density is taken to be relative to the standard normal one."""
-    positions = torus_draws(lambda q: tilted(q) - 0.5 * q @ q, ConstrainedHMC())
+    positions = torus_draws(
+        lambda position: tilted(position) - 0.5 * position @ position, ConstrainedHMC()
+    )
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(features(positions), torus_moments(), min_ess=400)

@@ -8,6 +8,7 @@ from invlift.samplers.kernels.chmc_fixed import (
     FixedConstrainedHMC,
 )
 from invlift.samplers.kernels.chmc_nuts import ConstrainedNUTS
+from invlift.samplers.kernels.constrained_riemannian import ConstrainedRiemannianHMC
 from invlift.samplers.kernels.elliptical_slice import EllipticalSlice
 from invlift.samplers.kernels.euclidean import HMC, NUTS
 from invlift.samplers.kernels.langevin import MALA
@@ -27,6 +28,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "chmc-fixed": FixedConstrainedHMC,
     "chmc-nuts": ConstrainedNUTS,
     "constrained-langevin": ConstrainedLangevin,
+    "constrained-rmhmc": ConstrainedRiemannianHMC,
     "constrained-rwm": ConstrainedRandomWalk,
     "elliptical-slice": EllipticalSlice,
     "gpcn": GeneralisedCrankNicolson,

@@ -24,7 +24,43 @@ AUDITED = 0.05
 AUDIT = 2**31 - 2
 
 
-class ConstrainedKernel(Kernel, settings=True):
+class ManifoldKernel(Kernel, settings=True):
+    """A kernel whose state is, or holds, a constrained target's evaluation at a position."""
+
+    target_kind: ClassVar[str] = "manifold"
+    standards: ClassVar[Standards] = Standards(
+        min_acceptance=0.5,
+        failures="num_projection_failures",
+        failures_in_words="projections onto the data manifold failed",
+        failures_in_brief="projections failed",
+        advice="raise warmup for a smaller step size; check for a noise scale far too small",
+        short_step=0.03,
+    )
+
+    def init(self, target: ConstrainedTarget, position: jax.Array) -> PyTree:
+        """The target's evaluation at a position, (Q,)."""
+        return target.point(position)
+
+    def point_of(self, state: PyTree) -> Point:
+        """The target's evaluation that a state holds: here it is the state."""
+        return state
+
+    def position(self, state: PyTree) -> jax.Array:
+        """Position of a state, (Q,)."""
+        return self.point_of(state).position
+
+    def distance(self, target: ConstrainedTarget, state: PyTree) -> jax.Array:
+        """From the manifold, (): see
+        :func:`~invlift.samplers.constrained.projections.distance_to_manifold`.
+        """
+        return distance_to_manifold(target, self.point_of(state))
+
+    def describe(self, target: ConstrainedTarget, state: PyTree) -> Described:
+        """What the target keeps of a point."""
+        return target.describe(self.point_of(state))
+
+
+class ConstrainedKernel(ManifoldKernel, settings=True):
     """A kernel of constrained dynamics (Au, Graham & Thiery 2023, section 4).
 
     Attributes
@@ -45,16 +81,6 @@ class ConstrainedKernel(Kernel, settings=True):
     target_acceptance : float
         What the step size is adapted to (Graham, Thiery & Beskos 2022, appendix N).
     """
-
-    target_kind: ClassVar[str] = "manifold"
-    standards: ClassVar[Standards] = Standards(
-        min_acceptance=0.5,
-        failures="num_projection_failures",
-        failures_in_words="projections onto the data manifold failed",
-        failures_in_brief="projections failed",
-        advice="raise warmup for a smaller step size; check for a noise scale far too small",
-        short_step=0.03,
-    )
 
     retraction: Literal["chebyshev", "newton", "newton-line-search", "symmetric-newton"] = (
         "chebyshev"
@@ -91,28 +117,6 @@ class ConstrainedKernel(Kernel, settings=True):
         """
         is_audited = jax.random.uniform(jax.random.fold_in(rng_key, AUDIT)) < AUDITED
         return self.integrator._replace(is_audited=is_audited)
-
-    def init(self, target: ConstrainedTarget, position: jax.Array) -> PyTree:
-        """The target's evaluation at a position, (Q,)."""
-        return target.point(position)
-
-    def point_of(self, state: PyTree) -> Point:
-        """The target's evaluation that a state holds: here it is the state."""
-        return state
-
-    def position(self, state: PyTree) -> jax.Array:
-        """Position of a state, (Q,)."""
-        return self.point_of(state).position
-
-    def distance(self, target: ConstrainedTarget, state: PyTree) -> jax.Array:
-        """From the manifold, (): see
-        :func:`~invlift.samplers.constrained.projections.distance_to_manifold`.
-        """
-        return distance_to_manifold(target, self.point_of(state))
-
-    def describe(self, target: ConstrainedTarget, state: PyTree) -> Described:
-        """What the target keeps of a point."""
-        return target.describe(self.point_of(state))
 
     def walk(
         self, target: ConstrainedTarget, rng_key: jax.Array, start: State, step_size, num_steps

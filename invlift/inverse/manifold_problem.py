@@ -1,0 +1,130 @@
+"""Densities on manifolds of a user's own: unknowns by name, a constraint and a log density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.errors import InputError, first_line
+from invlift.inverse.axes import check_agreement, checked_axes
+from invlift.inverse.manifolds import Manifold, as_manifold
+from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.inverse.unknowns import Unknown, check_name
+from invlift.precision import require_float64
+
+
+def manifold_problem(
+    constraint: Callable | None,
+    logdensity: Callable,
+    unknowns: Mapping[str, Manifold | tuple[int, ...] | Unknown],
+    data: Any = None,
+    *,
+    derived: Callable | None = None,
+    metric: Callable | None = None,
+) -> ManifoldProblem:
+    """A density on a manifold, to be sampled.
+
+    All functions are made of JAX operations, twice differentiable, and take the unknowns by name,
+    each in its shape, and ``data`` by that name if there are any: ``logdensity(U=..., s=...,
+    data=...)``.
+
+    Parameters
+    ----------
+    constraint : callable or None
+        An array that vanishes on the manifold, with gradients that are linearly independent there.
+        None if the unknowns' own manifolds are all.
+    logdensity : callable
+        The log density, (), up to a constant, with respect to the manifold's own measure: length,
+        area, volume.
+    unknowns : mapping of str to Manifold, tuple of int or Unknown
+        Each on a manifold, :func:`sphere` or :func:`stiefel`, or free, by its shape.  With unit and
+        axes as ``Unknown((3,), "m", {"axis": "xyz"})``.
+    data : pytree of arrays, optional
+        Other ones of the same shapes need no compilation.
+    derived : callable, optional
+        Arrays by name that are kept of each draw beside the unknowns.
+    metric : callable, optional
+        Positive definite matrix (Q, Q), Q the number of entries of all unknowns, one unknown after
+        the other: for the kernel ``constrained-rmhmc`` with ``metric="own"`` (Brubaker, Salzmann &
+        Urtasun 2012).
+
+    Returns
+    -------
+    ManifoldProblem
+
+    Raises
+    ------
+    InputError
+        If a name or a shape does not fit, a function cannot be evaluated and differentiated, there
+        is no constraint at all, or as many as unknown numbers.
+
+    Notes
+    -----
+    Nothing is assumed of units or scales.  Chains start from random points on the named manifolds,
+    standard normal in what is free, and are moved onto the constraint; ``starts`` of
+    :func:`sample` takes others.
+    """
+    require_float64()
+    parts, units, axes = [], [], []
+    for name, given in unknowns.items():
+        check_name(name, ("data",))
+        given = given if isinstance(given, Unknown) else Unknown(given)
+        parts.append((name, as_manifold(f"unknown {name}", given.distribution)))
+        units.append(str(given.unit))
+        axes.append(checked_axes(f"unknown {name}", given.axes, parts[-1][1].shape))
+    if not parts:
+        raise InputError("unknowns", "at least one", "none", "name them with their shapes")
+    check_agreement((f"unknown {name}", own) for (name, _), own in zip(parts, axes, strict=True))
+    problem = ManifoldProblem(
+        tuple(parts), tuple(units), tuple(axes), jax.tree.map(np.asarray, data),
+        logdensity, constraint, derived, metric,
+    )  # fmt: skip
+    _check_functions(problem)
+    return problem
+
+
+def _check_functions(problem: ManifoldProblem) -> None:
+    """See whether all can be evaluated and differentiated, without doing it."""
+    position = jax.ShapeDtypeStruct((problem.dimension,), jnp.float64)
+
+    def shapes(where, fn, derivatives=lambda fn: fn):
+        try:
+            return jax.eval_shape(derivatives(lambda q, own: fn(own, q)), position, problem)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                where, "a function of the unknowns by name, made of JAX operations",
+                first_line(error), "check its arguments and shapes",
+            ) from error  # fmt: skip
+
+    def expect(where, found, shape):
+        if jnp.shape(found) != shape or getattr(found, "dtype", None) != jnp.float64:
+            kind = getattr(found, "dtype", type(found).__name__)
+            raise InputError(
+                where, f"a float64 array of shape {shape}", f"{kind} of shape {jnp.shape(found)}",
+                "return that",
+            )  # fmt: skip
+
+    value = shapes("logdensity", lambda own, q: own.call(own.logdensity_fn, q))
+    expect("logdensity", value, ())
+    (num,) = shapes("constraint", lambda own, q: own.constraint(q)).shape
+    if not 0 < num < problem.dimension:
+        raise InputError(
+            "constraint", f"from 1 to {problem.dimension - 1} constraints", f"{num}",
+            "a density without constraints is for inverse_problem; one with as many as unknown "
+            "numbers leaves points",
+        )  # fmt: skip
+    if problem.metric_fn is not None:
+        expect("metric", shapes("metric", lambda own, q: own.metric(q)), 2 * position.shape)
+    if problem.derived_fn is not None:
+        derived = shapes("derived", lambda own, q: own.call(own.derived_fn, q))
+        if not isinstance(derived, dict):
+            raise InputError("derived", "a dict of arrays", type(derived).__name__, "return that")
+        for name in derived:
+            check_name(name, [each for each, _ in problem.parts])
+    shapes("logdensity and constraint", lambda own, q: own.point(q))

@@ -1,0 +1,321 @@
+"""Constrained Riemannian HMC: trajectories on a manifold in a metric of the space around it.
+
+With a metric M(q), (Q, Q), and C(q), (d, Q), the Jacobian of the constraint, the Hamiltonian on the
+manifold and its cotangent spaces {p : C M^-1 p = 0} is
+
+    H(q, p) = -log pi(q) + (1/2) log det M + (1/2) log det(C M^-1 C^T) - (1/2) log det(C C^T)
+              + (1/2) p^T M^-1 p,
+
+pi the density with respect to the manifold's own measure: that of p is normal with the covariance
+P^T M P, whose determinant on the cotangent space these terms are (Brubaker, Salzmann & Urtasun
+2012, their Acceptance Hamiltonian; P projects onto that space).  It is simulated by the generalised
+RATTLE method, which is symmetric and symplectic where its implicit equations are solved (Hairer,
+Lubich & Wanner 2006, section VII.1.4; Brubaker et al. 2012):
+
+    p* = p - (h/2) dH/dq(q, p*) - C(q)^T lambda
+    q' = q + (h/2) (M(q)^-1 + M(q')^-1) p*,    c(q') = 0
+    p' = p* - (h/2) dH/dq(q', p*) - C(q')^T mu,    C(q') M(q')^-1 p' = 0
+
+Each step is solved backwards as well, as on densities: see
+:mod:`~invlift.samplers.kernels.riemannian`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
+from invlift.samplers.constrained.projections import distance_to_manifold
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
+from invlift.samplers.kernels.base import Standards, acceptance_probability
+from invlift.samplers.kernels.chmc import JITTER, MAX_STEPS
+from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
+from invlift.tables import number
+from invlift.targets import ConstrainedTarget, Point
+
+#: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of
+#: Newton's method, at which an iteration has settled; and what the way back may miss.
+SETTLED, LAST_MOVE, RETURNED = 1e-11, 1e-6, 2e-8
+#: Iterations before it is given up.
+MAX_ITERATIONS = 50
+
+#: M^-1 at a position: (Q, Q), or its diagonal, (Q,).
+InverseMetric = Callable[[jax.Array], jax.Array]
+
+
+class Place(NamedTuple):
+    """A position with what the Hamiltonian has there without a momentum.
+
+    Attributes
+    ----------
+    point
+        The target's evaluation.
+    inverse : (Q, Q) or (Q,)
+        M^-1, or its diagonal.
+    jacobian : (d, Q)
+        C.
+    potential : ()
+    slope : (Q,)
+        The potential's gradient.
+    """
+
+    point: Point
+    inverse: jax.Array
+    jacobian: jax.Array
+    potential: jax.Array
+    slope: jax.Array
+
+
+class Trajectory(NamedTuple):
+    """A trajectory under way.
+
+    Attributes
+    ----------
+    place : Place
+    momentum : (Q,)
+    count, num_evaluations : () int
+        Steps taken, and evaluations of the constraint's Jacobian.
+    has_failed : () bool
+    """
+
+    place: Place
+    momentum: jax.Array
+    count: jax.Array
+    num_evaluations: jax.Array
+    has_failed: jax.Array
+
+
+class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
+    """Constrained Riemannian HMC (Brubaker, Salzmann & Urtasun 2012).
+
+    A trajectory takes (pi/2) Uniform(0.7, 1.3), a quarter of the period that a normal distribution
+    has in a metric that is its precision, in equal steps no longer than the step size, at most 100.
+    All matrices are dense, but for a diagonal metric.
+
+    Attributes
+    ----------
+    metric : {"diagonal", "own"}
+        A diagonal mass matrix, the inverse of the draws' variances, found in warm-up (Carpenter et
+        al. 2017, section 3.2), so that unknowns may be of any scale.  Or the target's own
+        ``metric``, (Q,) to (Q, Q), constant or one that depends on the position: of
+        :func:`invlift.manifold_problem` the one given there; that of a posterior's lifted
+        coordinates, which are whitened, is the identity.
+    target_acceptance : float
+        What the step size is adapted to.
+    """
+
+    standards: ClassVar[Standards] = ManifoldKernel.standards._replace(
+        failures_in_words="trajectories ended at an implicit step without a solution",
+        failures_in_brief="steps failed",
+        short_step=None,
+    )
+
+    metric: Literal["diagonal", "own"] = "diagonal"
+    target_acceptance: number(0.01, 0.99) = 0.8
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Step size by dual averaging, and the mass matrix in windows."""
+        metric = "identity" if self.metric == "own" else self.metric
+        return MetricAdaptation(metric, self.target_acceptance)
+
+    def step(self, target: ConstrainedTarget, rng_key: jax.Array, state: Point, tuning):
+        """One transition from a point to a point; ``tuning``: step size, (), inverse mass, (Q,)."""
+        step_size, inverse_mass = tuning
+        inverse_metric = self.inverse_metric(target, inverse_mass)
+        key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
+        place = evaluate(target, inverse_metric, state.position)
+        momentum = project(place, draw_momentum(key_momentum, place))
+        low, high = JITTER
+        time = 0.5 * jnp.pi * jax.random.uniform(key_time, minval=low, maxval=high)
+        time = jnp.minimum(time, MAX_STEPS * step_size)
+        num_steps = jnp.maximum(1, jnp.ceil(time / step_size)).astype(int)
+
+        def is_running(trajectory):
+            return (trajectory.count < num_steps) & ~trajectory.has_failed
+
+        def go_on(trajectory):
+            return advance(target, inverse_metric, trajectory, time / num_steps)
+
+        start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(1), jnp.asarray(False))
+        end = jax.lax.while_loop(is_running, go_on, start)
+        log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
+        acceptance = acceptance_probability(log_ratio)
+        is_accepted = jax.random.uniform(key_accept) < acceptance
+        chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
+        return chosen.place.point, statistics(
+            chosen.place.point,
+            acceptance,
+            is_accepted,
+            end.count,
+            end.has_failed.astype(int),
+            work(end.num_evaluations),
+            energy(chosen),
+        )
+
+    def inverse_metric(self, target: ConstrainedTarget, inverse_mass: jax.Array) -> InverseMetric:
+        """M^-1 at a position, with the diagonal of the inverse mass matrix found so far, (Q,)."""
+        if self.metric != "own" or not hasattr(target, "metric"):
+            return lambda position: inverse_mass
+
+        def inverse(position):
+            lower = jnp.linalg.cholesky(target.metric(position))
+            return cho_solve((lower, True), jnp.eye(position.size))
+
+        return inverse
+
+
+def evaluate(
+    target: ConstrainedTarget, inverse_metric: InverseMetric, position: jax.Array
+) -> Place:
+    """All that the Hamiltonian has at a position, (Q,), without a momentum."""
+
+    def log_volume(position):
+        inverse, jacobian = inverse_metric(position), _jacobian(target, position)[1]
+        of_metric = _log_root(inverse) if inverse.ndim == 2 else 0.5 * jnp.sum(jnp.log(inverse))
+        across = _log_root(times(inverse, jacobian) @ jacobian.T)
+        return across - of_metric - _log_root(jacobian @ jacobian.T), (inverse, jacobian)
+
+    volume, slope = jax.value_and_grad(log_volume, has_aux=True)(position)
+    volume, (inverse, jacobian) = volume
+    point = target.point(position)
+    logdensity = point.logdensity - 0.5 * position @ position
+    slope = slope - point.logdensity_grad + position
+    return Place(point, inverse, jacobian, volume - logdensity, slope)
+
+
+def advance(
+    target: ConstrainedTarget, inverse_metric: InverseMetric, trajectory: Trajectory, step_size
+) -> Trajectory:
+    """One step of the generalised RATTLE method, and the check of its way back."""
+    start = trajectory.place
+    there = _flow(target, inverse_metric, start, trajectory.momentum, step_size)
+    end = evaluate(target, inverse_metric, there.position)
+    momentum = there.momentum - 0.5 * step_size * (
+        end.slope + _kinetic_slope(inverse_metric, end.point.position, there.momentum)
+    )
+    momentum = project(end, momentum)
+    # Backwards: the momentum is reversed, here the time.
+    back = _flow(target, inverse_metric, end, momentum, -step_size)
+    is_reversible = _is_same(back.momentum, there.momentum)
+    is_reversible &= _is_same(back.position, start.point.position)
+    is_met = distance_to_manifold(target, end.point) <= POSITION_TOLERANCE
+    is_good = there.is_settled & back.is_settled & is_reversible & is_met
+    return Trajectory(
+        end,
+        momentum,
+        trajectory.count + 1,
+        trajectory.num_evaluations + there.count + back.count + 1,
+        ~(is_good & jnp.isfinite(end.potential)),
+    )
+
+
+def energy(trajectory: Trajectory) -> jax.Array:
+    """The Hamiltonian, ()."""
+    place, momentum = trajectory.place, trajectory.momentum
+    return place.potential + 0.5 * momentum @ times(place.inverse, momentum)
+
+
+def draw_momentum(rng_key: jax.Array, place: Place) -> jax.Array:
+    """A momentum with the covariance M, (Q,), to be projected onto the cotangent space."""
+    noise = jax.random.normal(rng_key, place.point.position.shape)
+    if place.inverse.ndim == 1:
+        return noise / jnp.sqrt(place.inverse)
+    return solve_triangular(jnp.linalg.cholesky(place.inverse), noise, lower=True, trans="T")
+
+
+def project(place: Place, momentum: jax.Array) -> jax.Array:
+    """p - C^T (C M^-1 C^T)^-1 C M^-1 p, (Q,): the projection onto the cotangent space."""
+    return _projected(place, momentum)[0]
+
+
+def _projected(place: Place, momentum: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The projection, (Q,), and the multiplier, (d,), that makes it."""
+    raised = times(place.inverse, place.jacobian)
+    lower = jnp.linalg.cholesky(raised @ place.jacobian.T)
+    multiplier = cho_solve((lower, True), raised @ momentum)
+    return momentum - multiplier @ place.jacobian, multiplier
+
+
+def times(inverse: jax.Array, rows: jax.Array) -> jax.Array:
+    """M^-1 on vectors, (..., Q), for M^-1 of (Q, Q), or its diagonal, (Q,)."""
+    return inverse * rows if inverse.ndim == 1 else rows @ inverse
+
+
+class _Flow(NamedTuple):
+    """Where a step leads, (Q,), its momentum on the way, (Q,), whether it was found, iterations."""
+
+    position: jax.Array
+    momentum: jax.Array
+    is_settled: jax.Array
+    count: jax.Array
+
+
+def _flow(target, inverse_metric, place: Place, momentum: jax.Array, step_size) -> _Flow:
+    """Solve for p*, q' and lambda: fixed points of the first two, Newton's method for the last.
+
+    With a constant metric p* and q' are explicit.
+    """
+    half = 0.5 * step_size
+    origin = place.point.position
+    kicked = momentum - half * place.slope
+
+    def iterate(loop):
+        position, middle, multiplier, *_, count = loop
+        slope = _kinetic_slope(inverse_metric, origin, middle)
+        new_middle = kicked - half * slope - place.jacobian.T @ multiplier
+        move = half * (place.inverse + inverse_metric(position))
+        new = origin + times(move, new_middle)
+        miss = jnp.maximum(_distance(new, position), _distance(new_middle, middle))
+        value, jacobian = _jacobian(target, new)
+        raised = times(move, place.jacobian)
+        change = jnp.linalg.solve(jacobian @ raised.T, value)
+        position, middle = new - change @ raised, new_middle - change @ place.jacobian
+        return position, middle, multiplier + change, miss, _distance(position, new), count + 1
+
+    def is_running(loop):
+        *_, miss, move, count = loop
+        # Also false for what is not a number.
+        is_finite = (miss < jnp.inf) & (move < jnp.inf)
+        return is_finite & ((miss > SETTLED) | (move > LAST_MOVE)) & (count < MAX_ITERATIONS)
+
+    middle, multiplier = _projected(place, kicked)
+    position = origin + step_size * times(place.inverse, middle)
+    largest = jnp.asarray(jnp.finfo(origin.dtype).max)
+    first = (position, middle, multiplier, largest, largest, 0)
+    position, middle, _, miss, move, count = jax.lax.while_loop(is_running, iterate, first)
+    return _Flow(position, middle, (miss <= SETTLED) & (move <= LAST_MOVE), count)
+
+
+def _kinetic_slope(inverse_metric: InverseMetric, position: jax.Array, momentum: jax.Array):
+    """d/dq (1/2) p^T M(q)^-1 p, (Q,)."""
+
+    def kinetic(position):
+        return 0.5 * momentum @ times(inverse_metric(position), momentum)
+
+    return jax.grad(kinetic)(position)
+
+
+def _jacobian(target: ConstrainedTarget, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """c, (d,), and C, (d, Q)."""
+    value, pull_back = jax.vjp(target.constraint, position)
+    return value, jax.vmap(lambda row: pull_back(row)[0])(jnp.eye(value.size))
+
+
+def _log_root(matrix: jax.Array) -> jax.Array:
+    """(1/2) log det of a positive definite matrix, ()."""
+    return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))
+
+
+def _distance(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Largest difference, relative to the size of the second, at least 1."""
+    return jnp.max(jnp.abs(first - second)) / jnp.maximum(1.0, jnp.max(jnp.abs(second)))
+
+
+def _is_same(first: jax.Array, second: jax.Array) -> jax.Array:
+    return _distance(first, second) <= RETURNED

@@ -1,0 +1,187 @@
+"""Densities on given manifolds: what is put together, what comes back, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import invlift
+from invlift.app.sampling import sample
+from invlift.app.starts import RoughStarts
+from invlift.compilation import Program
+from invlift.inverse.manifold_problem import manifold_problem
+from invlift.inverse.manifolds import ProductJacobian, constraints, sphere, stiefel
+from invlift.inverse.unknowns import Unknown
+from invlift.samplers.kernels import ConstrainedHMC
+
+FACTORS = {
+    "left": Unknown(stiefel(4, 2), axes={"row": range(4), "column": "ab"}),
+    "size": Unknown((2,), "m"),
+    "axis": sphere(3),
+}
+DATA = {"weights": np.arange(8.0).reshape(4, 2), "pick": np.array([1, 0])}
+
+
+def log_density(left, size, axis, data):
+    return jnp.sum(data["weights"] * left) - 0.5 * jnp.sum((size - axis[data["pick"]]) ** 2)
+
+
+def scaled(left, size, axis, data):
+    del axis, data
+    return {"scaled": left * size}
+
+
+def problem(data=DATA):
+    return manifold_problem(None, log_density, FACTORS, data, derived=scaled)
+
+
+def test_positions_are_the_unknowns_one_after_the_other():
+    target = problem()
+    position = target.rough_position(jax.random.key(1))
+    assert position.shape == (target.dimension,) == (13,)
+    unknowns = target.unknowns(position)
+    assert {name: value.shape for name, value in unknowns.items()} == {
+        "left": (4, 2), "size": (2,), "axis": (3,),
+    }  # fmt: skip
+    np.testing.assert_array_equal(target.position(unknowns), position)
+    many = {name: np.stack([value, value]) for name, value in unknowns.items()}
+    np.testing.assert_array_equal(target.position(many), [position, position])
+    np.testing.assert_allclose(unknowns["left"].T @ unknowns["left"], np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(unknowns["axis"] @ unknowns["axis"], 1.0)
+    assert np.abs(target.constraint(position)).max() < 1e-12
+    assert target.constraint(position).shape == (4,)  # of 3 + 1 no row is redundant
+    kept = target.call(target.derived_fn, position)
+    np.testing.assert_allclose(kept["scaled"], unknowns["left"] * unknowns["size"])
+
+
+def test_products_of_manifolds_have_the_systems_of_dense_matrices():
+    parts = (stiefel(5, 3), sphere(4))
+    rng = np.random.default_rng(2)
+    on_both = np.concatenate([np.eye(5, 3).ravel(), [1.0, 0.0, 0.0, 0.0]])
+    here, there = on_both + 0.2 * rng.standard_normal((2, 19))
+    near = ProductJacobian(jnp.asarray(here), parts), ProductJacobian(jnp.asarray(there), parts)
+    first, second = (
+        jax.jacfwd(lambda q: constraints(parts, q))(jnp.asarray(at)) for at in (here, there)
+    )
+    rhs = jnp.asarray(rng.standard_normal(7))
+    vector = jnp.asarray(rng.standard_normal(19))
+    np.testing.assert_allclose(near[0].apply(vector), first @ vector, atol=1e-12)
+    np.testing.assert_allclose(near[0].apply_transpose(rhs), first.T @ rhs, atol=1e-12)
+    expected = jnp.linalg.solve(first @ second.T, rhs)
+    solve = jax.jit(lambda first, second, rhs: first.inner(second).solve(rhs))
+    np.testing.assert_allclose(solve(*near, rhs), expected, rtol=1e-8)
+    determinant = jnp.linalg.slogdet(first @ second.T)[1]
+    np.testing.assert_allclose(near[0].inner(near[1]).log_determinant(), determinant)
+    # On the manifold J J^T is its diagonal.
+    on = jnp.concatenate([each.point(jax.random.key(3)).ravel() for each in parts])
+    dense = jax.jacfwd(lambda q: constraints(parts, q))(on)
+    gram = ProductJacobian(on, parts).gram
+    np.testing.assert_allclose(dense @ dense.T, np.diag(gram), atol=1e-12)
+
+
+def test_both_parts_of_the_orthogonal_group_are_started_from():
+    signs = {
+        float(np.sign(np.linalg.det(stiefel(3, 3).point(jax.random.key(seed)))))
+        for seed in range(8)
+    }
+    assert signs == {-1.0, 1.0}
+
+
+@pytest.mark.slow  # a chain's program, twice: the page on manifolds shows most of it
+@pytest.mark.usefixtures("compiled_in_haste")
+def test_draws_come_back_by_name_and_other_data_need_no_compilation(tmp_path):
+    options = {"chains": 2, "warmup": 20, "draws": 20, "seed": 1}
+    run = sample(problem(), **options)
+    begun = Program.num_begun
+    other = sample(problem({"weights": -DATA["weights"], "pick": DATA["pick"]}), **options)
+    assert Program.num_begun == begun
+    assert np.abs(run.chains[0].draws["left"] - other.chains[0].draws["left"]).max() > 0.1
+    posterior = invlift.build_posterior(problem(), run)
+    assert posterior.draws("left")[0].shape == (20, 4, 2)
+    np.testing.assert_allclose(np.linalg.norm(posterior.draws("axis"), axis=-1), 1.0, atol=1e-9)
+    labelled = posterior.to_arviz().posterior
+    assert labelled["left"].dims == ("chain", "draw", "row", "column")
+    assert labelled["size"].attrs["units"] == "m"
+    assert labelled["scaled"].shape == (2, 20, 4, 2)
+    assert "size[0]" in posterior.summary().index
+    posterior.write(tmp_path)
+    assert invlift.load(tmp_path).draws("left")[0].shape == (20, 4, 2)
+
+
+@pytest.mark.usefixtures("compiled_in_haste")
+def test_rough_starts_by_name_are_moved_onto_the_manifold():
+    target = problem()
+    rng = np.random.default_rng(5)
+    starts = {
+        "left": np.eye(4, 2) + 0.3 * rng.standard_normal((1, 4, 2)),
+        "size": np.ones((1, 2)),
+        "axis": np.array([[2.0, 0.0, 0.0]]),
+    }
+    rough = RoughStarts(ConstrainedHMC(), target, 1, 1, np.asarray(target.position(starts)))
+    assert np.abs(target.constraint(rough[0])).max() < 1e-12
+    with pytest.raises(invlift.InputError, match=r"starts: expected arrays .*'left': \(2, 4, 2\)"):
+        sample(target, chains=2, starts=starts)
+    with pytest.raises(invlift.InputError, match="expected a constrained sampler"):
+        sample(target, "nuts", chains=1, draws=1)
+
+
+def height(place):
+    return place[2] - jnp.tanh(place[0])
+
+
+def flat(place):
+    return -0.5 * place @ place
+
+
+def test_a_redundant_constraint_is_named():
+    target = manifold_problem(
+        lambda place: jnp.stack([height(place), 2.0 * height(place)]), flat, {"place": (3,)}
+    )
+    with pytest.raises(invlift.InputError, match=r"constraint .*1 of 2 that depend on the others"):
+        sample(target, chains=1, draws=1)
+
+
+PLACE = {"place": (3,)}
+REFUSED = {
+    "no unknowns": ((height, flat, {}), "unknowns: expected at least one"),
+    "name": ((height, flat, {"data": (3,)}), "unknown data: expected another name"),
+    "taken": ((height, flat, {"sigma": (3,)}), "unknown sigma: expected another name"),
+    "shape": ((height, flat, {"place": 3}), "unknown place: expected a shape"),
+    "empty": ((height, flat, {"place": (0,)}), "unknown place: expected a shape"),
+    "no constraint": ((None, flat, PLACE), "constraint: expected from 1 to 2 constraints, found 0"),
+    "points": ((lambda place: place, flat, PLACE), "expected from 1 to 2 constraints, found 3"),
+    "arguments": ((height, lambda q: 0.0, PLACE), "logdensity: .*unexpected keyword"),
+    "vector": ((height, lambda place: place, PLACE), r"logdensity: .*array of shape \(\), found"),
+    "constant": ((height, lambda place: 1, PLACE), r"logdensity: expected a float64 array"),
+    "branch": ((lambda place: 1.0 if place[0] > 0 else 0.0, flat, PLACE), "constraint: .*Tracer"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_refused(name):
+    arguments, message = REFUSED[name]
+    with pytest.raises(invlift.InputError, match=message):
+        manifold_problem(*arguments)
+
+
+def test_what_is_given_besides_is_looked_at():
+    with pytest.raises(invlift.InputError, match=r"metric: .*\(3, 3\), found float64 of shape"):
+        manifold_problem(height, flat, PLACE, metric=lambda place: place)
+    with pytest.raises(invlift.InputError, match="derived: expected a dict of arrays"):
+        manifold_problem(height, flat, PLACE, derived=lambda place: place)
+    with pytest.raises(invlift.InputError, match="unknown place: expected another name"):
+        manifold_problem(height, flat, PLACE, derived=lambda place: {"place": place})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sphere(1), "sphere, n: expected an integer of at least 2"),
+        (lambda: stiefel(3, 0), "stiefel, r: expected an integer of at least 1"),
+        (lambda: stiefel(2, 3), "stiefel, n: expected an integer of at least 3"),
+        (lambda: stiefel(2.0, 1), "stiefel, n: expected an integer of at least 2, found 2.0"),
+    ],
+)
+def test_sizes_of_manifolds(make, message):
+    with pytest.raises(invlift.InputError, match=message):
+        make()
