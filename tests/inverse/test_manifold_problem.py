@@ -117,7 +117,7 @@ def test_rough_starts_by_name_are_moved_onto_the_manifold():
         "size": np.ones((1, 2)),
         "axis": np.array([[2.0, 0.0, 0.0]]),
     }
-    rough = RoughStarts(ConstrainedHMC(), target, 1, 1, np.asarray(target.position(starts)))
+    rough = RoughStarts(ConstrainedHMC(), target, np.asarray(target.position(starts)))
     assert np.abs(target.constraint(rough[0])).max() < 1e-12
     with pytest.raises(invlift.InputError, match=r"starts: expected arrays .*'left': \(2, 4, 2\)"):
         sample(target, chains=2, starts=starts)
