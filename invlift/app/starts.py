@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -26,7 +27,7 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.pytrees import Module, static
 from invlift.samplers.chains.programs import evaluate_state
-from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
+from invlift.samplers.constrained.landing import distance_from_manifold, nearest, onto_manifold
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -337,14 +338,21 @@ def _mode_near(problem: InverseProblem, lifted):
 
 
 def _landed_start(own, seed, chain, attempt) -> np.ndarray:
-    """Point on the lifted manifold; NaN where it was not reached."""
-    landed = onto_manifold(own, np.asarray(_rough(own, seed, chain, attempt)))
-    is_there = distance_from_manifold(own, landed) <= CLOSE_ENOUGH
-    return np.asarray(_lifted(own, landed)) if is_there else np.full(landed.size, np.nan)
+    """Point on the lifted manifold nearest to a draw, with its noise parameters; NaN without one.
+
+    What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
+    """
+    own = replace(own, holds_noise=True)
+    drawn, rough = map(np.asarray, _rough(own, seed, chain, attempt))
+    landed = onto_manifold(own, rough)
+    if not distance_from_manifold(own, landed) <= CLOSE_ENOUGH:
+        return np.full(landed.size, np.nan)
+    return np.asarray(_lifted(own, nearest(own, landed, drawn)))
 
 
 def _rough_position(own, seed, chain, attempt):
-    return own.rough_position(_key(seed, chain, attempt))
+    drawn = jax.random.normal(_key(seed, chain, attempt), (own.dimension,))
+    return drawn, own.rough_position(drawn)
 
 
 def _lifted_point(own, position):

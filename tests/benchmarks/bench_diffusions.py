@@ -35,7 +35,6 @@ from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.posterior.diagnostics import diagnose
-from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import HMC, ConstrainedHMC
 
@@ -62,7 +61,7 @@ def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
     """Seconds, evaluations of the Jacobian for a step, and share of steps that failed."""
     problem = problem_of(num_steps, num_readings)
     target = lifted_posterior(problem)
-    position = onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
+    position = find_start(ConstrainedHMC(), target, 1, 0).position
     if is_dense:
         target = ExactConditioning(problem.model, problem.prior, problem.observed)
     integrator = ConstrainedHMC().integrator

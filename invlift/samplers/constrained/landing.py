@@ -1,17 +1,24 @@
-"""From a rough position onto the manifold."""
+"""From a rough position onto the manifold, and along it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
+from invlift.samplers.constrained.projections import (
+    distance_to_manifold,
+    normal_move,
+    project_momentum,
+)
 from invlift.targets import ConstrainedTarget
 
 #: Moves, and how often one is halved.
 MAX_MOVES, MAX_HALVINGS = 50, 20
 #: Distance at which a position is on the manifold, relative to positions larger than 1.
 CLOSE_ENOUGH = 1e-13
+#: The same of a position that is to be kept, and the gain of a move along the manifold, for each
+#: constraint, below which there is no other.
+ON_IT, NEGLIGIBLE = 1e-9, 1e-3
 
 
 def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray:
@@ -49,6 +56,42 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
     return position
 
 
+def nearest(target: ConstrainedTarget, position: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Move a position along the manifold to where it is nearest to a goal, by Gauss and Newton.
+
+    A move leads to what is nearest where the constraint is linear, and from there back onto the
+    manifold.  It is halved until it helps.
+
+    Parameters
+    ----------
+    target : ConstrainedTarget
+    position : (Q,) array
+        On the manifold.
+    goal : (Q,) array
+
+    Returns
+    -------
+    (Q,) array
+        On the manifold.
+    """
+    goal = np.asarray(goal)
+    before = np.sum((goal - position) ** 2)
+    for _ in range(MAX_MOVES):
+        point, *_ = _look(target, position)
+        move = np.asarray(_tangent(target, point, goal - position))
+        for halving in range(MAX_HALVINGS):
+            there = onto_manifold(target, position + 0.5**halving * move)
+            after = np.sum((goal - there) ** 2)
+            if after < before and distance_from_manifold(target, there) <= ON_IT:
+                break
+        else:
+            break
+        gain, before, position = before - after, after, there
+        if gain < NEGLIGIBLE * min(before, point.constraint.size):
+            break
+    return position
+
+
 def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
     """How far a position, (Q,), is from the manifold, relative to positions larger than 1.
 
@@ -70,3 +113,4 @@ def _evaluated(target, position):
 
 _look = Program(_evaluated, "none")
 _size = Program(normal_move, "none")
+_tangent = Program(project_momentum, "none")
