@@ -43,7 +43,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusions" / "fitzhugh_nagu
 
 #: What effective draws are counted of, and after how many iterations of warm-up in how many chains.
 NAMES = "sigma_w", "epsilon", "gamma", "beta", "voltage_0", "recovery_0"
-WARMUP, NUM_CHAINS = 200, 4
+WARMUP, NUM_CHAINS = 100, 2
 #: Standard deviations of the noise, of which the last is a third of that of the voltage.
 NOISES = 10.0 ** np.array([-2.0, -1.5, -1.0, -0.5])
 
@@ -125,9 +125,9 @@ def step_sizes_by_noise(iterations):
     }
     for title, kernel in kernels.items():
         for sigma in NOISES:
-            problem = problem_of(20, 50, float(sigma))
-            of_this = f"{title}, S = 20, T = 50, sigma_y = {sigma:.3g}"
-            report_step_sizes(of_this, problem, kernel, iterations, NUM_CHAINS)
+            problem = problem_of(20, 25, float(sigma))
+            of_this = f"{title}, S = 20, T = 25, sigma_y = {sigma:.3g}"
+            report_step_sizes(of_this, problem, kernel, iterations, chains=4)
 
 
 def effective(title, draws, seconds):

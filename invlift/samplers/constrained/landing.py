@@ -16,12 +16,14 @@ from invlift.targets import ConstrainedTarget
 MAX_MOVES, MAX_HALVINGS = 50, 20
 #: Distance at which a position is on the manifold, relative to positions larger than 1.
 CLOSE_ENOUGH = 1e-13
-#: The same of a position that is to be kept, and the gain of a move along the manifold, for each
-#: constraint, below which there is no other.
-ON_IT, NEGLIGIBLE = 1e-9, 1e-3
+#: The same between moves along the manifold, how many these are, and the gain of one for each
+#: constraint below which it is the last.
+NEAR, MAX_ALONG, NEGLIGIBLE = 1e-9, 20, 1e-2
 
 
-def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray:
+def onto_manifold(
+    target: ConstrainedTarget, position: np.ndarray, close_enough: float = CLOSE_ENOUGH
+) -> np.ndarray:
     """Move a position towards the manifold, by the shortest moves of Gauss and Newton.
 
     A move is halved until it takes away half of what it would if the constraint were linear, which
@@ -32,16 +34,19 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
     ----------
     target : ConstrainedTarget
     position : (Q,) array
+    close_enough : float
+        Distance at which it is on the manifold, relative to positions larger than 1.
 
     Returns
     -------
     (Q,) array
-        On the manifold to rounding; or where no move led closer, which is for the caller to see.
+        On the manifold, to rounding by default; or where no move led closer, which is for the
+        caller to see.
     """
     position = np.asarray(position, dtype=float)
     point, distance, move = _look(target, position)
     for _ in range(MAX_MOVES):
-        if not distance > CLOSE_ENOUGH:  # nor where it is not a number
+        if not distance > close_enough:  # nor where it is not a number
             break
         before = np.abs(move).max()  # which is what the constraint here takes
         for halving in range(MAX_HALVINGS):
@@ -76,20 +81,20 @@ def nearest(target: ConstrainedTarget, position: np.ndarray, goal: np.ndarray) -
     """
     goal = np.asarray(goal)
     before = np.sum((goal - position) ** 2)
-    for _ in range(MAX_MOVES):
+    for _ in range(MAX_ALONG):
         point, *_ = _look(target, position)
         move = np.asarray(_tangent(target, point, goal - position))
         for halving in range(MAX_HALVINGS):
-            there = onto_manifold(target, position + 0.5**halving * move)
+            there = onto_manifold(target, position + 0.5**halving * move, NEAR)
             after = np.sum((goal - there) ** 2)
-            if after < before and distance_from_manifold(target, there) <= ON_IT:
+            if after < before and distance_from_manifold(target, there) <= NEAR:
                 break
         else:
             break
         gain, before, position = before - after, after, there
         if gain < NEGLIGIBLE * min(before, point.constraint.size):
             break
-    return position
+    return onto_manifold(target, position)
 
 
 def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
