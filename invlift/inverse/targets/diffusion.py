@@ -13,7 +13,7 @@ from invlift.inverse.jacobians.markov import MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.pytrees import static
-from invlift.targets import Described
+from invlift.targets import Described, Sight
 
 #: Of a rough position: moves of each interval, at most.
 MAX_MOVES = 30
@@ -108,6 +108,13 @@ class DiffusionPosterior(ManifoldTarget):
         reference += problem.noise.log_reference(found.zeta, found.eta)
         reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
         return reference - 0.5 * gram.log_determinant()
+
+    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+        """As of the readings that v lead to: c is their difference from others and about zero, so
+        that its size says nothing of its rounding errors.
+        """
+        sight = super().look(position, heading)
+        return sight._replace(value=self.problem.observed + sight.value)
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem, but without noise no noise variables;
