@@ -20,7 +20,7 @@ import argparse
 import importlib.util
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import jax
@@ -118,16 +118,15 @@ def step_sizes_by_steps(iterations):
 
 
 def step_sizes_by_noise(iterations):
-    kernels = {
-        "constrained HMC, gaussian": ConstrainedHMC(),
-        "constrained HMC, stormer-verlet": ConstrainedHMC(splitting="stormer-verlet"),
-        "HMC, diagonal metric": HMC(),
-    }
+    kernels = {"constrained HMC": ConstrainedHMC(), "HMC, diagonal metric": HMC()}
+    # One problem, of which noise and readings are exchanged, so that all share programs.
+    each = {sigma: problem_of(20, 25, float(sigma)) for sigma in NOISES}
+    first = each[NOISES[0]]
     for title, kernel in kernels.items():
-        for sigma in NOISES:
-            problem = problem_of(20, 25, float(sigma))
+        for sigma, other in each.items():
+            problem = replace(first, noise=other.noise, observed=other.observed)
             of_this = f"{title}, S = 20, T = 25, sigma_y = {sigma:.3g}"
-            report_step_sizes(of_this, problem, kernel, iterations, chains=4)
+            report_step_sizes(of_this, problem, kernel, iterations)
 
 
 def effective(title, draws, seconds):
