@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,6 +31,7 @@ from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
     distance_from_manifold,
+    nearest,
     onto_manifold,
 )
 from invlift.samplers.kernels.base import Kernel
@@ -196,7 +198,7 @@ def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
     """Starts on a target of a user's: its own random ones, or standard normal ones."""
-    positions = [_rough_position(target, seed, chain, 0) for chain in range(num_chains)]
+    positions = [_random_position(target, seed, chain) for chain in range(num_chains)]
     return RoughStarts(kernel, target, np.stack(positions))
 
 
@@ -335,10 +337,16 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
 
 
 def _landed(own, seed, chain, attempt) -> np.ndarray:
-    """Point on the lifted manifold; NaN where it was not reached."""
-    rough = np.asarray(_rough_position(own, seed, chain, attempt))
+    """Point on the lifted manifold nearest to a draw, with its noise parameters; NaN without one.
+
+    What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
+    """
+    own = replace(own, holds_noise=True)
+    drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
     position, is_there = _on_manifold(own, rough)
-    return _to_lifted(own, position) if is_there else np.full(position.size, np.nan)
+    if not is_there:
+        return np.full(position.size, np.nan)
+    return _to_lifted(own, nearest(own, position, drawn))
 
 
 def _on_manifold(target, rough: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -401,10 +409,18 @@ def _mass_and_sensitivity(problem: InverseProblem, lifted):
 
 
 @_program
-def _rough_position(target, seed, chain, attempt):
-    key = _key(seed, chain, attempt)
-    if hasattr(target, "rough_position"):
-        return target.rough_position(key)
+def _drawn_and_rough(own, seed, chain, attempt):
+    """A standard normal draw, and a position near it from which the manifold is reached."""
+    drawn = jax.random.normal(_key(seed, chain, attempt), (own.dimension,))
+    return drawn, own.rough_position(drawn)
+
+
+@_program
+def _random_position(target, seed, chain):
+    """The target's own random position, or a standard normal one."""
+    key = _key(seed, chain, 0)
+    if hasattr(target, "random_position"):
+        return target.random_position(key)
     return jax.random.normal(key, (target.dimension,))
 
 

@@ -110,7 +110,8 @@ class InverseProblem(Module):
         what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
         ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
         ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
-        ``rough_position(rng_key)``, from which chains get onto its manifold.
+        ``rough_position(drawn)``, from which chains get onto its manifold near a standard normal
+        draw, and ``holds_noise``, with which they do so with zeta as it is.
         """
         return None
 

@@ -94,7 +94,8 @@ def driven(noise):
         scheme="taylor-1.5",
     )
     target = lifted_posterior(problem)
-    return target, onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
+    drawn = jax.random.normal(jax.random.key(1), (target.dimension,))
+    return target, onto_manifold(target, np.asarray(target.rough_position(drawn)))
 
 
 def on_sphere(position):

@@ -37,7 +37,7 @@ def problem(data=DATA):
 
 def test_positions_are_the_unknowns_one_after_the_other():
     target = problem()
-    position = target.rough_position(jax.random.key(1))
+    position = target.random_position(jax.random.key(1))
     assert position.shape == (target.dimension,) == (13,)
     unknowns = target.unknowns(position)
     assert {name: value.shape for name, value in unknowns.items()} == {
