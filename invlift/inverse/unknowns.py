@@ -31,7 +31,7 @@ class Unknown:
     Attributes
     ----------
     distribution : Distribution or Prior
-        Of invlift or of NumPyro.
+        Of invlift or of NumPyro.  Of :func:`invlift.manifold_problem` a manifold or a shape.
     unit : str
         As results are to write it, such as "1/s".
     axes : mapping of str to sequence
