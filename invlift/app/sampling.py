@@ -71,7 +71,6 @@ def sample(
     ----------
     problem : InverseProblem, FieldProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
-        :class:`~invlift.inverse.targets.exact_conditioning.ExactConditioning`,
         :class:`~invlift.inverse.targets.explicit_manifold.ExplicitManifold`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
@@ -89,7 +88,8 @@ def sample(
     starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
-        variables, (m,) for each chain, that the prior transforms into the unknowns to start from.
+        variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
+        with exact readings they are moved to where these are reproduced.
         For a target positions, which need be on its manifold only roughly; without them standard
         normal ones.
     max_seconds : float, optional
@@ -174,6 +174,9 @@ def sample(
 def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable:
     """What finds the starts of chains on the posterior of a problem."""
     if isinstance(starts, str) and starts in STARTS:
+        if problem.noise.is_exact and starts == "laplace":
+            expected = '"prior" or an array, as exact readings have no Laplace approximation'
+            raise InputError("starts", expected, f"{starts!r}", "choose one")
         return STARTS[starts]
     expected = f"one of {', '.join(STARTS)}, or an array ({chains}, {problem.prior.num_white})"
     if isinstance(starts, str):
@@ -182,6 +185,8 @@ def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable
     if given.shape != (chains, problem.prior.num_white):
         remedy = "give the prior's standard normal variables for each chain"
         raise InputError("starts", expected, f"shape {given.shape}", remedy)
+    if problem.noise.is_exact:  # whose unknowns are not lifted, but moved to where they fit
+        return partial(RoughStarts, positions=given)
     return lambda kernel, target, _, __: GivenStarts(kernel, target, given)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 import invlift
 from invlift.app.sampling import sample
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
@@ -40,7 +39,8 @@ def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
     target = lifted_posterior(problem)
     position = onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
     if is_dense:
-        target = ExactConditioning(problem.model, problem.prior, problem.observed)
+        dense = invlift.inverse_problem(problem.model, problem.prior, None, problem.observed)
+        target = lifted_posterior(dense)
     integrator = ConstrainedHMC().integrator
 
     @jax.jit
