@@ -35,7 +35,6 @@ from invlift.precision import require_float64
 from invlift.pytrees import Module, static
 from invlift.targets import ConstrainedTarget
 
-
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.
 CLOSE = 1e-8
 
@@ -290,14 +289,12 @@ def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
         raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
     size, num_readings = problem.num_unknowns, problem.num_observations
     own = num_readings if structure is None else structure.num_variables(num_readings)
-    if size <= num_readings or size < own:
-        where, least = ("observed", num_readings + 1) if size <= num_readings else ("structure", own)
-        raise InputError(
-            f"argument {where}",
-            f"at least {least} unknown numbers for {num_readings} exact readings",
-            f"{size}",
-            "give fewer readings, or noise" if where == "observed" else "choose another",
-        )
+    for where, least in (("observed", num_readings + 1), ("structure", own)):
+        if size < least:
+            expected = f"at least {least} unknown numbers for {num_readings} exact readings"
+            raise InputError(
+                f"argument {where}", expected, f"{size}", "give fewer readings, or noise"
+            )
     parts = problem.model, problem.prior, problem.noise, problem.observed
     return ExactProblem(*parts, structure)
 
