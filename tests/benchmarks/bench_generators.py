@@ -44,7 +44,7 @@ METHODS = {
     "normal slice": "elliptical-slice",
     "normal hmc": "hmc",
 }
-NUM_CHAINS, WARMUP, NUM_EXACT = 2, 300, 1000
+NUM_CHAINS, WARMUP, NUM_EXACT = 2, 300, 5000
 #: An ABC chain ends by its budget.
 MANY = 100_000
 
