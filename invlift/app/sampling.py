@@ -71,7 +71,6 @@ def sample(
     ----------
     problem : InverseProblem, FieldProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
-        :class:`~invlift.inverse.targets.exact_conditioning.ExactConditioning`,
         :class:`~invlift.inverse.targets.given_manifold.ManifoldProblem`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
@@ -89,9 +88,10 @@ def sample(
     starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
-        variables, (m,) for each chain, that the prior transforms into the unknowns to start from.
-        For a target positions, which need be on its manifold only roughly; without them random
-        ones.  Of a :func:`manifold_problem` arrays by name, (chains, ...) each.
+        variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
+        with exact readings they are moved to where these are reproduced.  For a target positions,
+        which need be on its manifold only roughly; without them random ones.  Of a
+        :func:`manifold_problem` arrays by name, (chains, ...) each.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float

@@ -227,13 +227,17 @@ def chosen_starts(
     if isinstance(starts, str):
         if starts not in names:
             raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
+        if starts == "laplace" and problem.noise.is_exact:
+            expected = '"prior" or an array, as exact readings have no Laplace approximation'
+            raise InputError("starts", expected, f"{starts!r}", "choose one")
         return lambda kernel, target, seed: names[starts](kernel, target, seed, num_chains)
     if isinstance(starts, Mapping):
         starts = _positions_of(problem, starts, num_chains)
     given = as_numbers("starts", starts, expected)
     if given.ndim != 2 or len(given) != num_chains or size not in (None, given.shape[1]):
         raise InputError("starts", expected, f"shape {given.shape}", "give one for each chain")
-    if is_problem:
+    # With exact readings unknowns are not lifted, but moved to where these are reproduced.
+    if is_problem and not problem.noise.is_exact:
         return lambda kernel, target, seed: GivenStarts(target, given)
     return lambda kernel, target, seed: RoughStarts(kernel, target, given)
 
@@ -341,7 +345,8 @@ def _landed(own, seed, chain, attempt) -> np.ndarray:
 
     What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
     """
-    own = replace(own, holds_noise=True)
+    if own.problem.noise.num_parameters:
+        own = replace(own, holds_noise=True)
     drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
     position, is_there = _on_manifold(own, rough)
     if not is_there:

@@ -32,7 +32,6 @@ from invlift.app.sampling import sample
 from invlift.app.starts import find_start
 from invlift.inverse.diffusion_problem import DiffusionProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.posterior.diagnostics import diagnose
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
@@ -63,7 +62,8 @@ def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
     target = lifted_posterior(problem)
     position = find_start(ConstrainedHMC(), target, 1, 0).position
     if is_dense:
-        target = ExactConditioning(problem.model, problem.prior, problem.observed)
+        dense = invlift.inverse_problem(problem.model, problem.prior, None, problem.observed)
+        target = lifted_posterior(dense)
     integrator = ConstrainedHMC().integrator
 
     @jax.jit

@@ -17,8 +17,8 @@ from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.sde_schemes import SCHEMES
+from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels import KERNELS
@@ -138,7 +138,7 @@ def read_exactly(steps, scheme="taylor-1.5"):
 def test_exact_readings_condition_the_generator(scheme):
     made = read_exactly(2, scheme)
     own = lifted_posterior(made)
-    dense = ExactConditioning(made.model, made.prior, made.observed)
+    dense = lifted_posterior(inverse_problem(made.model, made.prior, None, made.observed))
     rough = own.rough_position(0.5 * jax.random.normal(jax.random.key(3), (own.dimension,)))
     np.testing.assert_allclose(own.constraint(rough), 0.0, atol=1e-9)
     position = onto_manifold(own, np.asarray(rough))

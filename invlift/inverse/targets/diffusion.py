@@ -117,17 +117,12 @@ class DiffusionPosterior(ManifoldTarget):
         return sight._replace(value=self.problem.observed + sight.value)
 
     def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem, but without noise no noise variables;
-        and no moments.
-        """
+        """What is kept of a draw, by name, as of the problem; and no moments."""
         problem = self.problem
         theta = self.unknowns(point)
         coefficients = problem.prior.transform(problem.split(theta)[1])
         predicted = problem.model(coefficients)
-        kept = problem.describe(theta, coefficients, predicted)
-        if problem.noise.is_exact:
-            del kept["noise_score"]
-        return kept, {}
+        return problem.describe(theta, coefficients, predicted), {}
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).
