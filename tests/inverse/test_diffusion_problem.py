@@ -24,10 +24,6 @@ from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels import KERNELS
 
 
-def slow(*values):
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
 def pull(t, state, rate):
     return {"level": -rate * state["level"]}
 
@@ -134,7 +130,8 @@ def read_exactly(steps, scheme="taylor-1.5"):
     )
 
 
-@pytest.mark.parametrize("scheme", ["taylor-1.5", slow("euler-maruyama"), slow("milstein")])
+@pytest.mark.slow  # 15 s each
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_exact_readings_condition_the_generator(scheme):
     made = read_exactly(2, scheme)
     own = lifted_posterior(made)
