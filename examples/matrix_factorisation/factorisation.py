@@ -161,7 +161,7 @@ def plot(folder: Path) -> None:
                 own = [row for row in rows if row["method"] == name]
                 ranks, values = ([float(row[k]) for row in own] for k in ("rank", key))
                 axes.plot(ranks, values, "o-", color=colour, label=name)
-            axes.set_xticks([int(row["rank"]) for row in own])
+            axes.set_xticks(sorted({int(row["rank"]) for row in rows}))
             axes.set_xlabel("rank r of the model; of the data 5")
             axes.set_title(title)
         panels[0].axhline(NOISE, color=INK, linestyle=":", label="noise of the ratings")
