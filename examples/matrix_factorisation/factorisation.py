@@ -4,7 +4,7 @@ Ratings of n users for m items are entries of U diag(s) V^T and normal noise.  U
 (m, r), have orthonormal columns, s has r entries: the model of M. A. Brubaker, M. Salzmann &
 R. Urtasun (2012), "A family of MCMC methods on implicitly defined manifolds", AISTATS, poster,
 "Collaborative filtering", whose density is that of the readings alone.  Beside it stands U V^T with
-free U and V, which have a wide normal prior, as without one there is no posterior
+free U and V with a standard normal prior, as without one there is no posterior
 (Salakhutdinov & Mnih 2008, "Probabilistic matrix factorization").  The ratings are simulated, from
 known factors of rank 5.
 
@@ -86,26 +86,22 @@ def constrained(rank: int, data: dict) -> tuple:
     return problem, kernel
 
 
-def free(rank: int, data: dict, spread: float) -> tuple:
-    """U and V with independent normal entries: problem and kernel."""
+def free(rank: int, data: dict) -> tuple:
+    """U and V with independent standard normal entries: problem and kernel."""
 
     def model(U, V):
         return predict(U, 1.0, V, data["known"]), {"held_out": predict(U, 1.0, V, data["held_out"])}
 
     unknowns = {
-        "U": invlift.normal(np.zeros((NUM_USERS, rank)), spread),
-        "V": invlift.normal(np.zeros((NUM_ITEMS, rank)), spread),
+        "U": invlift.normal(np.zeros((NUM_USERS, rank)), 1.0),
+        "V": invlift.normal(np.zeros((NUM_ITEMS, rank)), 1.0),
     }
     noise = invlift.known_noise(NOISE)
     problem = invlift.inverse_problem(model, unknowns, noise, data["known"]["ratings"])
     return problem, invlift.KERNELS["hmc"](num_steps=30)
 
 
-METHODS = {
-    "constrained": constrained,
-    "free, prior sd 1": lambda rank, data: free(rank, data, 1.0),
-    "free, prior sd 3": lambda rank, data: free(rank, data, 3.0),
-}
+METHODS = {"constrained": constrained, "free": free}
 
 
 def score(run, ratings: np.ndarray) -> dict:
@@ -137,7 +133,7 @@ def compare(folder: Path, seed: int) -> None:
             row["seconds"] = time.process_time() - start
             rows.append(row)
             print(
-                f"{name:18} r = {rank:2}  RMSE {row['rmse']:.3f}  log score {row['log_score']:.3f}"
+                f"{name:11} r = {rank:2}  RMSE {row['rmse']:.3f}  log score {row['log_score']:.3f}"
                 f"  ESS {row['ess']:.0f}  R-hat {row['r_hat']:.3f}  {row['seconds']:.0f} s",
                 flush=True,
             )
@@ -165,7 +161,7 @@ def plot(folder: Path) -> None:
                 own = [row for row in rows if row["method"] == name]
                 ranks, values = ([float(row[k]) for row in own] for k in ("rank", key))
                 axes.plot(ranks, values, "o-", color=colour, label=name)
-            axes.set_xticks([int(row["rank"]) for row in own])
+            axes.set_xticks(sorted({int(row["rank"]) for row in rows}))
             axes.set_xlabel("rank r of the model; of the data 5")
             axes.set_title(title)
         panels[0].axhline(NOISE, color=INK, linestyle=":", label="noise of the ratings")
