@@ -13,7 +13,6 @@ _MODULE_OF = {
     "AffinePrior": "inverse.priors.base",
     "Alternate": "samplers.kernels.alternate",
     "Distribution": "inverse.distributions",
-    "ExactConditioning": "inverse.targets.exact_conditioning",
     "FieldProblem": "app.build",
     "ForwardModel": "inverse.models.base",
     "InputError": "errors",

@@ -55,7 +55,6 @@ from invlift.inverse.problem import InverseProblem as InverseProblem
 from invlift.inverse.problem import inverse_problem as inverse_problem
 from invlift.inverse.problem import jax_problem as jax_problem
 from invlift.inverse.state_space import state_space as state_space
-from invlift.inverse.targets.exact_conditioning import ExactConditioning as ExactConditioning
 from invlift.inverse.targets.given_manifold import ManifoldProblem as ManifoldProblem
 from invlift.inverse.unknowns import Unknown as Unknown
 from invlift.posterior import Posterior as Posterior

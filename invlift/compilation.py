@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import os
 import pickle
 import platform
@@ -34,8 +33,6 @@ _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen
 _OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
 #: Libraries whose classes and functions are the same wherever their versions are.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
-
-logger = logging.getLogger(__name__)
 
 
 class _Compiled(NamedTuple):
@@ -76,16 +73,14 @@ class Program:
 
     def __call__(self, *arguments):
         """The function's value, compiled before if need be."""
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        found = self._find(leaves, structure)
+        leaves, *key = _flatten(arguments)
+        found = self._find(*key)
         return jax.tree.unflatten(found.structure, found.run(*leaves))
 
     def prepare(self, *arguments) -> None:
         """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        self._find(leaves, structure)
+        _, *key = _flatten(arguments)
+        self._find(*key)
 
     def shapes(self, *arguments) -> Any:
         """What the function returns for arguments like these, without having it compiled.
@@ -94,37 +89,32 @@ class Program:
         -------
         pytree of jax.ShapeDtypeStruct
         """
-        leaves, structure = jax.tree.flatten(arguments)
-        leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
-        file = _file_of(self._fn, self._effort, _shapes_of(leaves), structure)
+        _, *key = _flatten(arguments)
+        file = _file_of(self._fn, self._effort, *key)
         if file is None or not file.exists():
             return jax.eval_shape(self._fn, *arguments)
-        found = self._find(leaves, structure)
+        found = self._find(*key)
         values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in found.shapes]
         return jax.tree.unflatten(found.structure, values)
 
-    def _find(self, leaves, structure) -> _Compiled:
-        shapes = _shapes_of(leaves)
-        key = structure, shapes
-        found = self._compiled.get(key)
-        if found is None:
+    def _find(self, *key) -> _Compiled:
+        if key not in self._compiled:
             with self._lock:  # of two threads that ask, one compiles
-                found = self._compiled.get(key)
-                if found is None:
-                    found = self._compiled[key] = self._make(shapes, structure)
-        return found
+                if key not in self._compiled:
+                    self._compiled[key] = self._make(*key)
+        return self._compiled[key]
 
-    def _make(self, shapes, structure) -> _Compiled:
-        file = _file_of(self._fn, self._effort, shapes, structure)
+    def _make(self, structure, shapes) -> _Compiled:
+        file = _file_of(self._fn, self._effort, structure, shapes)
         found = None if file is None else _load(file)
         if found is None:
-            found = self._compile(shapes, structure)
+            found = self._compile(structure, shapes)
             if file is not None:
                 _keep(file, found)
         give_back_memory()
         return found
 
-    def _compile(self, shapes, structure) -> _Compiled:
+    def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all
         structure_out, shapes_out = None, ()
 
@@ -133,13 +123,20 @@ class Program:
             value = self._fn(*jax.tree.unflatten(structure, leaves))
             leaves_out, structure_out = jax.tree.flatten(value)
             leaves_out = list(map(jnp.asarray, leaves_out))
-            shapes_out = tuple((leaf.shape, leaf.dtype) for leaf in leaves_out)
+            shapes_out = _shapes_of(leaves_out)
             return leaves_out
 
         known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
         arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
         run = jax.jit(of_leaves).lower(*arguments).compile(compiler_options=known)
         return _Compiled(run, structure_out, shapes_out)
+
+
+def _flatten(arguments) -> tuple[list, Any, tuple]:
+    """Arguments as arrays, or what stands for arrays, their structure, and shapes and types."""
+    leaves, structure = jax.tree.flatten(arguments)
+    leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]
+    return leaves, structure, _shapes_of(leaves)
 
 
 def _shapes_of(leaves) -> tuple:
@@ -166,34 +163,21 @@ def keep_compiled_programs() -> None:
     where that cannot be written to, or is another user's.
     If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
     instead, and finds them after it has traced them: a program that it has found cannot be kept
-    once more.  Where that folder cannot be written to, the option is taken back with a note, as JAX
-    would warn at every program.
+    once more.
     """
-    chosen = jax.config.jax_compilation_cache_dir
-    if chosen and ("://" in chosen or _is_usable(Path(chosen))):
+    if jax.config.jax_compilation_cache_dir:
         return
-    if chosen:
-        logger.warning(
-            "%s, where JAX is to keep compiled programs, cannot be written to: done without", chosen
-        )
-        jax.config.update("jax_compilation_cache_dir", None)
     folder = platformdirs.user_cache_path("invlift", appauthor=False) / "programs"
-    if _is_usable(folder) and _is_own(folder):
-        folder.chmod(0o700)
-        _Folder.path = folder
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK) and _is_own(folder):
+            folder.chmod(0o700)
+            _Folder.path = folder
 
 
 def keeps_compiled_programs() -> bool:
     """Whether this process keeps them."""
     return _Folder.path is not None
-
-
-def _is_usable(folder: Path) -> bool:
-    """Whether a folder can be written to, after it has been made if need be."""
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK)
-    return False
 
 
 def _is_own(path: Path) -> bool:
@@ -207,41 +191,38 @@ class _Folder:
     path: Path | None = None
 
 
-def _file_of(fn, effort: str, shapes, structure) -> Path | None:
+def _file_of(fn, effort: str, structure, shapes) -> Path | None:
     """Where a program is kept, or None if it is not: only a library's code goes by its name."""
     if _Folder.path is None:
         return None
-    words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
-    if None in words:
+    try:
+        words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
+    except LookupError:
         return None
     digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
     return _Folder.path / f"{digest[:40]}.program"
 
 
-def _name_of(thing) -> str | None:
+def _name_of(thing) -> str:
     """Text that tells a function, a setting or a structure from all others.
 
-    None if there is none: a user's code may change and keep its name.
+    A LookupError if there is none: a user's code may change and keep its name.
     """
     if isinstance(thing, functools.partial):
-        parts = (thing.func, thing.args, dict(thing.keywords))
-        return _joined("partial", parts)
+        return f"partial{_name_of((thing.func, thing.args, thing.keywords))}"
     if isinstance(thing, jax.tree_util.PyTreeDef):
         node = thing.node_data()
-        return "*" if node is None else _joined("node", [*node, *thing.children()])
-    if isinstance(thing, types.FunctionType | type):
-        is_known = "<" not in thing.__qualname__ and thing.__module__.split(".")[0] in _KNOWN
-        return f"{thing.__module__}.{thing.__qualname__}" if is_known else None
+        return "*" if node is None else f"node{_name_of([*node, *thing.children()])}"
     if isinstance(thing, list | tuple):
-        return _joined("", thing)
+        return f"({', '.join(map(_name_of, thing))})"
     if isinstance(thing, dict):
-        return _joined("dict", [part for item in thing.items() for part in item])
-    return repr(thing) if isinstance(thing, bool | int | float | str | None) else None
-
-
-def _joined(word: str, parts) -> str | None:
-    names = [_name_of(part) for part in parts]
-    return None if None in names else f"{word}({', '.join(names)})"
+        return f"dict{_name_of(list(thing.items()))}"
+    if isinstance(thing, types.FunctionType | type):
+        if "<" not in thing.__qualname__ and thing.__module__.split(".")[0] in _KNOWN:
+            return f"{thing.__module__}.{thing.__qualname__}"
+    elif isinstance(thing, bool | int | float | str | None):
+        return repr(thing)
+    raise LookupError
 
 
 @functools.cache

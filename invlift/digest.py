@@ -16,7 +16,7 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,133 +31,97 @@ _LIBRARIES = tuple(
 def digest(*things: Any) -> str:
     """Hexadecimal digest of things, 64 characters.
 
+    Equal things have equal digests whether or not they share what they hold: a structure that was
+    saved and loaded shares other parts than one just made.
+
     Parameters
     ----------
     *things
         Numbers, text, arrays, containers, dataclasses, functions, ``functools.partial``, objects
         with attributes, and whatever these hold.
     """
-    walk = _Walk({}, {})
-    walk.add(things)
-    return walk.hexdigest()
+    return _digest(things, {}, {}).hex()
 
 
-class _Walk:
-    """A pass over one thing; others, over what it holds, are begun from it.
+def _digest(thing: Any, known: dict[int, tuple[Any, bytes]], within: dict[int, int]) -> bytes:
+    """Digest of a thing within others, whose depths are known by ``id``: there may be cycles.
 
-    Equal things have equal digests whether or not they share what they hold: a structure that was
-    saved and loaded shares other parts than one just made.
-
-    Parameters
-    ----------
-    known : dict
-        Of things that were passed over: the thing, which must live on or its number could be given
-        out again, and its digest, by number.
-    under_way : dict
-        Depth of those that this one is within, by number: structures may refer to themselves.
+    What was passed over before is known with its digest, and so lives on: its ``id`` stays its own.
     """
+    number = id(thing)
+    if number in within:
+        return _hash("within", str(len(within) - within[number]))
+    if number not in known:
+        words, parts = _content(thing)
+        inner = within | {number: len(within)}
+        known[number] = thing, _hash(*words, *(_digest(part, known, inner) for part in parts))
+    return known[number][1]
 
-    def __init__(self, known: dict[int, tuple[Any, str]], under_way: dict[int, int]) -> None:
-        self._collected = hashlib.sha256()
-        self._known, self._under_way = known, under_way
 
-    def hexdigest(self) -> str:
-        """Digest of what was taken in."""
-        return self._collected.hexdigest()
+def _hash(*words: str | bytes) -> bytes:
+    collected = hashlib.sha256()
+    for word in words:
+        encoded = word.encode(errors="surrogatepass") if isinstance(word, str) else word
+        collected.update(f"{len(encoded)}:".encode() + encoded)
+    return collected.digest()
 
-    def add(self, thing: Any) -> None:
-        """Take a thing and all it holds into the digest."""
-        number = id(thing)
-        if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
-            self._put(type(thing).__name__, repr(thing))
-        elif isinstance(thing, np.ndarray | np.generic | jax.Array):
-            self._array(thing)
-        elif number in self._under_way:
-            self._put("within", str(len(self._under_way) - self._under_way[number]))
-        else:
-            if number not in self._known:
-                inner = _Walk(self._known, self._under_way | {number: len(self._under_way)})
-                inner._compound(thing)
-                self._known[number] = thing, inner.hexdigest()
-            self._put("compound", self._known[number][1])
 
-    def _put(self, *words: str) -> None:
-        for word in words:
-            encoded = word.encode("utf-8", errors="surrogatepass")
-            self._collected.update(f"{len(encoded)}:".encode() + encoded)
+def _content(thing: Any) -> tuple[tuple[str | bytes, ...], Iterable]:
+    """What tells a thing from others of its kind, and the things that it holds."""
+    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes):
+        return (type(thing).__name__, repr(thing)), ()
+    if isinstance(thing, np.ndarray | np.generic | jax.Array):
+        return _of_array(thing)
+    if isinstance(thing, functools.partial):
+        return ("partial",), (thing.func, thing.args, thing.keywords)
+    if isinstance(thing, types.MethodType):
+        return ("method",), (thing.__func__, thing.__self__)
+    if isinstance(thing, Mapping):
+        return ("mapping",), [(key, thing[key]) for key in sorted(thing, key=repr)]
+    if isinstance(thing, set | frozenset):
+        return ("set",), sorted(thing, key=repr)
+    if isinstance(thing, list | tuple):
+        return (type(thing).__name__,), thing
+    if isinstance(thing, types.CodeType):
+        words = "code", str(thing.co_flags & ~inspect.CO_NESTED), thing.co_code
+        return words, (thing.co_names, thing.co_varnames, thing.co_consts)
+    if isinstance(thing, types.ModuleType):
+        return ("module", thing.__name__, _version(thing.__name__)), ()
+    if _is_of_library(thing):
+        words = "library", thing.__module__, thing.__qualname__, _version(thing.__module__)
+        return words, _enclosed(thing)  # as jax.vmap(fn) encloses a user's fn
+    if isinstance(thing, types.FunctionType):
+        names = _names(thing.__code__) & set(thing.__globals__)
+        known = {name: thing.__globals__[name] for name in names}
+        defaults = thing.__defaults__, thing.__kwdefaults__
+        return ("function",), (thing.__code__, defaults, _enclosed(thing), known)
+    if isinstance(thing, type):
+        return ("class",), (thing.__bases__, _own(vars(thing)))
+    return ("object",), _parts_of_object(thing)
 
-    def _array(self, array) -> None:
-        if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-            array = jax.random.key_data(array)
-        array = np.ascontiguousarray(array)
-        self._put("array", str(array.dtype), str(array.shape))
-        if array.dtype == object:
-            self.add(array.tolist())
-        else:
-            self._collected.update(array.tobytes())
 
-    def _compound(self, thing: Any) -> None:
-        if isinstance(thing, functools.partial):
-            self._put("partial")
-            self.add((thing.func, thing.args, thing.keywords))
-        elif isinstance(thing, types.MethodType):
-            self._put("method")
-            self.add((thing.__func__, thing.__self__))
-        elif isinstance(thing, Mapping):
-            self._put("mapping", str(len(thing)))
-            for key in sorted(thing, key=repr):
-                self.add((key, thing[key]))
-        elif isinstance(thing, set | frozenset):
-            self._put("set", str(len(thing)))
-            for each in sorted(thing, key=repr):
-                self.add(each)
-        elif isinstance(thing, list | tuple):
-            self._put(type(thing).__name__, str(len(thing)))
-            for each in thing:
-                self.add(each)
-        elif isinstance(thing, types.CodeType):
-            self._code(thing)
-        elif isinstance(thing, types.ModuleType):
-            self._put("module", thing.__name__, _version(thing.__name__))
-        elif _is_of_library(thing):
-            self._put("library", thing.__module__, thing.__qualname__, _version(thing.__module__))
-            self.add(_enclosed(thing))  # as jax.vmap(fn) encloses a user's fn
-        elif isinstance(thing, types.FunctionType):
-            self._function(thing)
-        elif isinstance(thing, type):
-            self._put("class")
-            self.add((thing.__bases__, _own(vars(thing))))
-        else:
-            self._object(thing)
+def _of_array(array) -> tuple[tuple[str | bytes, ...], Iterable]:
+    if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.asarray(array)
+    words = "array", str(array.dtype), str(array.shape)
+    if array.dtype == object:
+        return words, [array.tolist()]
+    return (*words, array.tobytes()), ()
 
-    def _function(self, function: types.FunctionType) -> None:
-        self._put("function")
-        names = _names(function.__code__) & set(function.__globals__)
-        known = {name: function.__globals__[name] for name in names}
-        defaults = (function.__defaults__, function.__kwdefaults__)
-        self.add((function.__code__, defaults, _enclosed(function), known))
 
-    def _code(self, code: types.CodeType) -> None:
-        self._put(
-            "code", str(code.co_flags & ~inspect.CO_NESTED), *code.co_names, *code.co_varnames
-        )
-        self._collected.update(code.co_code)
-        self.add(code.co_consts)
-
-    def _object(self, thing: Any) -> None:
-        self._put("object")
-        self.add(type(thing))
-        if inner := getattr(thing, "__wrapped__", None):  # jax.jit and other decorators
-            self.add(inner)
-        elif dataclasses.is_dataclass(thing):
-            known = [x for x in dataclasses.fields(thing) if not x.metadata.get("aside")]
-            self.add({each.name: getattr(thing, each.name) for each in known})
-        elif hasattr(thing, "__dict__"):
-            self.add(_own(vars(thing)))
-        leaves, structure = jax.tree.flatten(thing)
-        if not (len(leaves) == 1 and leaves[0] is thing):
-            self._put(str(structure.num_leaves))
-            self.add(leaves)
+def _parts_of_object(thing: Any) -> Iterator:
+    yield type(thing)
+    if inner := getattr(thing, "__wrapped__", None):  # jax.jit and other decorators
+        yield inner
+    elif dataclasses.is_dataclass(thing):
+        fields = (each for each in dataclasses.fields(thing) if not each.metadata.get("aside"))
+        yield {each.name: getattr(thing, each.name) for each in fields}
+    elif hasattr(thing, "__dict__"):
+        yield _own(vars(thing))
+    leaves = jax.tree.leaves(thing)
+    if not (len(leaves) == 1 and leaves[0] is thing):
+        yield leaves
 
 
 def _enclosed(function: Any) -> list:

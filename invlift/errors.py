@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 #: Characters of each of the four parts that are shown: a file may hold anything.
 MAX_LENGTH = 400
 
@@ -35,6 +39,11 @@ class InputError(ValueError):
 
     def __reduce__(self):
         return type(self), (self.where, self.expected, self.found, self.remedy)
+
+
+def is_integer(value: Any) -> bool:
+    """Whether an argument is an integer, of Python or NumPy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def first_line(error: Exception) -> str:

@@ -61,13 +61,13 @@ def _mistake(entry, node: dict, value: Any) -> Mistake:
     if kind == UNKNOWN:
         known = list(keys(owner, owned))
         close = did_you_mean(path[-1], known)
-        words = f"one of the keys {', '.join(known)}" if known else "a table without keys"
+        allowed = f"one of the keys {', '.join(known)}" if known else "a table without keys"
         remedy = f"did you mean {close!r}?" if close else "remove it"
-        return Mistake(path, kind, words, f"an unknown key {path[-1]!r}", remedy)
-    words = expected(node) or entry["msg"].removeprefix("Input should be ")
+        return Mistake(path, kind, allowed, f"an unknown key {path[-1]!r}", remedy)
+    allowed = expected(node) or entry["msg"].removeprefix("Input should be ")
     if kind == MISSING:
-        return Mistake(path, kind, words, "no such key", f"add it: {_remedy(node, None)}")
-    return Mistake(path, kind, words, show(value), _remedy(node, value))
+        return Mistake(path, kind, allowed, "no such key", f"add it: {_remedy(node, None)}")
+    return Mistake(path, kind, allowed, show(value), _remedy(node, value))
 
 
 def forms(node: dict, value: Any = None) -> Iterator[dict]:
@@ -142,12 +142,10 @@ def _remedy(node: dict, value: Any) -> str:
         if is_number and {"number", "integer"} & {*types}:
             return "write it without quotes"
     verb = "choose" if types == ["boolean"] or (names and len(types) == 1) else "give"
-    text, default = (
-        node.get("description", "").split(". ")[0].removesuffix("."),
-        node.get("default"),
-    )
+    default = node.get("default")
     usual = f" (default: {toml(default)})" if isinstance(default, str | int | float) else ""
-    return f"{verb} {text[:1].lower() + text[1:] or 'one'}{usual}"
+    what = (node.get("description") or "one").split(". ")[0].removesuffix(".")
+    return f"{verb} {what[:1].lower()}{what[1:]}{usual}"
 
 
 def _get(value: Any, key: str | int, default: Any = None) -> Any:
@@ -195,11 +193,10 @@ def _range(kind: str, low, high, above) -> str:
         limits.append(f"of at least {_written(low)}")
     elif high is not None:
         limits.append(f"at most {_written(high)}")
-    is_positive = above == 0 or (kind == "number" and (low or 0) > 0)
-    noun = f"a{'n' * (kind == 'integer')} {kind}"
-    if is_positive:
-        noun = f"a positive {kind}" + "," * bool(limits)
-    return " ".join([noun, " and ".join(limits)]).strip()
+    if above == 0 or (kind == "number" and (low or 0) > 0):
+        return ", ".join([f"a positive {kind}", *limits])
+    noun = "an integer" if kind == "integer" else "a number"
+    return f"{noun} {' and '.join(limits)}".strip()
 
 
 def _written(value: float) -> str:

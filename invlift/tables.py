@@ -70,8 +70,6 @@ def _plain(node: Any, definitions: Mapping[str, dict], within: tuple[str, ...] =
         return [_plain(each, definitions, within) for each in node]
     if not isinstance(node, dict):
         return node
-    for part in node.get("allOf", ()):  # as older releases of pydantic write a reference
-        node = {**part, **{key: value for key, value in node.items() if key != "allOf"}}
     if name := node.get("$ref", "").removeprefix("#/$defs/"):
         rest = {key: value for key, value in node.items() if key != "$ref"}
         node = rest if name in within else {**definitions[name], **rest}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from invlift.posterior.readings import shared_scale
+from invlift.inverse.noise.given_draws import shared_scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -299,17 +299,18 @@ def test_chains_start_from_given_unknowns():
     white = 0.1 * np.arange(2.0 * problem.prior.num_white).reshape(2, -1)
     target = target_of(problem, ConstrainedHMC())
     for chain, given in enumerate(white):
-        start = GivenStarts(ConstrainedHMC(), target, white)[chain]
+        start = GivenStarts(target, white)[chain]
         np.testing.assert_array_equal(problem.split(start[: problem.num_unknowns])[1], given)
         point = target.point(jnp.asarray(start))
         assert np.abs(point.constraint).max() < 1e-9
-    expected = rf"or an array \(2, {white.shape[1]}\), found shape \(1, {white.shape[1]}\)"
+    size = white.shape[1]
+    expected = rf"or an array \(2, {size}\), a row for each chain, found shape \(1, {size}\)"
     with pytest.raises(InputError, match=expected):
         sample(problem, chains=2, warmup=5, draws=5, starts=white[:1])
     with pytest.raises(InputError, match=r"starts: expected .* found .*'x'"):
         sample(problem, chains=2, warmup=5, draws=5, starts=["prior", "x"])
     with pytest.raises(InputError, match="starts, row 1: expected unknowns at which the forward"):
-        GivenStarts(ConstrainedHMC(), target, np.where([[False], [True]], np.nan, white))[1]
+        GivenStarts(target, np.where([[False], [True]], np.nan, white))[1]
 
 
 # As many draws as it takes ----------------------------------------------------------------------

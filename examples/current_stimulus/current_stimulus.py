@@ -71,10 +71,13 @@ def problem(sigma=0.1, seed=1):
     """Problem of 1,000 simulated readings with noise of this standard deviation, mV."""
     noise = np.random.default_rng(seed).standard_normal(TIMES.size)
     means = {"g_Na": 4, "g_K": 2, "g_M": -3, "g_L": -3, "k_tau_p": 8}
-    unknowns = {name: invlift.lognormal(mean, 1.0) for name, mean in means.items()}
+    unknowns = {
+        name: invlift.Unknown(invlift.lognormal(mean, 1.0), "ms" if name == "k_tau_p" else "mS/cm²")
+        for name, mean in means.items()
+    }
     return invlift.inverse_problem(
         voltage,
-        unknowns | {"V_T": invlift.normal(-60.0, 10.0)},
+        unknowns | {"V_T": invlift.Unknown(invlift.normal(-60.0, 10.0), "mV")},
         invlift.gaussian_noise(invlift.lognormal(0.0, 1.0)),
         {"V": np.asarray(voltage(**TRUTH)["V"]) + sigma * noise},
         axes={"V": {"time": TIMES}},

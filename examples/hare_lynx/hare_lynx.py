@@ -31,5 +31,5 @@ problem = invlift.ode_problem(
     times=YEAR,
     readings={"hare": np.log(HARE), "lynx": np.log(LYNX)},
     noise=invlift.lognormal(-1.0, 1.0),
-    max_step=0.1,
+    max_step=0.25,
 )

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
@@ -15,6 +17,7 @@ from invlift.fem.mesh.mesh import Mesh, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.posterior.names import SOLUTION
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,33 @@ class FieldProblem:
     observation: Observation
     problem: InverseProblem
     exceedance: tuple[float, ...] = ()
+
+    @property
+    def is_nodal(self) -> bool:
+        """Whether the coefficients are at the nodes; else they are in the cells."""
+        return self.problem.prior.location == "nodes"
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where the coefficients are, (N, dim): nodes, or middles of cells."""
+        points = self.mesh.points
+        return points if self.is_nodal else points[self.mesh.cells].mean(axis=1)
+
+    def by_place(self, coefficients: dict, solution: np.ndarray) -> tuple[dict, dict]:
+        """Fields by name on the nodes and in the cells: the solution, and of the coefficients."""
+        on_nodes, on_cells = {SOLUTION: solution}, {}
+        (on_nodes if self.is_nodal else on_cells).update(coefficients)
+        return on_nodes, on_cells
+
+    @property
+    def outside(self) -> str:
+        """How many sensors are outside the mesh and what becomes of them; empty if none are."""
+        distances = self.observation.distances
+        if not distances.any():
+            return ""
+        fate = "left out" if len(distances) > len(self.sensors.values) else "moved onto the mesh"
+        num = np.count_nonzero(distances)
+        return f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:

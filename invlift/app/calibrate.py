@@ -230,11 +230,8 @@ def random_places(problem: InverseProblem, seed: int) -> list[int]:
 
 def field_places(field: FieldProblem, seed: int) -> dict[str, int]:
     """The same for a field, by names that say where: nodes, or the middles of cells."""
-    mesh = field.mesh
-    is_nodal = field.problem.prior.location == "nodes"
-    points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
     return {
-        f"{FIELD}({', '.join(f'{each:.3g}' for each in points[place] + 0.0)})": place
+        f"{FIELD}({', '.join(f'{each:.3g}' for each in field.places[place] + 0.0)})": place
         for place in random_places(field.problem, seed)
     }
 

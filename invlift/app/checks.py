@@ -16,7 +16,8 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import OwnProblem, build
 from invlift.app.python_problem import PythonSpec
 from invlift.app.readiness import Finding
-from invlift.app.sampling import FIRST_GOAL, UNTIL_CONVERGED, target_of
+from invlift.app.sampling import FIRST_GOAL, target_of
+from invlift.app.sections import SamplerTable
 from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
@@ -104,38 +105,33 @@ def check_problem(spec: ProblemSpec | PythonSpec) -> Report:
         If the problem cannot even be put together.
     """
     with single_threaded_blas():
-        return _look_over(spec, build(spec))
+        return _report(spec, build(spec))
 
 
-def _look_over(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> Report:
+def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> Report:
     lifted = target_of(field.problem, _KERNEL)  # whose programs a run shares
     position = jax.ShapeDtypeStruct((lifted.dimension,), float)
     with ThreadPoolExecutor() as beside:  # to compile all at once
         shapes = _sight.shapes(lifted, position, position)
         beside.submit(_trial.prepare, lifted, shapes.point, 0, 1.0)
         beside.submit(_sight.prepare, lifted, position, position)
-        realised = beside.submit(readiness.realised_std, field)
+        prior = beside.submit(readiness.prior, spec, field)
         method = beside.submit(readiness.method, field.problem)
-        found = find_start(
+        start = find_start(
             _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
         )
-        start = _evaluate(lifted, found.position)
+        point = _evaluate(lifted, start.position)
         rng = np.random.default_rng(spec.sampler.seed)
-        of_file = []
+        findings = []
         if isinstance(spec, ProblemSpec):
-            of_file = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
-        return Report(
-            [
-                *of_file,
-                readiness.sensitivity(field.problem, found),
-                readiness.fit(field.problem, found),
-                *_derivatives(lifted, start, rng),
-                *readiness.prior(spec, field, realised.result()),
-                *_step(spec, lifted, start),
-                *method.result(),
-            ],
-            str(field.problem) if isinstance(field, OwnProblem) else "",
-        )
+            findings = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
+        findings.append(readiness.sensitivity(field.problem, start))
+        findings.append(readiness.fit(field.problem, start))
+        findings += _derivatives(lifted, point, rng)
+        findings += prior.result()
+        findings += _step(spec, lifted, point)
+        findings += method.result()
+    return Report(findings, str(field.problem) if isinstance(field, OwnProblem) else "")
 
 
 def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:
@@ -211,24 +207,18 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
 
 
 def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
-    distances = field.observation.distances
-    num_outside = int(np.count_nonzero(distances))
-    num_places = len(np.unique(field.sensors.points, axis=0))
-    num_repeats = len(field.sensors.values) - num_places
-    detail = f"{len(field.sensors.values)} in use"
-    if num_repeats:
-        detail += f"; {num_repeats} rows repeat the place of another"
-    is_ignored = field.sensors.sigma is not None and spec.noise.sigma != "column"
-    if is_ignored:
-        detail += "; the table's column sigma is not used, as [noise] sigma says otherwise"
-    if num_outside:
-        worst = int(np.argmax(distances))
-        fate = "left out" if len(distances) > len(field.sensors.values) else "moved onto the mesh"
-        detail += f"; {num_outside} outside the mesh by up to {distances[worst]:.3g}, {fate}"
-    if field.sensors.unused:
-        detail += f"; columns that are passed over: {', '.join(field.sensors.unused)}"
-    is_notable = is_ignored or num_outside or num_repeats
-    return Finding("note" if is_notable else "ok", "sensors", detail)
+    sensors = field.sensors
+    notes = []
+    if num_repeats := len(sensors.values) - len(np.unique(sensors.points, axis=0)):
+        notes.append(f"{num_repeats} rows repeat the place of another")
+    if sensors.sigma is not None and spec.noise.sigma != "column":
+        notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
+    if field.outside:
+        notes.append(field.outside)
+    level = "note" if notes else "ok"
+    if sensors.unused:
+        notes.append(f"columns that are passed over: {', '.join(sensors.unused)}")
+    return Finding(level, "sensors", "; ".join([f"{len(sensors.values)} in use", *notes]))
 
 
 def _derivatives(lifted, point, rng) -> list[Finding]:
@@ -262,13 +252,8 @@ def _derivatives(lifted, point, rng) -> list[Finding]:
     probe = rng.standard_normal(value.shape)
     left, right = first @ probe, slope @ probe
     error = float(abs(left - right) / max(abs(left), abs(right), 1e-300))
-    findings.append(
-        Finding(
-            "ok" if error < 1e-9 else "bad",
-            "adjoint",
-            f"<J v, w> and <v, J^T w> agree to {error:.1e}",
-        )
-    )
+    level = "ok" if error < 1e-9 else "bad"
+    findings.append(Finding(level, "adjoint", f"<J v, w> and <v, J^T w> agree to {error:.1e}"))
     return findings
 
 
@@ -280,13 +265,9 @@ def _slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
     if np.isnan(slope):
         shape = {2: "linear", 3: "quadratic"}[order]
         return Finding("ok", name, f"{shape} to round-off (remainder {remainder:.1e})")
-    is_right = slope > order - 0.2
-    verdict = "right" if is_right else "wrong"
-    return Finding(
-        "ok" if is_right else "bad",
-        name,
-        f"{verdict}: the Taylor remainder shrinks with order {slope:.2f} ({order} expected)",
-    )
+    level, verdict = ("ok", "right") if slope > order - 0.2 else ("bad", "wrong")
+    detail = f"{verdict}: the Taylor remainder shrinks with order {slope:.2f} ({order} expected)"
+    return Finding(level, name, detail)
 
 
 def _there_and_back(lifted, point, seed, size):
@@ -322,15 +303,16 @@ def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:
     if has_failed:
         detail = f"no step down to {size:.1e} could be projected back onto the manifold"
         return [Finding("bad", "step", detail)]
-    is_reversible = not num_failures and error < 1e-6
-    findings = [
-        Finding(
-            "ok" if is_reversible else "bad",
-            "step",
-            f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
-            f"{violation:.1e}; {num_factorisations:.0f} factorisations",
-        )
-    ]
+    detail = (
+        f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
+        f"{violation:.1e}; {num_factorisations:.0f} factorisations"
+    )
+    level = "ok" if not num_failures and error < 1e-6 else "bad"
+    return [Finding(level, "step", detail), _time(spec.sampler, lifted, point, num_factorisations)]
+
+
+def _time(settings: SamplerTable, lifted, point, num_factorisations: float) -> Finding:
+    """The time that draws will take, of steps with so many factorisations."""
     times = []
     for _ in range(5):
         began = time.perf_counter()
@@ -338,25 +320,20 @@ def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:
         times.append(time.perf_counter() - began)
     evaluations = 1.0 + FACTORISATION_SHARE * (num_factorisations - 1.0)
     per_draw = STEPS_PER_DRAW * evaluations * float(np.median(times)) / SPEED_UP
-    settings = spec.sampler
-    is_open = settings.draws == UNTIL_CONVERGED
-    draws = FIRST_GOAL if is_open else settings.draws
+    draws, more = settings.num_draws, ""
+    if draws is None:
+        draws, more = FIRST_GOAL, "; as many more as it takes for a good verdict"
     total = per_draw * settings.chains * (settings.warmup + draws)
-    findings.append(
-        Finding(
-            "ok",
-            "time",
-            f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for "
-            f"{settings.chains} chains of {settings.warmup} + {draws} iterations, within "
-            "a factor of two; compilation not included"
-            + ("; as many more as it takes for a good verdict" if is_open else ""),
-        )
+    return Finding(
+        "ok",
+        "time",
+        f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for "
+        f"{settings.chains} chains of {settings.warmup} + {draws} iterations, within "
+        f"a factor of two; compilation not included{more}",
     )
-    return findings
 
 
 def _duration(seconds: float) -> str:
-    for limit, unit in ((1.0, "ms"), (120.0, "s"), (7200.0, "min")):
-        if seconds < limit:
-            return f"{seconds * {'ms': 1e3, 's': 1.0, 'min': 1 / 60}[unit]:.3g} {unit}"
-    return f"{seconds / 3600:.3g} h"
+    limits = (1.0, 1e-3, "ms"), (120.0, 1.0, "s"), (7200.0, 60.0, "min"), (np.inf, 3600.0, "h")
+    size, unit = next((size, unit) for limit, size, unit in limits if seconds < limit)
+    return f"{seconds / size:.3g} {unit}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,6 +24,8 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
+#: NUTS in the coordinates of NumPyro's own samplers, for its models.
+NUMPYRO_NUTS = "numpyro-nuts"
 #: The note of a method that was stopped.
 INTERRUPTED = "stopped before its time was over"
 #: Draws a chain makes at most, whatever its time.
@@ -83,6 +86,7 @@ def compare(
     problem : InverseProblem
     methods : names, or mapping of str to name or Kernel
         A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
+        For a NumPyro model also "numpyro-nuts": NUTS in the coordinates of NumPyro's samplers.
     seconds : float
         Time of each chain.
     chains, warmup, seed : int
@@ -102,19 +106,34 @@ def compare(
         sampling is the ``note`` of its row.
     """
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
-    kernels = {name: find_kernel(method) for name, method in named.items()}
+    walks = {name: _walk(problem, method) for name, method in named.items()}
     check_counts(chains=chains, warmup=warmup, seed=seed)
     if not seconds > 0:
         raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
     require_float64(observed=problem.observed)
-    return _rows(problem, kernels, seconds, chains, warmup, seed, on_progress)
+    return _rows(walks, seconds, chains, warmup, seed, on_progress)
 
 
-def _rows(problem, kernels, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
-    for name, kernel in kernels.items():
+def _walk(problem: InverseProblem, method: str | Kernel) -> tuple[Kernel, Callable[[], Any]]:
+    """The kernel of a method, and what makes its target."""
+    if method == NUMPYRO_NUTS:
+        # What only this method needs takes a second to import.
+        from invlift.inverse.numpyro_density import UnconstrainedDensity
+        from invlift.inverse.numpyro_problem import NumPyroProblem
+
+        if not isinstance(problem, NumPyroProblem):
+            expected = f"a NumPyro model, for {NUMPYRO_NUTS}"
+            raise InputError("methods", expected, "another problem", "take nuts")
+        return find_kernel("nuts"), partial(UnconstrainedDensity, problem)
+    kernel = find_kernel(method)
+    return kernel, partial(target_of, problem, kernel)
+
+
+def _rows(walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    for name, (kernel, make_target) in walks.items():
         plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
         try:
-            target = target_of(problem, kernel)
+            target = make_target()
             with single_threaded_blas():
                 run = run_chains(
                     Scalars(target),

@@ -37,15 +37,12 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
     field = build_problem(spec)
     prior, noise = field.problem.prior, field.problem.noise
     draws = list(prior_draws(field, noise, NUM_DRAWS, spec.sampler.seed))
-    where = field.mesh.points
-    if prior.location == "cells":
-        where = where[field.mesh.cells].mean(axis=1)
-    places, distances = line_outward(where)
+    places, distances = line_outward(field.places)
     formula, label = _formula(spec, distances[-1])
     return PriorPicture(
         points=field.mesh.points,
         cells=field.mesh.cells,
-        is_nodal=prior.location == "nodes",
+        is_nodal=field.is_nodal,
         sensor_points=field.sensors.points,
         fields=np.stack([draw.log_conductivity for draw in draws[:NUM_FIELDS]]),
         field_names=[_name_of(index, draw) for index, draw in enumerate(draws[:NUM_FIELDS])],
@@ -103,43 +100,38 @@ def _noise_scale(field: FieldProblem, draws: list[PriorDraw]) -> np.ndarray:
     """Scale of the noise in units of the readings, (d,): its prior median where it is unknown."""
     noise, observed = field.problem.noise, np.asarray(field.sensors.values)
     if noise.scale.num_parameters:
-        scale = np.median(np.stack([draw.numbers["sigma"] for draw in draws]), axis=0)
+        median = np.median(np.stack([draw.numbers["sigma"] for draw in draws]), axis=0)
+        scale = noise.scale.of_readings(median)
     else:
         scale = np.asarray(noise.sigma(np.zeros(noise.num_parameters)))
-    if getattr(noise.scale, "is_shared", False):
-        scale = scale[np.asarray(noise.scale.groups)]
     return np.broadcast_to(np.abs(observed) * scale if noise.relative else scale, observed.shape)
 
 
 def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> np.ndarray:
     """Correlation with the first place, one row, or one for each of several drawn ranges."""
     prior = field.problem.prior
-    units = np.zeros((prior.mean.shape[0], len(places)))
+    units = np.zeros((len(field.places), len(places)))
     units[places, np.arange(len(places))] = 1.0
     if isinstance(prior, HierarchicalMaternPrior):
         num = NUM_RANGES if "range" in prior.unknown else 1
         rng = np.random.default_rng(spec.sampler.seed)
         hyper = [prior.sample_hyper(rng) for _ in range(num)]
-        return np.stack([np.asarray(_correlation_given(prior, z, units)) for z in hyper])
+        return np.stack([np.asarray(_correlation(prior, z, units)) for z in hyper])
     if isinstance(prior, AffinePrior):
-        return np.asarray(_correlation(prior, units))[None]
+        return np.asarray(_correlation(prior, None, units))[None]
     values = np.stack([draw.log_conductivity[places] for draw in draws])
     return np.corrcoef(values, rowvar=False)[:1]
 
 
-def _correlation_with_first(prior: AffinePrior, units):
+def _correlation_with_first(prior: AffinePrior | HierarchicalMaternPrior, hyper, units):
     """S^T e_i for each place, and the cosines of their angles with the first, (k,)."""
+    prior = prior if hyper is None else prior.given(hyper)
     roots = prior.sqrt_transpose(units)
     lengths = jnp.linalg.norm(roots, axis=0)
     return roots[:, 0] @ roots / (lengths[0] * lengths)
 
 
-def _correlation_if_known(prior: HierarchicalMaternPrior, hyper, units):
-    return _correlation_with_first(prior.given(hyper), units)
-
-
 _correlation = Program(_correlation_with_first, "none")
-_correlation_given = Program(_correlation_if_known, "none")
 
 
 def _formula(spec: ProblemSpec, reach: float) -> tuple[np.ndarray | None, str]:

@@ -28,8 +28,7 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
         found = "no such table" if kind == MISSING else found
     if kind == UNKNOWN and remedy == "remove it":
         remedy = _move(path) or remedy
-    plural = "s" if len(others) > 1 else ""
-    remark = f" ({len(others)} more problem{plural})" if others else ""
+    remark = f" (and {len(others)} more)" if others else ""
     return InputError(where(file, path), expected, found, remedy + remark)
 
 

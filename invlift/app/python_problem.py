@@ -6,7 +6,8 @@ import importlib.util
 import re
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,22 +106,15 @@ def load(spec: PythonSpec) -> Any:
             f"the names {', '.join(names)}" if names else "no such name",
             f"give the name of the problem behind a colon: {spec._file}:NAME",
         )
-    found = getattr(module, spec.name)
-    if callable(found) and not _is_problem(found):
-        try:
-            found = found()
-        except InputError as error:
-            raise error.at(f"{spec._file}:{spec.name}, {error.where}") from None
-        except Exception as reason:
-            raise _failure(spec, reason) from reason
-    if not _is_problem(found):
-        raise InputError(
-            f"{spec._file}:{spec.name}",
-            "a problem, or a function without arguments that makes one",
-            f"a {type(found).__name__}",
-            "make one with invlift.inverse_problem",
-        )
-    return found
+    made, where = getattr(module, spec.name), f"{spec._file}:{spec.name}"
+    if callable(made) and not _is_problem(made):
+        with _failures_named(spec, where):
+            made = made()
+    if not _is_problem(made):
+        expected = "a problem, or a function without arguments that makes one"
+        remedy = "make one with invlift.inverse_problem"
+        raise InputError(where, expected, f"a {type(made).__name__}", remedy)
+    return made
 
 
 #: Of the file, while it is run: the name under which its functions know it.
@@ -139,29 +133,28 @@ def _run(spec: PythonSpec) -> Any:
 
         # Workers have not got the file: its functions are sent as they are.
         cloudpickle.register_pickle_by_value(module)
-    try:
+    with _failures_named(spec, spec._file):
         exec(compile(spec.content, str(spec.source), "exec"), vars(module))
-    except InputError as error:
-        raise error.at(f"{spec._file}, {error.where}") from None
-    except Exception as reason:
-        raise _failure(spec, reason) from reason
     return module
 
 
-def _failure(spec: PythonSpec, reason: Exception) -> InputError:
-    """What a failure of the file is called: by the last of its lines that was run."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(reason.__traceback__)
-        if frame.filename == str(spec.source)
-    ]
-    line = reason.lineno if isinstance(reason, SyntaxError) else (lines or [None])[-1]
-    return InputError(
-        f"{spec._file}, line {line}" if line else spec._file,
-        "Python code that runs",
-        printable(f"{type(reason).__name__}: {reason}")[:200],
-        "correct it; python itself shows more",
-    )
+@contextmanager
+def _failures_named(spec: PythonSpec, where: str) -> Iterator[None]:
+    """Let a failure of the file name the last of its lines that was run."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(f"{where}, {error.where}") from None
+    except Exception as reason:
+        frames = traceback.extract_tb(reason.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(spec.source)]
+        line = reason.lineno if isinstance(reason, SyntaxError) else (lines or [None])[-1]
+        raise InputError(
+            f"{spec._file}, line {line}" if line else spec._file,
+            "Python code that runs",
+            printable(f"{type(reason).__name__}: {reason}")[:200],
+            "correct it; python itself shows more",
+        ) from reason
 
 
 def _is_problem(thing: Any) -> bool:

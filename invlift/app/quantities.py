@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,10 +60,10 @@ def quantities_of(
             Quantity(SOLUTION, {"node": None}, is_derived=True),
         ]
     elif isinstance(prior, NamedPrior):
-        parts, on_mesh = zip(prior.shapes, prior.units, prior.axes, strict=True), fields_on(prior)
+        mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
             field(name, prior.parts[name], unit)
-            if name in on_mesh and not axes
+            if _is_on(prior.parts[name], mesh) and not axes
             else Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
             for (name, shape), unit, axes in parts
         ]
@@ -123,14 +124,6 @@ _REACH, _NUM_POINTS = 6.0, 481
 _curve = Program(_curve_of, "none")
 
 
-def fields_on(prior: Prior) -> tuple[str, ...]:
-    """Names of the unknowns that are fields on the mesh of `mesh_of`."""
-    mesh = mesh_of(prior)
-    if mesh is None or not isinstance(prior, NamedPrior):
-        return ()
-    return tuple(name for name, part in prior.parts.items() if _is_on(part, mesh))
-
-
 def mesh_of(prior: Prior) -> Mesh | None:
     """The mesh of a field prior, or of the first of the fields among unknowns by name."""
     parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
@@ -138,12 +131,12 @@ def mesh_of(prior: Prior) -> Mesh | None:
     return next((mesh for mesh in meshes if mesh is not None), None)
 
 
-def _is_on(part, mesh: Mesh) -> bool:
+def _is_on(part: Any, mesh: Mesh | None) -> bool:
+    """Whether an unknown is a field on the mesh."""
     own = getattr(part, "mesh", None)
-    return own is mesh or (
-        own is not None
-        and np.array_equal(own.points, mesh.points)
-        and np.array_equal(own.cells, mesh.cells)
+    return own is not None and (
+        own is mesh
+        or (np.array_equal(own.points, mesh.points) and np.array_equal(own.cells, mesh.cells))
     )
 
 

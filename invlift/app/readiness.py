@@ -78,14 +78,10 @@ def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnPro
         target = target_of(field.problem, kernel)
         beside = ThreadPoolExecutor()
         beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
-        realised = beside.submit(realised_std, field)
+        of_prior = beside.submit(prior, spec, field)
         beside.shutdown(wait=False)
         start = find_start(kernel, target, settings.seed, 0)
-    findings = [
-        sensitivity(field.problem, start),
-        fit(field.problem, start),
-        *prior(spec, field, realised.result()),
-    ]
+    findings = [sensitivity(field.problem, start), fit(field.problem, start), *of_prior.result()]
     return [str(finding) for finding in findings if finding.level == "bad"]
 
 
@@ -95,18 +91,19 @@ def sensitivity(problem: InverseProblem, start: Start) -> Finding:
         return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
     moves = start.sensitivity
     blind = np.flatnonzero(moves < BLIND)
+    level = "ok"
     detail = (
         f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
         "unknowns, as far as their prior allows"
     )
     if blind.size == moves.size:
+        level = "bad"
         detail += ": nothing next to the noise; are source, boundary values and units right?"
-        return Finding("bad", "sensitivity", detail)
-    if blind.size:
+    elif blind.size:
         first = name_of_reading(problem, blind[0])
+        level = "note"
         detail += f"; {blind.size} readings say nothing about them, the first is {first}"
-        return Finding("note", "sensitivity", detail)
-    return Finding("ok", "sensitivity", detail)
+    return Finding(level, "sensitivity", detail)
 
 
 def fit(problem: InverseProblem, start: Start) -> Finding:
@@ -114,11 +111,9 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     if problem.noise.num_parameters:
         return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
     worst = int(np.argmax(start.misfit))
-    detail = (
-        f"unknowns fitted to the readings miss them by up to {start.misfit[worst]:.3g} sd of the "
-        "noise"
-    )
-    if start.misfit[worst] <= MAX_MISFIT:
+    most = start.misfit[worst]
+    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += (
         f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
@@ -162,44 +157,40 @@ def _weigh(target, draws):
 _log_weights = Program(_weigh, "none")
 
 
-def realised_std(field: FieldProblem | OwnProblem) -> np.ndarray | None:
-    """Standard deviation of a field's prior on its mesh, (N,)."""
-    return field.problem.prior.pointwise_std() if isinstance(field, FieldProblem) else None
-
-
-def prior(
-    spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem, realised: np.ndarray | None
-) -> list[Finding]:
-    """Whether a field's prior, of standard deviations (N,) on the mesh, is the one asked for."""
-    if realised is None:
+def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[Finding]:
+    """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
+    if not isinstance(field, FieldProblem):
         return []
+    realised = field.problem.prior.pointwise_std()
     low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
+    level = "ok"
     detail = (
         f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
         f"{middle:.3g}"
     )
     if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
-        return [Finding("ok", "prior", detail)]
+        return [Finding(level, "prior", detail)]
     length, std = spec.prior.typical()
     detail += f" (asked for {std:.3g})"
-    level = "ok"
     if high > 1.3 * std and spec.prior.boundary == "neumann":
-        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
         level = "note"
+        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
     elif middle < LOW_STD * std:
-        detail += "; far less than asked for: is the range in the mesh's unit of length?"
         level = "bad" if middle < LEAST_STD * std else "note"
-    per_range = length / float(np.median(_edge_lengths(field.mesh)))
-    resolution = f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
-    if per_range < LEAST_PER_RANGE:
-        resolution += ": the field has no range; is it in the mesh's unit of length?"
-    elif per_range < NODES_PER_RANGE:
-        resolution += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
-    bounds = (LEAST_PER_RANGE, "bad"), (NODES_PER_RANGE, "note"), (np.inf, "ok")
-    resolved = next(level for bound, level in bounds if per_range < bound)
-    return [Finding(level, "prior", detail), Finding(resolved, "resolution", resolution)]
+        detail += "; far less than asked for: is the range in the mesh's unit of length?"
+    return [Finding(level, "prior", detail), _resolution(field.mesh, length)]
 
 
-def _edge_lengths(mesh: Mesh) -> np.ndarray:
+def _resolution(mesh: Mesh, length: float) -> Finding:
+    """Whether the mesh resolves the range of the prior."""
     corners = mesh.points[mesh.cells]
-    return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).ravel()
+    edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+    per_range = length / float(np.median(edges))
+    level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
+    if per_range < LEAST_PER_RANGE:
+        level = "bad"
+        detail += ": the field has no range; is it in the mesh's unit of length?"
+    elif per_range < NODES_PER_RANGE:
+        level = "note"
+        detail += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
+    return Finding(level, "resolution", detail)

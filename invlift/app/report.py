@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from invlift.app.problem_file import ProblemSpec, read_problem
+from invlift.app.problem_file import read_problem
 from invlift.app.results import mesh_of_run
 from invlift.app.sections import PdeTable
 from invlift.atomic import replace_on_success
-from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.posterior.files import Step, write_series
 from invlift.posterior.names import FIELD
@@ -71,21 +70,17 @@ def _with_setting(content: Content, problem: Path) -> Content:
             reason = "There is no problem.toml in the folder, which names them."
         return replace(content, missing={**content.missing, "groups": reason})
     spec = read_problem(problem)
-    groups, reason = _groups(spec, content)
+    groups, reason = _groups(spec.pde, problem, content)
     missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
     return replace(content, groups=groups, missing=missing)
 
 
-def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
+def _groups(pde: PdeTable, problem: Path, content: Content) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    expected = content.record.mesh_sha256
-    try:
-        mesh = mesh_of_run(spec, content.body.points, content.body.cells, expected)
-    except InputError:
-        return (), "The mesh file is not where it was in the run, so its groups are not shown."
+    mesh = mesh_of_run(problem, content.body.points, content.body.cells)
     if mesh is None:
-        return (), "The mesh file has changed since the run, so its groups are not shown."
-    conditions = _conditions(spec.pde)
+        return (), "The mesh file is gone or has changed since the run: its groups are not shown."
+    conditions = _conditions(pde)
     names = list(mesh.boundaries)
     if ALL in conditions and ALL not in names:
         names.insert(0, ALL)

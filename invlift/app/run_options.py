@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,8 +95,7 @@ class RunOptions:
 
 def _as_typed(value: Any) -> Any:
     """Return the number that a text holds; anything else is left for the check of types."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\s*", value):
-        return int(value)
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,30}\.\d{0,30}\s*", value):
-        return float(value)
+    for number in (int, float) if isinstance(value, str) else ():
+        with suppress(ValueError):
+            return number(value)
     return value

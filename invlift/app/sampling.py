@@ -15,16 +15,15 @@ import numpy as np
 
 from invlift.app.progress import bars_if_watched
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
-from invlift.app.starts import STARTS, GivenStarts, RoughStarts
-from invlift.errors import InputError
+from invlift.app.starts import chosen_starts
+from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import as_numbers
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.quantity import Quantity
+from invlift.posterior import Posterior, Quantity
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -72,7 +71,6 @@ def sample(
     ----------
     problem : InverseProblem, FieldProblem or Target
         With d observations, N coefficients.  Or a target of the kind that the kernel walks on:
-        :class:`~invlift.inverse.targets.exact_conditioning.ExactConditioning`,
         :class:`~invlift.inverse.targets.given_manifold.ManifoldProblem`, or one of your own.
     kernel : str or Kernel
         A name from :data:`invlift.samplers.kernels.KERNELS`, or a kernel with options of its own,
@@ -90,9 +88,10 @@ def sample(
     starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
-        variables, (m,) for each chain, that the prior transforms into the unknowns to start from.
-        For a target positions, which need be on its manifold only roughly; without them random
-        ones.  Of a :func:`manifold_problem` arrays by name, (chains, ...) each.
+        variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
+        with exact readings they are moved to where these are reproduced.  For a target positions,
+        which need be on its manifold only roughly; without them random ones.  Of a
+        :func:`manifold_problem` arrays by name, (chains, ...) each.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -135,13 +134,12 @@ def sample(
     check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
+    find_starts = chosen_starts(problem, starts, chains)
     if isinstance(problem, InverseProblem):
-        find, scale = _starts_of_problem(problem, starts, chains), typical_scale(problem)
-        quantities = quantities_of(problem)
+        scale, quantities = typical_scale(problem), quantities_of(problem)
         fields = fields_of(problem, quantities)
     else:
-        find, scale = _starts_of_target(problem, starts, chains), None
-        quantities, fields = quantities_of_target(problem), ()
+        scale, quantities, fields = None, quantities_of_target(problem), ()
     room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
     plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
     store = None
@@ -162,7 +160,7 @@ def sample(
             return run_chains(
                 target,
                 plan,
-                find(kernel, target, seed, chains),
+                find_starts(kernel, target, seed),
                 seed,
                 executor=executor,
                 store=store,
@@ -170,48 +168,6 @@ def sample(
                 next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
                 on_progress=on_progress,
             )
-
-
-def _starts_of_problem(problem: InverseProblem, starts, chains: int) -> Callable:
-    """What finds the starts of chains on the posterior of a problem."""
-    if isinstance(starts, str) and starts in STARTS:
-        return STARTS[starts]
-    expected = f"one of {', '.join(STARTS)}, or an array ({chains}, {problem.prior.num_white})"
-    if isinstance(starts, str):
-        raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
-    given = as_numbers("starts", starts, expected)
-    if given.shape != (chains, problem.prior.num_white):
-        remedy = "give the prior's standard normal variables for each chain"
-        raise InputError("starts", expected, f"shape {given.shape}", remedy)
-    return lambda kernel, target, _, __: GivenStarts(kernel, target, given)
-
-
-def _starts_of_target(target, starts, chains: int) -> Callable:
-    """What finds the starts of chains on a target."""
-    size = getattr(target, "dimension", None)
-    if isinstance(starts, str) and size is None:
-        raise InputError(
-            "starts", "an array with a row for each chain", f"{starts!r}", "give rough positions"
-        )
-    if isinstance(starts, str):
-        return RoughStarts
-    if isinstance(starts, Mapping):
-        starts = _positions_of(target, starts, chains)
-    starts = np.asarray(starts, dtype=float)
-    if starts.ndim != 2 or len(starts) != chains or size not in (None, starts.shape[1]):
-        expected = f"an array ({chains}, {'Q' if size is None else size}), a row for each chain"
-        raise InputError("starts", expected, f"shape {starts.shape}", "give one position each")
-    return partial(RoughStarts, positions=starts)
-
-
-def _positions_of(target, starts: Mapping, chains: int) -> np.ndarray:
-    """Positions, (chains, Q), of arrays by name."""
-    shapes = {name: (chains, *shape) for name, shape in getattr(target, "shapes", ())}
-    found = {name: np.shape(value) for name, value in starts.items()}
-    if found != shapes:
-        expected = f"arrays {shapes}" if shapes else "an array, as the target has no names"
-        raise InputError("starts", expected, f"{found}", "give one of each for each chain")
-    return target.position(starts)
 
 
 def read_chains(
@@ -247,8 +203,6 @@ def _next_goal(
 
     It is asked for at the same numbers of draws whether or not the run was interrupted.
     """
-    from invlift.posterior import Posterior  # which brings pandas and Matplotlib with it
-
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
     goal = FIRST_GOAL
     while goal < least:
@@ -267,35 +221,32 @@ def versions() -> dict[str, str]:
 
 
 def check_positive(**numbers: float | None) -> None:
-    """Check numbers that are to be positive, where they are given.
+    """Refuse what is given and is no positive number.
 
     Raises
     ------
     InputError
-        If one is not.
+        By the name of the argument.
     """
     for name, value in numbers.items():
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        is_number = is_integer(value) or isinstance(value, float | np.floating)
         if value is not None and not (is_number and value > 0):
             raise InputError(name, "a positive number", f"{value!r}", "correct it")
 
 
 def check_counts(**counts: int) -> None:
-    """Check numbers of chains (1 to 10,000), iterations and draws (from 1), and a seed (from 0).
+    """Refuse numbers of chains beyond 1 to 10,000, of anything else below 1, and seeds below 0.
 
     Raises
     ------
     InputError
-        If one is no such integer.
+        By the name of the argument; also if it is no integer.
     """
     for name, value in counts.items():
-        least = 0 if name == "seed" else 1
-        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        most = MAX_CHAINS if name == "chains" else 2**63 - 1
-        if not is_integer or not least <= value <= most:
-            expected = f"an integer of at least {least}"
-            expected = f"an integer from 1 to {most}" if name == "chains" else expected
-            raise InputError(name, expected, f"{value!r}", "correct it")
+        least, most = int(name != "seed"), MAX_CHAINS if name == "chains" else 2**63 - 1
+        if not is_integer(value) or not least <= value <= most:
+            limits = f"from 1 to {most}" if name == "chains" else f"of at least {least}"
+            raise InputError(name, f"an integer {limits}", f"{value!r}", "correct it")
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:

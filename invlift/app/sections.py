@@ -168,6 +168,11 @@ class SamplerTable(Table):
             forms[name] = {"description": text, "properties": {"options": own}}
         return chosen(table, forms, "method", table["properties"]["method"]["default"])
 
+    @property
+    def num_draws(self) -> int | None:
+        """The draws of each chain; None for as many as it takes."""
+        return None if self.draws == UNTIL_CONVERGED else self.draws
+
     def kernel(self) -> Any:
         """Return the method with its options: an instance of the dataclass in `KERNELS`."""
         return KERNELS[self.method](**self.options)

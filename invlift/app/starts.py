@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ from invlift.inverse.laplace_approximation import (
     laplace_approximation,
 )
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import labels_of
+from invlift.inverse.readings import as_numbers, labels_of
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -29,6 +31,7 @@ from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
     distance_from_manifold,
+    nearest,
     onto_manifold,
 )
 from invlift.samplers.kernels.base import Kernel
@@ -69,8 +72,11 @@ class Start(NamedTuple):
     sensitivity: np.ndarray
 
 
+# Of all chains: ``starts[chain]`` is a position, which is found where the chain runs --------------
+
+
 class Starts(Module):
-    """Where chains start: ``starts[chain]`` is :func:`find_start`.
+    """Starts on the posterior of a problem, found by :func:`find_start`.
 
     Attributes
     ----------
@@ -103,69 +109,30 @@ class Starts(Module):
         far = np.flatnonzero(misfit > MAX_MISFIT)
         if far.size:
             # Said before hours are spent on it.
+            names = ", ".join(name_of_reading(self.target.problem, index) for index in far[:8])
             logger.warning(
                 "chain %d starts from values that miss the readings of %s by up to %.3g standard "
                 "deviations of the noise: they may contradict each other or the model (a boundary "
                 "or initial value, a unit, too small a noise)",
                 chain,
-                _names_of_readings(self.target.problem, far),
+                names + (" and others" if far.size > 8 else ""),
                 misfit.max(),
             )
         return position
 
 
-class RoughStarts(Module):
-    """Where chains on a target start: positions moved onto its manifold, if it has one.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    target
-        Of the kind that the kernel walks on.
-    seed, num_chains : int
-    positions : (num_chains, Q) or None
-        Or random ones, of a target with a ``dimension``: its own, or standard normal ones.
-    """
-
-    kernel: Kernel
-    target: ConstrainedTarget
-    seed: int = static()
-    num_chains: int = static()
-    positions: jax.Array | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of chains and dimension of the target."""
-        if self.positions is None:
-            return self.num_chains, self.target.dimension
-        return self.positions.shape
-
-    def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain."""
-        if self.positions is None:
-            rough = _rough(self.target, self.seed, chain, 0)
-        else:
-            rough = self.positions[chain]
-        if self.kernel.target_kind != "manifold":
-            return np.asarray(rough)
-        return _landed(self.target, np.asarray(rough))
-
-
 class GivenStarts(Module):
-    """Chains start from given unknowns, with the noise parameters that are most probable there.
+    """Starts from given unknowns, with the noise parameters that are most probable there.
 
     Attributes
     ----------
-    kernel : Kernel
     target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
     white : (num_chains, m)
         Standard normal variables that the prior transforms into the unknowns.
     """
 
-    #: They are lifted, and so on the manifold.
     is_exact: ClassVar[bool] = True
 
-    kernel: Kernel
     target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
     white: np.ndarray
 
@@ -182,13 +149,40 @@ class GivenStarts(Module):
         InputError
             If the model is not finite there.
         """
-        lifted = _lifted_start(self.target.problem, self.white[chain])
+        lifted = _lifted_above(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
             raise InputError(
                 f"starts, row {chain}", "unknowns at which the forward map is finite",
                 "readings that are not", "give another start",
             )  # fmt: skip
         return np.asarray(_from_lifted(self.target, lifted))
+
+
+class RoughStarts(Module):
+    """Starts on a target of a user's: given positions, moved onto its manifold if it has one.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    target
+        Of the kind that the kernel walks on.
+    positions : (num_chains, Q)
+    """
+
+    kernel: Kernel
+    target: ConstrainedTarget
+    positions: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension of the target."""
+        return self.positions.shape
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Start of a chain."""
+        rough = np.asarray(self.positions[chain])
+        is_on_manifold = self.kernel.target_kind == "manifold"
+        return _on_manifold(self.target, rough)[0] if is_on_manifold else rough
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
@@ -202,8 +196,63 @@ def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts
     return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem))
 
 
-#: What chains can start from, by name.
+def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
+    """Starts on a target of a user's: its own random ones, or standard normal ones."""
+    positions = [_random_position(target, seed, chain) for chain in range(num_chains)]
+    return RoughStarts(kernel, target, np.stack(positions))
+
+
+#: What chains on a problem can start from, by name.
 STARTS = {"prior": Starts, "laplace": laplace_starts}
+
+
+def chosen_starts(
+    problem: InverseProblem | ConstrainedTarget, starts: str | np.ndarray | Mapping, num_chains: int
+) -> Callable[[Kernel, Any, int], Starts | GivenStarts | RoughStarts]:
+    """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
+
+    Raises
+    ------
+    InputError
+        If there are none of that name, or not one row for each chain.
+    """
+    is_problem = isinstance(problem, InverseProblem)
+    if is_problem:
+        names, size = STARTS, problem.prior.num_white
+    else:
+        size = getattr(problem, "dimension", None)
+        names = {} if size is None else {"prior": random_starts}
+    expected = f"an array ({num_chains}, {'Q' if size is None else size}), a row for each chain"
+    expected = f"one of {', '.join(names)}, or {expected}" if names else expected
+    if isinstance(starts, str):
+        if starts not in names:
+            raise InputError("starts", expected, f"{starts!r}"[:80], "choose one")
+        if starts == "laplace" and problem.noise.is_exact:
+            expected = '"prior" or an array, as exact readings have no Laplace approximation'
+            raise InputError("starts", expected, f"{starts!r}", "choose one")
+        return lambda kernel, target, seed: names[starts](kernel, target, seed, num_chains)
+    if isinstance(starts, Mapping):
+        starts = _positions_of(problem, starts, num_chains)
+    given = as_numbers("starts", starts, expected)
+    if given.ndim != 2 or len(given) != num_chains or size not in (None, given.shape[1]):
+        raise InputError("starts", expected, f"shape {given.shape}", "give one for each chain")
+    # With exact readings unknowns are not lifted, but moved to where these are reproduced.
+    if is_problem and not problem.noise.is_exact:
+        return lambda kernel, target, seed: GivenStarts(target, given)
+    return lambda kernel, target, seed: RoughStarts(kernel, target, given)
+
+
+def _positions_of(target, starts: Mapping, num_chains: int) -> np.ndarray:
+    """Positions, (num_chains, Q), of arrays by name."""
+    shapes = {name: (num_chains, *shape) for name, shape in getattr(target, "shapes", ())}
+    found = {name: np.shape(value) for name, value in starts.items()}
+    if found != shapes:
+        expected = f"arrays {shapes}" if shapes else "an array, as the target has no names"
+        raise InputError("starts", expected, f"{found}", "give one of each for each chain")
+    return target.position(starts)
+
+
+# One start ----------------------------------------------------------------------------------------
 
 
 def find_start(
@@ -228,10 +277,6 @@ def find_start(
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold.
 
-    Returns
-    -------
-    Start
-
     Raises
     ------
     InputError
@@ -240,31 +285,27 @@ def find_start(
     problem = target.problem
     own = problem.own_lifted()
     has_many = problem.num_unknowns > FEW_UNKNOWNS
-    found, masses = [], []
+    candidates, masses = [], []
     for attempt in range(MAX_STARTS):
-        if approximation is not None:
-            start = _approximate_start(problem, approximation, seed, chain, attempt)
-        elif own is None:
-            start = _start(problem, seed, chain, attempt)
+        if own is None or approximation is not None:
+            lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
-            start = _landed_start(own, seed, chain, attempt)
-        lifted, position = np.asarray(start), np.asarray(_from_lifted(target, start))
+            lifted = _landed(own, seed, chain, attempt)
+        lifted, position = np.asarray(lifted), np.asarray(_from_lifted(target, lifted))
         state = evaluate_fn(kernel, target, position)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             continue
         misfit = np.abs(lifted[problem.num_unknowns :])
         misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
         if own is not None:
-            return Start(position, misfit, np.asarray(_sensitivity(problem, lifted)))
-        log_mass, sensitivity = map(np.asarray, _mode(problem, lifted))
+            return Start(position, misfit, np.asarray(_estimated_sensitivity(problem, lifted)))
+        log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, lifted))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
-        found.append(Start(position, misfit, sensitivity))
-        least = max(masses) - NEGLIGIBLE
-        if len(found) == NUM_CANDIDATES or (
-            has_many and len(found) == NUM_AGREEING and min(masses) >= least
-        ):
+        candidates.append(Start(position, misfit, sensitivity))
+        is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
+        if len(masses) == NUM_CANDIDATES or (has_many and is_agreed):
             break
-    if not found:
+    if not candidates:
         _check_signs(problem, f"chain {chain}, start")
         raise InputError(
             f"chain {chain}, start",
@@ -273,7 +314,8 @@ def find_start(
             "check the prior (a smaller std), the noise scale and the forward map (its source, "
             "say)",
         )
-    return next(start for start, mass in zip(found, masses, strict=True) if mass >= least)
+    least = max(masses) - NEGLIGIBLE
+    return next(start for start, mass in zip(candidates, masses, strict=True) if mass >= least)
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
@@ -284,19 +326,8 @@ def name_of_reading(problem: InverseProblem, index: int) -> str:
     return f"sensor {index}" if is_on_mesh else f"reading {index}"
 
 
-def _names_of_readings(problem: InverseProblem, indices: np.ndarray) -> str:
-    names = ", ".join(name_of_reading(problem, index) for index in indices[:8])
-    return names + (" and others" if len(indices) > 8 else "")
-
-
 def _check_signs(problem: InverseProblem, where: str) -> None:
-    """Refuse readings of a sign that relative noise cannot give to what the prior predicts.
-
-    Raises
-    ------
-    InputError
-        If the noise is relative and there are such, at the prior's median.
-    """
+    """Refuse readings of a sign that relative noise cannot give to what the prior predicts."""
     predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
     readings = np.asarray(problem.observed)
     wrong = readings[np.asarray(predicted) * readings < 0.0]
@@ -309,88 +340,105 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
         )
 
 
-def _key(seed, chain, attempt):
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
-    return jax.random.fold_in(key, attempt)
+def _landed(own, seed, chain, attempt) -> np.ndarray:
+    """Point on the lifted manifold nearest to a draw, with its noise parameters; NaN without one.
+
+    What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
+    """
+    if own.problem.noise.num_parameters:
+        own = replace(own, holds_noise=True)
+    drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
+    position, is_there = _on_manifold(own, rough)
+    if not is_there:
+        return np.full(position.size, np.nan)
+    return _to_lifted(own, nearest(own, position, drawn))
 
 
-# Programs of the problem, which all its targets share.  Nothing is left to NumPy, which would take
-# over in a process that has been sent the target and does not sum in the same order.
-def _attempted_start(problem: InverseProblem, seed, chain, attempt):
-    return initial_position(problem, _key(seed, chain, attempt))
-
-
-def _lifted_above(problem: InverseProblem, white):
-    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
-    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
-
-
-def _draw_of(problem: InverseProblem, approximation: LaplaceApproximation, seed, chain, attempt):
-    white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
-    return LiftedPosterior(problem).lift(approximation.colour(white))
-
-
-def _position_of(target, lifted):
-    return target.from_lifted(lifted)
-
-
-def _mode_near(problem: InverseProblem, lifted):
-    """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
-    mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
-    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
-
-
-def _landed_start(own, seed, chain, attempt) -> np.ndarray:
-    """Point on the lifted manifold; NaN where it was not reached."""
-    landed = _landed(own, np.asarray(_rough(own, seed, chain, attempt)))
-    is_there = distance_from_manifold(own, landed) <= CLOSE_ENOUGH
-    return np.asarray(_lifted(own, landed)) if is_there else np.full(landed.size, np.nan)
-
-
-def _landed(target, rough: np.ndarray) -> np.ndarray:
-    """Where the shortest moves lead from a rough position, (Q,).
+def _on_manifold(target, rough: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Where the shortest moves lead from a rough position, and whether that is the manifold.
 
     Raises
     ------
     InputError
         If constraints follow from others, which may keep it from the manifold.
     """
-    landed = onto_manifold(target, rough)
+    position = onto_manifold(target, rough)
+    is_there = distance_from_manifold(target, position) <= CLOSE_ENOUGH
     # Constraints of a user's own are looked at in any case: rounding may hide that some depend on
     # others until no step finds back.
-    is_own = getattr(target, "constraint_fn", None) is not None
-    if is_own or not distance_from_manifold(target, landed) <= CLOSE_ENOUGH:
+    if not is_there or getattr(target, "constraint_fn", None) is not None:
         # A target may be a problem's, or have the model itself.
         model = getattr(getattr(target, "problem", target), "model", None)
-        check_independent(target, landed, labels_of(getattr(model, "readings", ())))
-    return landed
+        check_independent(target, position, labels_of(getattr(model, "readings", ())))
+    return position, is_there
 
 
-def _rough_position(target, seed, chain, attempt):
-    key = _key(seed, chain, attempt)
-    if hasattr(target, "rough_position"):
-        return target.rough_position(key)
+# Programs -----------------------------------------------------------------------------------------
+# Of the problem, which all its targets share.  Nothing is left to NumPy, which would take over in a
+# process that has been sent the target and does not sum in the same order.
+
+
+def _key(seed, chain, attempt):
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), chain), 2**31 - 1)
+    return jax.random.fold_in(key, attempt)
+
+
+_program = partial(Program, effort="none")
+
+
+@_program
+def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
+    """A draw from the prior moved onto the data, or one of an approximation, lifted."""
+    if approximation is None:
+        return initial_position(problem, _key(seed, chain, attempt))
+    white = jax.random.normal(_key(seed, chain, attempt), (problem.num_unknowns,))
+    return LiftedPosterior(problem).lift(approximation.colour(white))
+
+
+@_program
+def _lifted_above(problem: InverseProblem, white):
+    zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
+    return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
+
+
+@_program
+def _from_lifted(target, lifted):
+    return target.from_lifted(lifted)
+
+
+@_program
+def _mass_and_sensitivity(problem: InverseProblem, lifted):
+    """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
+    mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
+    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
+
+
+@_program
+def _drawn_and_rough(own, seed, chain, attempt):
+    """A standard normal draw, and a position near it from which the manifold is reached."""
+    drawn = jax.random.normal(_key(seed, chain, attempt), (own.dimension,))
+    return drawn, own.rough_position(drawn)
+
+
+@_program
+def _random_position(target, seed, chain):
+    """The target's own random position, or a standard normal one."""
+    key = _key(seed, chain, 0)
+    if hasattr(target, "random_position"):
+        return target.random_position(key)
     return jax.random.normal(key, (target.dimension,))
 
 
-def _lifted_point(own, position):
+@_program
+def _to_lifted(own, position):
     return own.to_lifted(position)
 
 
-def _sensitivity_near(problem: InverseProblem, lifted):
-    """As that of :func:`_mode_near`, estimated: a standard deviation over random directions."""
+@_program
+def _estimated_sensitivity(problem: InverseProblem, lifted):
+    """The sensitivity as a standard deviation over random directions, without derivatives."""
     zeta, white = problem.split(lifted[: problem.num_unknowns])
     predicted, push = jax.linearize(lambda w: problem.predict(jnp.concatenate([zeta, w])), white)
     directions = jax.random.normal(jax.random.key(0), (NUM_DIRECTIONS, white.size))
     _, slope = problem.noise_variables(predicted, zeta)
     return jnp.sqrt(jnp.mean((slope * jax.vmap(push)(directions)) ** 2, axis=0))
-
-
-_rough = Program(_rough_position, "none")
-_lifted = Program(_lifted_point, "none")
-_sensitivity = Program(_sensitivity_near, "none")
-_start = Program(_attempted_start, "none")
-_lifted_start = Program(_lifted_above, "none")
-_from_lifted = Program(_position_of, "none")
-_approximate_start = Program(_draw_of, "none")
-_mode = Program(_mode_near, "none")

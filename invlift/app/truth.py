@@ -14,7 +14,7 @@ from invlift.fem.sensors import Sensors
 from invlift.posterior import Posterior
 from invlift.posterior.coverage import crps, normal_crps, quantile_of, share_inside
 from invlift.posterior.files import read_fields, write_fields
-from invlift.posterior.names import FIELD, SOLUTION
+from invlift.posterior.names import FIELD
 
 #: What the readings are called in the file of their truth, by which it is known to be theirs.
 READINGS = "readings"
@@ -38,12 +38,9 @@ class Truth:
 
 def write_truth(table: Path, field: FieldProblem, sensors: Sensors, draw: PriorDraw) -> None:
     """Write the truth behind the readings of a sensor table to a file beside it."""
-    on_nodes, on_cells = {SOLUTION: draw.solution}, {}
-    is_nodal = field.problem.prior.location == "nodes"
-    (on_nodes if is_nodal else on_cells)[FIELD] = draw.log_conductivity
+    fields = field.by_place({FIELD: draw.log_conductivity}, draw.solution)
     numbers = draw.numbers | {READINGS: sensors.values}
-    parts = field.mesh.points, field.mesh.cells, on_nodes, on_cells
-    write_fields(truth_file(table), *parts, numbers=numbers)
+    write_fields(truth_file(table), field.mesh.points, field.mesh.cells, *fields, numbers=numbers)
 
 
 def find_truth(field: FieldProblem, table: Path) -> Truth | None:
@@ -57,8 +54,9 @@ def find_truth(field: FieldProblem, table: Path) -> Truth | None:
         return None
     numbers = {name: np.asarray(values) for name, values in mesh.field_data.items()}
     readings = np.atleast_1d(numbers.pop(READINGS, ()))
-    on_nodes = field.problem.prior.location == "nodes"
-    values = mesh.point_data.get(FIELD) if on_nodes else mesh.cell_data.get(FIELD, [None])[0]
+    values = mesh.point_data.get(FIELD)
+    if not field.is_nodal:
+        values = mesh.cell_data.get(FIELD, [None])[0]
     is_same_mesh = np.array_equal(mesh.points[:, : field.mesh.dim], field.mesh.points)
     if values is None or not is_same_mesh or not np.array_equal(readings, field.sensors.values):
         return None

@@ -42,10 +42,13 @@ def lines_of(
             lines.append((each, f"{_brief(prior.parts[each])}{size} {unit}".rstrip()))
     else:
         lines.append(("prior", _brief(prior)))
-    kind = type(noise).__name__
-    lines.append(("noise", f"{kind}, relative" if noise.relative else kind))
-    lines.append(("sigma", _scale(noise.scale)))
-    lines += [(each, _scale(getattr(noise, each))) for each in noise.shape_parameters]
+    if noise.is_exact:
+        lines.append(("noise", "none"))
+    else:
+        kind = type(noise).__name__
+        lines.append(("noise", f"{kind}, relative" if noise.relative else kind))
+        lines.append(("sigma", _scale(noise.scale)))
+        lines += [(each, _scale(getattr(noise, each))) for each in noise.shape_parameters]
     lines.append(("readings", f"{observed.size}, {_range(observed)}"))
     return lines
 

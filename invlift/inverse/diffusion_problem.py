@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, is_integer
 from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     call,
@@ -207,9 +207,8 @@ def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
 
 
 def _checked_steps(number: Any, num_times: int) -> int:
-    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
     most = MAX_STEPS // num_times
-    if not is_integer or not 1 <= number <= most:
+    if not is_integer(number) or not 1 <= number <= most:
         expected = f"an integer from 1 to {most}"
         raise InputError("steps_per_interval", expected, f"{number!r}"[:80], "25 is usual")
     return int(number)

@@ -18,19 +18,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.jacobians import Structure
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
+from invlift.inverse.noise.exact import exact_readings
+from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.readings import named_readings
+from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.precision import require_float64
-from invlift.pytrees import Module
+from invlift.pytrees import Module, static
 from invlift.targets import ConstrainedTarget
+
+#: Difference of two slopes, relative to slopes larger than 1, that is rounding.
+CLOSE = 1e-8
 
 
 class InverseProblem(Module):
@@ -92,14 +99,13 @@ class InverseProblem(Module):
         """What is kept of a draw, by name.
 
         The coefficients as the model describes them, ``predicted`` (d,), ``noise_score``
-        (d,), the noise variables eta that explain the data, and whatever noise and prior call their
-        unknown parameters.
+        (d,), the noise variables eta that explain the data, if they are not exact, and whatever
+        noise and prior call their unknown parameters.
         """
         zeta, white = self.split(theta)
-        kept = self.model.describe(coefficients) | {
-            "predicted": predicted,
-            "noise_score": self.noise.invert(predicted, zeta, self.observed),
-        }
+        kept = self.model.describe(coefficients) | {"predicted": predicted}
+        if not self.noise.is_exact:
+            kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
     def own_lifted(self) -> ConstrainedTarget | None:
@@ -109,7 +115,8 @@ class InverseProblem(Module):
         what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
         ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
         ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
-        ``rough_position(rng_key)``, from which chains get onto its manifold.
+        ``rough_position(drawn)``, from which chains get onto its manifold near a standard normal
+        draw, and ``holds_noise``, with which they do so with zeta as it is.
         """
         return None
 
@@ -122,11 +129,13 @@ class InverseProblem(Module):
         return replace(self, observed=jax.device_put(values)), theta
 
     def reading_noise(self) -> Any:
-        """What a posterior asks about noise, given draws; None for what follows from ``noise``.
+        """What a posterior asks about noise, given draws; None where readings are exact.
 
         A :class:`~invlift.posterior.readings.ReadingNoise`.
         """
-        return None
+        if self.noise.is_exact:
+            return None
+        return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 
     def __str__(self) -> str:
         """Return what the problem is made of, a line for each part."""
@@ -144,13 +153,30 @@ class InverseProblem(Module):
 _predicted = Program(InverseProblem.predict, "none")
 
 
+class ExactProblem(InverseProblem):
+    """Inverse problem of exact readings.  Build it with :func:`inverse_problem`, noise None.
+
+    Attributes
+    ----------
+    structure : Structure or None
+        Of the derivatives of the readings by the last of w.  None: dense.
+    """
+
+    structure: Structure | None = static(default=None)
+
+    def own_lifted(self) -> ExactConditioning:
+        """The manifold of the inputs that reproduce the readings."""
+        return ExactConditioning(self)
+
+
 def inverse_problem(
     model: ForwardModel | Callable,
     prior: Prior | Mapping[str, Unknown | Distribution | Prior],
-    noise: Noise,
+    noise: Noise | None,
     observed,
     *,
     axes: Mapping[str, Mapping[str, Sequence]] | None = None,
+    structure: Structure | None = None,
 ) -> InverseProblem:
     """Put an inverse problem together and check that its parts fit.
 
@@ -164,8 +190,9 @@ def inverse_problem(
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
         factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
         axes as ``Unknown(normal(80, 10), "degree C")``.
-    noise : Noise
-        See :mod:`invlift.inverse.noise`.
+    noise : Noise or None
+        See :mod:`invlift.inverse.noise`.  None for exact readings, the output of a generator, say:
+        only constrained samplers draw from these (Graham & Storkey 2017).
     observed : (d,) float64 array, or mapping of str to array
         Measured values. By name for a function that gives observations by name: arrays, or
         xarray's, whose coordinates name each observation. One follows the other in what is of all
@@ -173,6 +200,11 @@ def inverse_problem(
     axes : mapping of str to mapping of str to sequence, optional
         Of a function of unknowns: for each axis of a quantity that it gives, its name and the
         coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
+    structure : Structure, optional
+        Of exact readings: which of the last inputs enter which reading, in the order of the
+        unknowns; those before may enter all.  ``Diagonal()`` where each reading has an input of its
+        own, ``Triangular()`` where it also depends on those of the readings before (the same,
+        appendix C), or another of :mod:`invlift.inverse.jacobians`.  Without one all is dense.
 
     Returns
     -------
@@ -182,7 +214,8 @@ def inverse_problem(
     ------
     InputError
         If shapes or names do not match, a value is not finite, an array is not float64, or the
-        forward map is not finite at the prior mean or cannot be differentiated.
+        forward map is not finite at the prior mean or cannot be differentiated; if there are not
+        more unknowns than exact readings, or a derivative outside the structure is not zero.
     """
     axes, readings = dict(axes or {}), ()
     is_of_names = isinstance(prior, Mapping) and not isinstance(model, ForwardModel)
@@ -213,6 +246,8 @@ def inverse_problem(
         prior = named_prior(prior)
         if callable(model) and not isinstance(model, ForwardModel):
             model = NamedModel(model, prior.shapes, readings)
+    is_exact = noise is None
+    noise = exact_readings() if is_exact else noise
     for name, part, kind in (("prior", prior, Prior), ("noise", noise, Noise)):
         if not isinstance(part, kind):
             raise InputError(
@@ -223,6 +258,11 @@ def inverse_problem(
             )
     noise.check(observed)
     problem = InverseProblem(model, prior, noise, jax.device_put(observed))
+    if is_exact:
+        problem = _exact_problem(problem, structure)
+    elif structure is not None:
+        remedy = "leave it out, or give noise None"
+        raise InputError("argument structure", "none where readings have noise", "one", remedy)
     try:
         value = _at_prior_mean(problem)
     except InputError:
@@ -241,7 +281,57 @@ def inverse_problem(
             f"{np.asarray(value)[~np.isfinite(value)][0]}",
             "check the function or the prior mean",
         )
+    if structure is not None:
+        _check_structure(problem)
     return replace(problem, model=with_axes(model, prior, axes)) if axes else problem
+
+
+def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
+    """The same with exact readings, of which there must be fewer than unknowns."""
+    if structure is not None and not isinstance(structure, Structure):
+        expected = "one of invlift.inverse.jacobians, Diagonal() say"
+        raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
+    size, num_readings = problem.num_unknowns, problem.num_observations
+    own = num_readings if structure is None else structure.num_variables(num_readings)
+    for where, least in (("observed", num_readings + 1), ("structure", own)):
+        if size < least:
+            expected = f"at least {least} unknown numbers for {num_readings} exact readings"
+            raise InputError(
+                f"argument {where}", expected, f"{size}", "give fewer readings, or noise"
+            )
+    parts = problem.model, problem.prior, problem.noise, problem.observed
+    return ExactProblem(*parts, structure)
+
+
+def _check_structure(problem: ExactProblem) -> None:
+    """Check that derivatives outside the structure are zero, in a direction near the prior mean."""
+    rng = np.random.default_rng(0)
+    at, along = rng.standard_normal((2, problem.num_unknowns))
+    try:
+        found, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
+    except (TypeError, ValueError) as error:
+        expected = f"a structure of {problem.num_observations} readings"
+        raise InputError(
+            "argument structure", expected, first_line(error), "choose another"
+        ) from error
+    wrong = np.flatnonzero(np.abs(found - expected) > CLOSE * (1.0 + np.abs(expected)))
+    if wrong.size:
+        raise InputError(
+            "argument structure",
+            f"readings of which no derivative is outside {problem.structure}",
+            f"{wrong.size} of {expected.size} that have one, reading {wrong[0]} the first of them",
+            "choose another, and give the inputs that it is about last, in the readings' order",
+        )
+
+
+def _slopes_along(problem: ExactProblem, position, direction):
+    """Of the readings along a direction, by the structure and without it, (d,) each."""
+    target = problem.own_lifted()
+    _, jacobian = target.linearise(position)
+    return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
+
+
+_slopes = Program(_slopes_along, "none")
 
 
 def _readings_at_prior_mean(problem: InverseProblem):
@@ -311,11 +401,7 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     InputError
         As :func:`inverse_problem`.
     """
-    if (
-        isinstance(num_parameters, bool)
-        or not isinstance(num_parameters, int | np.integer)
-        or (num_parameters < 1)
-    ):
+    if not is_integer(num_parameters) or num_parameters < 1:
         raise InputError(
             "argument num_parameters",
             "an integer of at least 1",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.compilation import Program
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.axes import axes_in_time, path_of
 from invlift.inverse.checks_in_time import check_increasing, check_named
 from invlift.inverse.distributions import Distribution
@@ -190,8 +190,7 @@ def _checked_times(times: Any, size: int) -> np.ndarray:
 
 
 def _checked_number(number: Any) -> int:
-    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not is_integer or number < 1:
+    if not is_integer(number) or number < 1:
         expected = "an integer of at least 1"
         raise InputError(
             "num_noise", expected, f"{number!r}", "say how many variables move a state"

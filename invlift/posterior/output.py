@@ -1,8 +1,9 @@
-"""What a posterior writes: which of its parts go into which file of a folder."""
+"""What a posterior writes: which of its parts go into which file of a folder, and its record."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,58 @@ import numpy as np
 import pandas as pd
 
 from invlift.posterior import files, labelled
+from invlift.posterior.parts import recorded
 from invlift.posterior.quantity import PLACES
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
+
+
+#: Statistics that not every kernel counts.
+_COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
+
+
+def record_of(posterior: Posterior) -> dict[str, Any]:
+    """Sizes, times, counts and verdict of a run, for `run.json`; None for what is not known.
+
+    Of divergences, audits and what the standards of the kernel call failures there are counts only
+    where they were counted.
+    """
+    chains, stats = posterior.chains, recorded(posterior.chains, "stats")
+
+    def each(name: str) -> list:
+        return [getattr(chain, name, None) for chain in chains]
+
+    def total(name: str) -> int | None:
+        parts = [part[name] for part in stats if name in part]
+        return int(sum(np.sum(part) for part in parts)) if parts else None
+
+    failures = [posterior.standards.failures] if posterior.standards else []
+    counts = {name: total(name) for name in (*_COUNTED, *failures)}
+    return {
+        "num_chains": len(chains),
+        "num_draws": posterior.num_draws,
+        "num_draws_requested": posterior.num_draws_requested,
+        "step_size": each("step_size"),
+        "warmup_seconds": each("warmup_seconds"),
+        "sampling_seconds": each("sampling_seconds"),
+        "acceptance_rate": [_acceptance_rate(part) for part in stats],
+        "num_steps": total("num_steps"),
+        "num_factorisations": total("num_factorisations"),
+        "num_projection_failures": total("num_projection_failures"),
+        **{name: count for name, count in counts.items() if count is not None},
+        "verdict": asdict(posterior.verdict()),
+        "compile_seconds": posterior.compile_seconds,
+        "is_interrupted": posterior.is_interrupted,
+        "misfit_p_value": posterior.misfit_p_value,
+        "exceedance": list(posterior.exceedance),
+        "objections": list(posterior.objections),
+    }
+
+
+def _acceptance_rate(stats: Mapping[str, np.ndarray]) -> float | None:
+    rate = np.asarray(stats.get("acceptance_rate", np.nan))
+    return float(np.nanmean(rate)) if np.isfinite(rate).any() else None
 
 
 def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any]) -> list[Path]:

@@ -36,6 +36,7 @@ STYLE = {
     "axes.labelcolor": INK,
     "axes.titlecolor": INK,
     "axes.linewidth": 0.6,
+    "axes.formatter.useoffset": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "xtick.color": INK,

@@ -22,12 +22,11 @@ from invlift.posterior.field_plots import plot_fields
 from invlift.posterior.fields import fields_of
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
-from invlift.posterior.output import write_results
+from invlift.posterior.output import record_of, write_results
 from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_fit, every_of
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.readings import ReadingNoise, Readings
-from invlift.posterior.record import run_record
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
 from invlift.posterior.scalars import (
     chosen,
@@ -423,14 +422,7 @@ class Posterior:
 
     def record(self) -> dict[str, Any]:
         """Sizes, times, counts and verdict of the run, for `run.json`."""
-        draws = self.num_draws, self.num_draws_requested
-        return run_record(self.chains, *draws, self.verdict(), self.standards) | {
-            "compile_seconds": self.compile_seconds,
-            "is_interrupted": self.is_interrupted,
-            "misfit_p_value": self.misfit_p_value,
-            "exceedance": list(self.exceedance),
-            "objections": list(self.objections),
-        }
+        return record_of(self)
 
     def write(
         self, directory: str | os.PathLike, run_info: Mapping[str, Any] | None = None

@@ -56,14 +56,3 @@ class ReadingNoise(Protocol):
 
         With all constants, in the logarithm of one over the unit of the readings.
         """
-
-
-def shared_scale(sigma: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Scale of the noise of some readings, of one column or (); None if they differ in it.
-
-    `sigma` is (), (1,), (d,), (num_draws, 1) or (num_draws, d), and `rows` (r,) which readings.
-    """
-    if sigma.ndim == 0 or sigma.shape[-1] == 1:
-        return sigma
-    own = sigma[..., rows]
-    return own[..., :1] if (own == own[..., :1]).all() else None

@@ -21,11 +21,14 @@ def call(*arguments):
     return caught.value.code
 
 
-def assert_one_line_at_end(capsys, parts):
+def assert_one_line(capsys, parts):
     captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
-    for part in parts:
-        assert part in captured.err
+    assert captured.err.startswith("invlift: ")
+    assert captured.err.count("\n") == 1, captured.err
+    assert captured.err.endswith("\n")
+    for words in ("expected", "found", ";", *parts):
+        assert words in captured.err, captured.err
+    assert "Traceback" not in captured.err + captured.out
 
 
 def strict_json(path):

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_line import call, start_held, wait_for_file
+from command_line import assert_one_line, call, start_held, wait_for_file
 from matplotlib.image import imread
 from problem_files import write_problem
-from test_cli import assert_one_line
 from without_gram_term import ChmcWithoutGramTerm
 
 import invlift

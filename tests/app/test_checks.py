@@ -155,12 +155,11 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    realised = field.problem.prior.pointwise_std()
-    edge, resolution = readiness.prior(spec, field, realised)
+    edge, resolution = readiness.prior(spec, field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert readiness.prior(short, field, realised)[1].level == "note"
+    assert readiness.prior(short, field)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -182,6 +181,14 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
         found = checks._sensors(spec, build_problem(spec))
         assert found.level == level
         assert ("column sigma is not used" in found.detail) == (level == "note")
+
+
+def test_rows_at_one_place_are_counted(tmp_path):
+    rows = "x,y,value\n0.3,0.4,2.0\n0.3,0.4,3.0\n0.5,0.4,3.0\n"
+    spec = read_problem(write_problem(tmp_path, sensors=rows))
+    found = checks._sensors(spec, build_problem(spec))
+    assert found.level == "note"
+    assert "3 in use; 1 rows repeat the place of another" in found.detail
 
 
 def test_parts_that_do_not_touch_are_noted():
@@ -237,7 +244,7 @@ def test_readings_are_called_by_their_names():
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
     field = build_problem(spec)
     tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
-    found = readiness.prior(tall, field, field.problem.prior.pointwise_std())[0]
+    found = readiness.prior(tall, field)[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
@@ -246,7 +253,7 @@ def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
     field = build_problem(spec)
     other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
-    found = readiness.prior(other, field, field.problem.prior.pointwise_std())[1]
+    found = readiness.prior(other, field)[1]
     assert found.level == level
 
 

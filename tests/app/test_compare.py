@@ -7,17 +7,24 @@ import signal
 from contextlib import contextmanager
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from clocks import steady_clock
 from command_line import call
+from numpyro.infer.util import log_density
 from problem_files import write_problem
 
+import invlift
 from invlift.app.commands import compare as compare_command
 from invlift.app.compare import compare
 from invlift.errors import InputError
 from invlift.inverse.noise import known_noise
+from invlift.inverse.numpyro_density import UnconstrainedDensity
 from invlift.inverse.problem import jax_problem
 from invlift.posterior.comparison import Efficiency, batch_means_ess, plot_comparison
 from invlift.posterior.diagnostics import diagnose_block
@@ -117,6 +124,31 @@ def test_arguments_are_checked_before_anything_runs():
         compare(problem(), ["pcn"], seconds=0.0)
     with pytest.raises(InputError, match="chains: expected an integer from 1 to 10000, found 0"):
         compare(problem(), ["pcn"], chains=0)
+
+
+def in_a_funnel():
+    spread = numpyro.sample("spread", dist.HalfCauchy(2.0))
+    level = numpyro.sample("level", dist.Uniform(-spread, spread))
+    numpyro.sample("read", dist.Normal(level, 0.5), obs=0.3)
+    numpyro.deterministic("twice", 2.0 * level)
+
+
+def test_a_numpyro_model_is_also_walked_on_in_its_own_coordinates():
+    made = invlift.from_numpyro(in_a_funnel)
+    target = UnconstrainedDensity(made)
+    lifted = jnp.array([0.4, -0.7, 0.0])
+    values, free = made.model.at(lifted[:2]).values, target.from_lifted(lifted)
+    for name, value in target.describe(free)[0].items():
+        np.testing.assert_allclose(value, values[name], rtol=1e-12)
+    # d spread = spread d free[1], d level = 2 spread s (1 - s) d free[0].
+    spread, share = values["spread"], jax.nn.sigmoid(free[0])
+    density, _ = log_density(in_a_funnel, (), {}, values)
+    expected = density + jnp.log(spread) + jnp.log(2.0 * spread * share * (1.0 - share))
+    np.testing.assert_allclose(target.logdensity(free), expected, rtol=1e-10)
+    rows = list(compare(made, ["chmc", "numpyro-nuts"], seconds=0.3, chains=2, warmup=20))
+    assert all(row.num_draws > 0 and not row.note for row in rows)
+    with pytest.raises(InputError, match="a NumPyro model, for numpyro-nuts"):
+        compare(problem(), ["numpyro-nuts"], seconds=1.0)
 
 
 def test_hollow_bars_are_those_in_doubt(tmp_path):

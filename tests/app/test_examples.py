@@ -155,6 +155,28 @@ def test_state_space_example_runs(tmp_path, capsys):
     assert (out / "posterior.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow  # 15 s
+def test_generators_example_runs(tmp_path, capsys):
+    """With 6 steps: draws reproduce the readings, and so does the simulator from their inputs."""
+    example = (EXAMPLES / "generators" / "lotka_volterra.py").read_text()
+    file, out = tmp_path / "lotka_volterra.py", tmp_path / "results"
+    file.write_text(example.replace("NUM_STEPS, SEED = 50", "NUM_STEPS, SEED = 6"))
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(file)])
+    assert stop.value.code == 0
+    assert "derivative of the constraint: right" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(file), "--out", str(out), *SMALL])
+    assert stop.value.code == 3
+    assert "12 readings; 16 unknowns" in capsys.readouterr().out
+    draws, names = invlift.load(out).to_arviz().posterior, runpy.run_path(str(file))
+    last = draws.isel(chain=0, draw=-1)
+    rates = {name: float(last[name]) for name in names["TRUTH"]}
+    assert last["noise"].dims == ("step", "species")
+    again = names["simulator"](jnp.asarray(last["noise"].values), **rates)
+    np.testing.assert_allclose(again, names["simulated"](), rtol=1e-8)
+
+
 @pytest.mark.slow  # 60 s each
 @pytest.mark.parametrize("name", ["fitzhugh_nagumo.py", "fitzhugh_nagumo.py:noisy", "influenza.py"])
 def test_diffusion_examples_run(tmp_path, capsys, name):

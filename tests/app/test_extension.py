@@ -17,7 +17,6 @@ from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
-from invlift.errors import InputError
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
 from invlift.inverse.noise import NOISES
@@ -157,22 +156,3 @@ def read_again(folder, spec):
     copy.write_text(spec.to_toml())
     assert tomllib.loads(copy.read_text())["prior"]["kind"] == spec.prior.kind
     return read_problem(copy)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"sampler.method": "wlak"}, 'method: .*"walk".*did you mean "walk"'),
-        ({"sampler.method": "walk", "sampler.options": {"shpae": 1}}, "did you mean 'shape'"),
-        (
-            {"sampler.method": "walk", "sampler.options": {"acceptance": 2.0}},
-            r"\[sampler.options\] acceptance: expected a positive number, from 0.01 to 0.99",
-        ),
-        ({"sampler.options": {"shape": "normal"}}, r"\[sampler.options\]"),
-        ({"noise.kind": "logistc"}, 'did you mean "logistic"'),
-        ({"prior": {"kind": "level"}}, r"\[prior\] spread: expected a number, found no such key"),
-    ],
-)
-def test_bad_input_is_told_in_the_usual_words(tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
-        read_problem(write_problem(tmp_path, changes))

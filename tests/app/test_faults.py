@@ -9,8 +9,8 @@ import sys
 import h5py
 import pytest
 import xarray as xr
+from command_line import assert_one_line, call
 from problem_files import write_problem
-from test_cli import assert_one_line_at_end, call
 
 from invlift.app.commands import run as run_command
 
@@ -63,7 +63,7 @@ def test_a_directory_with_more_than_that_is_left_alone(killed, capsys, options, 
     (out / name).write_text("precious")
     before = {file: file.read_bytes() for file in out.glob("**/*") if file.is_file()}
     assert call("run", path, *options) == 2
-    assert_one_line_at_end(capsys, [str(out)])
+    assert_one_line(capsys, [str(out)])
     assert {file: file.read_bytes() for file in out.glob("**/*") if file.is_file()} == before
 
 
@@ -143,7 +143,7 @@ def test_numbers_that_no_run_draws_are_told_in_a_line(copied, capsys, name):
         draws = file[name]
         draws[...] = 1e308
     assert call("report", copied) == 2
-    assert_one_line_at_end(capsys, ["posterior.nc", "1e+308"])
+    assert_one_line(capsys, ["posterior.nc", "1e+308"])
 
 
 def test_readers_of_damaged_draws_leave_no_words(copied, capsys, monkeypatch):
@@ -156,7 +156,7 @@ def test_readers_of_damaged_draws_leave_no_words(copied, capsys, monkeypatch):
     assert call("report", copied) == 2
     gc.collect()
     assert said == []
-    assert_one_line_at_end(capsys, ["posterior.nc"])
+    assert_one_line(capsys, ["posterior.nc"])
 
 
 def test_draws_do_not_leave_the_results_by_a_link(copied, tmp_path, capsys):
@@ -165,19 +165,16 @@ def test_draws_do_not_leave_the_results_by_a_link(copied, tmp_path, capsys):
     before = {file: file.stat().st_mtime_ns for file in elsewhere.iterdir()}
     (copied / "draws").symlink_to(elsewhere)
     assert call("report", copied) == 2
-    assert_one_line_at_end(capsys, ["draws", "a link"])
+    assert_one_line(capsys, ["draws", "a link"])
     assert {file: file.stat().st_mtime_ns for file in elsewhere.iterdir()} == before
 
 
-@pytest.mark.parametrize("command", ["run", "check", "compare", "calibrate"])
-@pytest.mark.parametrize("place", ["option", "file"])
-def test_a_slip_in_the_number_of_chains_is_told(tmp_path, capsys, command, place):
-    in_file = place == "file" or command in ("check", "calibrate")
-    path = write_problem(tmp_path, {"sampler.chains": 10**9} if in_file else {})
-    options = [] if in_file else ["--chains", 10**9]
-    needed = {"compare": ["--methods", "hmc"], "calibrate": ["--simulations", 2]}
-    assert call(command, path, *needed.get(command, []), *options) == 2
-    assert_one_line_at_end(capsys, ["chains", "10000", "1000000000"])
+def test_a_slip_in_the_number_of_chains_is_told(tmp_path, capsys):
+    in_file = write_problem(tmp_path / "file", {"sampler.chains": 10**9})
+    other = write_problem(tmp_path)
+    for arguments in (["run", other, "--chains", 10**9], ["check", in_file]):
+        assert call(*arguments) == 2
+        assert_one_line(capsys, ["chains", "10000", "1000000000"])
 
 
 def test_a_comparison_without_draws_is_none(tmp_path, capsys):

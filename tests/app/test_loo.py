@@ -4,17 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from command_line import call
 from normal_noise import NormalNoise
 
-from invlift.app.cli import main
 from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains.results import ChainResult
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return caught.value.code
 
 
 def write_run(folder, sigma, *, spread=0.2, seed=0, num_chains=2):

@@ -1,4 +1,4 @@
-"""What is told of a problem's unknowns before the data, and new readings along its paths."""
+"""Densities of a problem's unknowns before the data."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,6 @@ from scipy import stats
 
 import invlift
 from invlift.app.quantities import quantities_of
-from invlift.app.results import NoiseOfReadings
 
 FAMILIES = {
     "a": (invlift.normal(2.0, 0.5), stats.norm(2.0, 0.5)),
@@ -72,18 +71,3 @@ def test_an_unknown_range_of_a_field_has_a_density():
     at, density = found["phi_prior_range"]
     np.testing.assert_allclose(density, stats.lognorm(np.log(1.5)).pdf(at), rtol=1e-8)
     assert "phi_prior_std" not in found
-
-
-@pytest.mark.parametrize("relative", [False, True])
-def test_new_readings_along_a_path_have_the_noise_of_their_readings(relative):
-    scale = invlift.unknown_scale(invlift.half_normal(0.5), [0, 0, 1, 1])
-    noise = invlift.gaussian_noise(scale, relative=relative)
-    found = NoiseOfReadings(noise, np.ones(4))
-    sigma = np.array([0.1, 0.3]) * np.linspace(0.5, 1.5, 4000)[:, None]
-    draws = {"sigma": sigma, "predicted": np.ones((4000, 4)), "x_path": np.full((4000, 5), 2.0)}
-    for rows, group in (([0, 1], 0), ([2, 3], 1)):
-        (new,) = found.new_along(np.random.default_rng(1), [draws], "x_path", np.array(rows))
-        score = (np.log(new / 2.0) if relative else new - 2.0) / sigma[:, [group]]
-        assert new.shape == (4000, 5)
-        assert abs(score.std() - 1.0) < 4 / np.sqrt(2 * score.size)
-    assert found.new_along(np.random.default_rng(1), [draws], "x_path", np.array([1, 2])) is None

@@ -2,24 +2,18 @@
 
 import numpy as np
 import pytest
+from command_line import call
 from matplotlib.image import imread
 from problem_files import write_problem
 from structured import box_mesh
 
 import invlift
 from invlift.app.checks import Finding, Report
-from invlift.app.cli import main
 from invlift.app.prior_pictures import line_outward, matern_correlation, picture_prior
 from invlift.posterior.prior_plots import plot_prior
 
 UNKNOWN = {"distribution": "lognormal", "location": 0.0, "scale": 0.3}
 GAMMA = {"distribution": "gamma", "concentration": 4.0, "rate": 3.67206}  # of median 1
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code
 
 
 def test_formula_is_exponential_and_has_the_range_it_should():

@@ -237,7 +237,7 @@ def test_a_robin_condition_alone_is_enough():
 
 def test_several_mistakes_are_counted():
     data = changed({"sampler": {"draws": 0, "chains": 0, "warmup": -1}}, SMALL)
-    assert message_of(data).endswith("(2 more problems)")
+    assert message_of(data).endswith("(and 2 more)")
 
 
 @pytest.mark.parametrize(

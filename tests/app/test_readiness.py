@@ -1,9 +1,9 @@
 """Problems that are not ready to run: `check` and `run` say so in the same words."""
 
 import pytest
+from command_line import call, strict_json
 from problem_files import SENSORS, write_problem
 from structured import box_mesh
-from test_cli import call, strict_json
 
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4, "sampler.chains": 1}
 #: What spoils a problem, what is just within the limits, and the finding.

@@ -8,9 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import call, environment, finish, let_go, start, start_held, strict_json
+from command_line import (
+    assert_one_line,
+    call,
+    environment,
+    finish,
+    let_go,
+    start,
+    start_held,
+    strict_json,
+)
 from problem_files import SENSORS, write_problem
-from test_cli import LONG, RESULTS, assert_one_line
+from test_cli import LONG, RESULTS
 
 QUICK = {"sampler.draws": 6, "sampler.warmup": 4, "sampler.chains": 1}
 
@@ -96,12 +105,6 @@ def test_names_that_are_not_utf8_cannot_be_in_a_problem_file(tmp_path, capsys):
     assert_one_line(capsys, ["UTF-8"])
 
 
-def test_paths_that_cannot_be_name_the_option(tmp_path, capsys):
-    path = write_problem(tmp_path, QUICK)
-    assert call("run", path, "--out", path) == 2
-    assert_one_line(capsys, ["--out: ", "a file at"])
-
-
 def test_a_reader_that_leaves_changes_nothing(tmp_path):
     """`invlift run ... | head -1`: what was to be done is done, with its own status."""
     process = start("run", write_problem(tmp_path, QUICK))
@@ -146,21 +149,6 @@ def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
     assert found.returncode == 3
     for words in ("arning", "temporary cache", "Traceback"):
         assert words not in found.stderr
-
-
-def test_a_folder_of_jax_that_cannot_be_written_to_is_noted_once(tmp_path):
-    (tmp_path / "no").write_text("in the way")
-    places = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "no" / "x")}
-    found = subprocess.run(
-        start_command("check", write_problem(tmp_path, QUICK)),
-        capture_output=True,
-        text=True,
-        env=environment() | places,
-    )
-    assert found.returncode == 0
-    assert found.stderr.startswith(f"invlift: note: {tmp_path / 'no' / 'x'}, where JAX")
-    assert "arning" not in found.stderr
-    assert found.stderr.count(str(tmp_path)) == 1
 
 
 # --- signals ------------------------------------------------------------------------------------
@@ -209,25 +197,9 @@ def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
 def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path, capsys):
     table = SENSORS + "0.30000001,0.4,2.9,0.1\n"
     path = write_problem(tmp_path, QUICK | {"noise.sigma": 0.001}, sensors=table)
-    assert call("check", path) == 3
-    out = capsys.readouterr().out
-    assert "bad  fit" in out
-    assert "mend fit" in out
-    assert call("run", path) == 2
-    refusal = capsys.readouterr().err.splitlines()[-1]  # before it, perhaps, that it compiles
-    assert refusal.startswith(
-        f"invlift: {path}: expected a problem that is ready to run, found fit"
-    )
     call("run", path, "--anyway")
     err = capsys.readouterr().err
     assert err.index("miss the readings of sensor 0, sensor 3 by up to") < err.index("chain 0: ")
-
-
-def test_a_reading_where_the_solution_is_given(tmp_path, capsys):
-    table = SENSORS + "0.0,0.5,50.0,0.1\n"
-    path = write_problem(tmp_path, {"noise.sigma": 0.001}, sensors=table)
-    assert call("check", path) == 3
-    assert "at sensor 3" in capsys.readouterr().out
 
 
 TALKATIVE = """
@@ -268,16 +240,6 @@ def test_it_is_said_that_it_compiles_on_pipes_and_terminals(tmp_path):
     assert on_terminal.returncode == 0
     assert os.read(leader, 1000).startswith(b"compiling")
     os.close(leader)
-
-
-def test_many_rows_for_few_sensors_are_counted(tmp_path, capsys):
-    """Readings of one sensor over time: they cannot all be those of a steady field."""
-    rows = [f"{0.1 + 0.05 * (k % 10)},0.5,{k},0.1" for k in range(200)]
-    path = write_problem(tmp_path, sensors="x,y,value,sigma\n" + "\n".join(rows) + "\n")
-    assert call("check", path) == 3
-    printed = capsys.readouterr().out
-    assert "190 rows repeat the place of another" in printed
-    assert "Not ready to run: mend fit" in printed
 
 
 def inodes(cache):

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import umbridge
 from aiohttp import web
+from command_line import call
 from problem_files import write_problem
-from test_cli import call
 
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem

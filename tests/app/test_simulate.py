@@ -6,23 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import pyvista
+from command_line import call
 from problem_files import write_problem
 from scipy.stats import kstest
 
 import invlift
 from invlift.app.build import build_noise
-from invlift.app.cli import main
 from invlift.app.simulate import simulate_problem, simulate_readings
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
 
 LOGNORMAL = {"distribution": "lognormal", "location": -2.0, "scale": 0.7}
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code
 
 
 def field_at(folder, num_sensors=400, changes=None):

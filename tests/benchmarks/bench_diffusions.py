@@ -1,46 +1,69 @@
-"""Steps of constrained HMC on a diffusion: time, iterations of the projection, and step size.
+"""Constrained HMC on a diffusion: cost of a step, its size, effective draws, and calibration.
 
-    python tests/benchmarks/bench_diffusions.py [time | step-size | dense] [--iterations 150]
+    python tests/benchmarks/bench_diffusions.py
+        [time | dense | step-size | noise | effective | peer | calibration] [--iterations 150]
 
-The FitzHugh-Nagumo diffusion of the example, read exactly (Graham, Thiery & Beskos 2022, section
-7.1), with S steps in each of T intervals.  ``dense`` is the time with T against that of the same
-constraint without a structure.
+Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
+2022, section 7), with S steps in each of T intervals, read exactly except for ``noise``:
+
+- ``time``: of a step, with S and with T; ``dense``: with T, against that of the same constraint
+  without a structure.
+- ``step-size``: of two splittings, with S.  ``noise``: of constrained HMC and of HMC, with the
+  standard deviation of the noise.
+- ``effective``: time for each effective draw, with S.  ``peer``: the same of Mici's constrained HMC
+  with the same compiled functions.
+- ``calibration``: ranks of 200 simulations of a small diffusion, and of the density without the
+  Gram term.
 """
 
 import argparse
 import importlib.util
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import invlift
 from invlift.app.sampling import sample
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.app.starts import find_start
+from invlift.inverse.diffusion_problem import DiffusionProblem
+from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import lifted_posterior
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.posterior.diagnostics import diagnose
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
-from invlift.samplers.kernels import ConstrainedHMC
+from invlift.samplers.kernels import HMC, ConstrainedHMC
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusions" / "fitzhugh_nagumo.py"
 
 
-def problem_of(num_steps, num_readings):
+#: What effective draws are counted of, and after how many iterations of warm-up in how many chains.
+NAMES = "sigma_w", "epsilon", "gamma", "beta", "voltage_0", "recovery_0"
+WARMUP, NUM_CHAINS = 100, 2
+#: Standard deviations of the noise, of which the last is a third of that of the voltage.
+NOISES = 10.0 ** np.array([-2.0, -1.5, -1.0, -0.5])
+
+
+def problem_of(num_steps, num_readings, sigma=None):
+    """Of exact readings, or of some with noise: the same normal variables with any sigma."""
     spec = importlib.util.spec_from_file_location("fitzhugh_nagumo", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     example.STEPS, example.NUM_READINGS = num_steps, num_readings
-    return example.problem()
+    return example.problem_of(*example.simulated(sigma or 0.0), sigma)
 
 
 def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
     """Seconds, evaluations of the Jacobian for a step, and share of steps that failed."""
     problem = problem_of(num_steps, num_readings)
     target = lifted_posterior(problem)
-    position = onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
+    position = find_start(ConstrainedHMC(), target, 1, 0).position
     if is_dense:
-        target = ExactConditioning(problem.model, problem.prior, problem.observed)
+        dense = invlift.inverse_problem(problem.model, problem.prior, None, problem.observed)
+        target = lifted_posterior(dense)
     integrator = ConstrainedHMC().integrator
 
     @jax.jit
@@ -79,9 +102,147 @@ def report(name, numbers, cases):
     print(f"exponent of the time in {name}: {slope:.2f}", flush=True)
 
 
+def report_step_sizes(title, problem, kernel, iterations, chains=2):
+    options = {"chains": chains, "warmup": iterations, "draws": 20, "seed": 1}
+    found = np.array([each.step_size for each in sample(problem, kernel, **options).chains])
+    each = ", ".join(f"{size:.3g}" for size in found)
+    print(f"{title}: step size {np.exp(np.mean(np.log(found))):.3g} ({each})", flush=True)
+
+
+def step_sizes_by_steps(iterations):
+    for num_steps in (25, 100, 400):
+        for splitting in ("gaussian", "stormer-verlet"):
+            title = f"S = {num_steps}, T = 25, {splitting}"
+            kernel = ConstrainedHMC(splitting=splitting)
+            report_step_sizes(title, problem_of(num_steps, 25), kernel, iterations)
+
+
+def step_sizes_by_noise(iterations):
+    kernels = {"constrained HMC": ConstrainedHMC(), "HMC, diagonal metric": HMC()}
+    # One problem, of which noise and readings are exchanged, so that all share programs.
+    each = {sigma: problem_of(20, 25, float(sigma)) for sigma in NOISES}
+    first = each[NOISES[0]]
+    for title, kernel in kernels.items():
+        for sigma, other in each.items():
+            problem = replace(first, noise=other.noise, observed=other.observed)
+            of_this = f"{title}, S = 20, T = 25, sigma_y = {sigma:.3g}"
+            report_step_sizes(of_this, problem, kernel, iterations)
+
+
+def effective(title, draws, seconds):
+    """Seconds for an effective draw of the number of which there are fewest."""
+    found = diagnose(list(draws))
+    least = int(np.argmin(found.ess_bulk))
+    ess = found.ess_bulk[least]
+    print(
+        f"{title}: {1e3 * seconds / ess:.3g} ms for an effective draw of {NAMES[least]} "
+        f"({ess:.0f} in {seconds:.1f} s), R-hat {found.r_hat.max():.3f}",
+        flush=True,
+    )
+    return seconds / ess
+
+
+def own_draws(problem, iterations):
+    """Draws, (chains, draws, 6), and seconds of processor time that they took after warm-up."""
+    options = {"chains": NUM_CHAINS, "warmup": WARMUP, "draws": iterations, "seed": 1}
+    began = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(1) as one_at_a_time:
+        chains = sample(problem, executor=one_at_a_time, **options).chains
+    share = (time.process_time() - began[1]) / (time.perf_counter() - began[0])
+    draws = [np.stack([each.draws[name] for name in NAMES], axis=1) for each in chains]
+    return np.array(draws), share * sum(each.sampling_seconds for each in chains)
+
+
+def mici_draws(problem, iterations):
+    """The same of Mici: Newton's projection, trajectories that end where they turn back."""
+    import mici
+    from mici_system import system_of
+
+    target = lifted_posterior(problem)
+    system = system_of(target)
+    sampler = mici.samplers.DynamicMultinomialHMC(
+        system, mici.integrators.ConstrainedLeapfrogIntegrator(system), np.random.default_rng(1)
+    )
+    starts = [find_start(ConstrainedHMC(), target, 1, i).position for i in range(NUM_CHAINS)]
+    adapter = mici.adapters.DualAveragingStepSizeAdapter(0.8)
+    options = {"display_progress": False}
+    warm = sampler.sample_chains(WARMUP, 1, starts, adapters=[adapter], **options)
+    began = time.process_time()
+    traces = sampler.sample_chains(0, iterations, warm.final_states, **options).traces["pos"]
+    seconds = time.process_time() - began
+
+    @jax.jit
+    def unknowns(position):
+        white = problem.split(position[: problem.num_unknowns])[1]
+        named = problem.model.describe(problem.prior.transform(white))
+        return jnp.stack([named[name] for name in NAMES])
+
+    return np.array([jax.lax.map(unknowns, jnp.asarray(trace)) for trace in traces]), seconds
+
+
+def effective_by_steps(iterations):
+    sizes = [25, 50, 100]
+    found = [effective(f"S = {each}, T = 25", *own_draws(problem_of(each, 25), iterations))
+             for each in sizes]  # fmt: skip
+    slope = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+    print(f"exponent of the time for an effective draw in S: {slope:.2f}", flush=True)
+
+
+def beside_mici(iterations):
+    problem = problem_of(25, 25)
+    own = effective("invlift, S = 25, T = 25", *own_draws(problem, iterations))
+    other = effective("Mici, S = 25, T = 25", *mici_draws(problem, iterations))
+    print(f"effective draws in the same time: {other / own:.1f} times as many", flush=True)
+
+
+class WithoutGramTerm(DiffusionPosterior):
+    """Negative control: as if the manifold were flat."""
+
+    def logdensity(self, position, gram):
+        return jnp.zeros(())
+
+
+class WrongProblem(DiffusionProblem):
+    """Of that density."""
+
+    def own_lifted(self):
+        return WithoutGramTerm(self)
+
+
+def calibrations():
+    """Ranks of a level that is pulled back to zero by noise that grows with it."""
+    problem = invlift.diffusion_problem(
+        lambda t, state, rate, strength: {"level": -rate * state["level"]},
+        lambda t, state, rate, strength: {"level": strength * jnp.sqrt(1.0 + state["level"] ** 2)},
+        unknowns={
+            "rate": invlift.lognormal(median=1.0, factor=1.8),
+            "strength": invlift.lognormal(median=0.5, factor=1.8),
+        },
+        initial=lambda **unknowns: {"level": 1.0},
+        times=0.5 * np.arange(1, 13),
+        readings={"level": np.zeros(12)},
+        noise=invlift.lognormal(median=0.1, factor=2.0),
+        start=0.0,
+        steps_per_interval=5,
+        scheme="milstein",
+    )
+    wrong = WrongProblem(*(getattr(problem, field.name) for field in fields(problem)))
+    for title, each in (("its posterior", problem), ("without the Gram term", wrong)):
+        found = invlift.calibrate(each, simulations=200, draws=15, warmup=100, seed=1)
+        values = ", ".join(f"{name} {value:.2g}" for name, value in found.p_values().items())
+        is_good = found.verdict().is_calibrated
+        print(f"{title}: calibrated: {is_good}; p-values: {values}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["time", "step-size", "dense"])
+    others = {
+        "step-size": step_sizes_by_steps,
+        "noise": step_sizes_by_noise,
+        "effective": effective_by_steps,
+        "peer": beside_mici,
+    }
+    parser.add_argument("what", choices=["time", "dense", *others, "calibration"])
     parser.add_argument("--iterations", type=int, default=150)
     parsed = parser.parse_args()
     invlift.enable_x64()
@@ -93,14 +254,10 @@ def main():
         sizes = [25, 50, 100]
         report("T (S = 10)", sizes, [(10, each) for each in sizes])
         report("T (S = 10), dense", sizes, [(10, each, True) for each in sizes])
+    elif parsed.what == "calibration":
+        calibrations()
     else:
-        for num_steps in (25, 100, 400):
-            for splitting in ("gaussian", "stormer-verlet"):
-                kernel = ConstrainedHMC(splitting=splitting)
-                options = {"warmup": parsed.iterations, "draws": 20, "seed": 1}
-                run = sample(problem_of(num_steps, 25), kernel, chains=2, **options)
-                sizes = ", ".join(f"{each.step_size:.2f}" for each in run.chains)
-                print(f"S = {num_steps}, T = 25, {splitting}: step sizes {sizes}", flush=True)
+        others[parsed.what](parsed.iterations)
 
 
 if __name__ == "__main__":

@@ -69,34 +69,10 @@ def run_invlift(problem, num_draws: int) -> float:
 
 def run_mici(problem, num_draws: int, step_size: float) -> float:
     import mici
+    from mici_system import system_of
 
     lifted = LiftedPosterior(problem)
-    linear = jax.jit(lambda lifted, q: (lifted.constraint(q), dense_jacobian(lifted, q)))
-    point = jax.jit(lambda lifted, q: lifted.point(q))
-    constraint = jax.jit(LiftedPosterior.constraint)
-
-    def dense_jacobian(lifted, position):
-        jacobian = lifted.point(position).jacobian
-        return jax.vmap(jacobian.apply_transpose)(jnp.eye(lifted.problem.num_observations))
-
-    def jacobian_and_constraint(position):
-        constraint, jacobian = linear(lifted, position)
-        return np.asarray(jacobian), np.asarray(constraint)
-
-    class System(mici.systems.GaussianDenseConstrainedEuclideanMetricSystem):
-        """The gradient of the log-determinant comes from the compiled point."""
-
-        @mici.states.cache_in_state("pos")
-        def grad_log_det_sqrt_gram(self, state):
-            return -np.asarray(point(lifted, state.pos).logdensity_grad)
-
-    system = System(
-        neg_log_dens=lambda q: 0.0,
-        grad_neg_log_dens=lambda q: np.zeros_like(q),
-        constr=lambda q: np.asarray(constraint(lifted, q)),
-        jacob_constr=jacobian_and_constraint,
-        mhp_constr=lambda q: None,  # not used
-    )
+    system = system_of(lifted)
     integrator = mici.integrators.ConstrainedLeapfrogIntegrator(
         system,
         step_size=step_size,

@@ -129,35 +129,11 @@ def column(draws, name: str) -> np.ndarray:
 def mici(problem, settings) -> Result:
     """Mici's constrained HMC with Newton's projection and multinomial dynamic trajectories."""
     import mici
+    from mici_system import system_of
 
     lifted = LiftedPosterior(problem)
-    num_observations = problem.num_observations
-
-    @jax.jit
-    def jacobian_and_constraint(position):
-        point = lifted.point(position)
-        rows = jax.vmap(point.jacobian.apply_transpose)(jnp.eye(num_observations))
-        return rows, point.constraint
-
-    constraint = jax.jit(lifted.constraint)
-    gradient = jax.jit(lambda position: lifted.point(position).logdensity_grad)
     # Log density of what is not standard normal, as truncated priors.
-    correction = jax.jit(lambda position: lifted._correction(*lifted.split(position)))
-
-    class System(mici.systems.GaussianDenseConstrainedEuclideanMetricSystem):
-        """The gradient of the whole density comes from the compiled point."""
-
-        @mici.states.cache_in_state("pos")
-        def grad_log_det_sqrt_gram(self, state):
-            return -np.asarray(gradient(state.pos))
-
-    system = System(
-        neg_log_dens=lambda q: -float(correction(q)),
-        grad_neg_log_dens=lambda q: np.zeros_like(q),
-        constr=lambda q: np.asarray(constraint(q)),
-        jacob_constr=lambda q: tuple(map(np.asarray, jacobian_and_constraint(q))),
-        mhp_constr=lambda q: None,  # not used
-    )
+    system = system_of(lifted, lambda lifted, q: lifted._correction(*lifted.split(q)))
     integrator = mici.integrators.ConstrainedLeapfrogIntegrator(system)
     sampler = mici.samplers.DynamicMultinomialHMC(
         system, integrator, np.random.default_rng(settings.seed)

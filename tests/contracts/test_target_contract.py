@@ -58,6 +58,10 @@ def elementwise(inputs):
     return readings(jnp.resize(inputs[:2], 4)) * jnp.exp(0.3 * inputs[2:])
 
 
+def exact(model, structure=None):
+    return inverse_problem(model, PRIOR, None, np.asarray(model(INPUTS)), structure=structure)
+
+
 def states():
     """Three readings of a pair, of which a function with an inverse is read."""
     problem = state_space(
@@ -94,7 +98,8 @@ def driven(noise):
         scheme="taylor-1.5",
     )
     target = lifted_posterior(problem)
-    return target, onto_manifold(target, np.asarray(target.rough_position(jax.random.key(1))))
+    drawn = jax.random.normal(jax.random.key(1), (target.dimension,))
+    return target, onto_manifold(target, np.asarray(target.rough_position(drawn)))
 
 
 def on_sphere(position):
@@ -113,9 +118,9 @@ INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 ON_MANIFOLDS = {
     "lifted": lambda: (LiftedPosterior(problem_of()), THETA),
     "lifted, more readings": lambda: (LiftedPosterior(problem_of(1)), THETA[:2]),
-    "exact conditioning": lambda: (ExactConditioning(MODEL, PRIOR, readings(INPUTS)), INPUTS),
+    "exact conditioning": lambda: (ExactConditioning(exact(MODEL)), INPUTS),
     "exact conditioning, structured": lambda: (
-        ExactConditioning(ELEMENTWISE, PRIOR, elementwise(INPUTS), Diagonal()),
+        ExactConditioning(exact(ELEMENTWISE, Diagonal())),
         INPUTS,
     ),
     "state space": lambda: (states(), onto_manifold(states(), ROUGH)),
@@ -152,7 +157,7 @@ class WrongForce(ExactConditioning):
 
 def test_a_wrong_force_is_found():
     with pytest.raises(AssertionError, match=r"^force: "):
-        check_target(WrongForce(MODEL, PRIOR, readings(INPUTS)), INPUTS)
+        check_target(WrongForce(exact(MODEL)), INPUTS)
 
 
 @pytest.mark.parametrize("name", DENSITIES)

@@ -11,13 +11,14 @@ from monte_carlo import assert_mean_within, stacked
 import invlift
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
+from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.sde_schemes import SCHEMES
+from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.kernels import KERNELS
@@ -117,9 +118,15 @@ def test_it_is_that_of_the_dense_lift(scheme, scale):
         np.testing.assert_allclose(found[each], value, rtol=1e-9, atol=1e-12)
 
 
-def read_exactly(steps):
+def read_exactly(steps, scheme="taylor-1.5"):
+    """With noise that depends on the state, where the scheme takes such."""
+    bend = 0.0 if scheme == "taylor-1.5" else 0.2
     return nerve(
         None,
+        scheme,
+        diffusion=lambda t, state, rate, start: {
+            "recovery": 0.3 + rate + bend * jnp.cos(state["recovery"])
+        },
         times=[0.3, 0.5, 1.0],
         start=0.0,
         steps_per_interval=steps,
@@ -127,11 +134,12 @@ def read_exactly(steps):
     )
 
 
-def test_exact_readings_condition_the_generator():
-    made = read_exactly(2)
+@pytest.mark.parametrize("scheme", ["taylor-1.5", slow("euler-maruyama"), slow("milstein")])
+def test_exact_readings_condition_the_generator(scheme):
+    made = read_exactly(2, scheme)
     own = lifted_posterior(made)
-    dense = ExactConditioning(made.model, made.prior, made.observed)
-    rough = own.rough_position(jax.random.key(3))
+    dense = lifted_posterior(inverse_problem(made.model, made.prior, None, made.observed))
+    rough = own.rough_position(0.5 * jax.random.normal(jax.random.key(3), (own.dimension,)))
     np.testing.assert_allclose(own.constraint(rough), 0.0, atol=1e-9)
     position = onto_manifold(own, np.asarray(rough))
     one, other = point_of(own, position), point_of(dense, position)
@@ -166,6 +174,34 @@ def test_exact_readings_that_follow_from_others_are_named():
     )
     with pytest.raises(InputError, match=r"^(once|again)\[1\.0\]: .*1 of 3 that depend"):
         invlift.sample(problem, chains=1, warmup=2, draws=2)
+
+
+@pytest.mark.slow  # 10 s
+def test_chains_start_near_readings_that_most_draws_die_out_before():
+    """Of a number of animals below one, nearly none is left a little later."""
+    made = diffusion_problem(
+        lambda t, state, rate: {"log": rate - jnp.exp(-state["log"])},
+        lambda t, state, rate: {"log": 1.0},
+        {"rate": lognormal(median=1.0, factor=1.5)},
+        lambda rate: {"log": 0.0},
+        [1.0, 2.0, 3.0, 4.0, 5.0],
+        {"size": [2.0, 4.0, 9.0, 20.0, 30.0]},
+        lognormal(median=1.0, factor=2.0),
+        observe=lambda state, rate: {"size": jnp.exp(state["log"])},
+        start=0.0,
+        steps_per_interval=6,
+    )
+    kernel = KERNELS["chmc"]()
+    target = target_of(made, kernel)
+    white = np.random.default_rng(0).standard_normal((200, made.num_unknowns))
+    has_died = np.asarray(jax.vmap(made.predict)(white))[:, -1] < 1e-3
+    assert has_died.mean() > 0.5
+    for chain in range(4):
+        start = find_start(kernel, target, 1, chain)
+        np.testing.assert_allclose(target.constraint(start.position), 0.0, atol=1e-8)
+        # As of a posterior draw, whose variables are about standard normal.
+        assert np.mean(start.position**2) < 2.0
+        assert np.max(np.abs(start.position)) < 4.5
 
 
 def test_only_constrained_samplers_draw_from_exact_readings():
@@ -300,7 +336,7 @@ def test_nothing_dense_is_computed():
     times = np.arange(1.0, 20_001.0)
     made = problem(times=times, readings={"level": np.sin(times)}, noise=None)
     target = lifted_posterior(made)
-    position = target.rough_position(jax.random.key(0))
+    position = target.rough_position(jax.random.normal(jax.random.key(0), (target.dimension,)))
     value, jacobian = jax.jit(lambda q: target.linearise(q))(position)
     np.testing.assert_allclose(value, 0.0, atol=1e-8)
     assert np.isfinite(jacobian.inner().log_determinant())

@@ -37,7 +37,7 @@ def problem(data=DATA):
 
 def test_positions_are_the_unknowns_one_after_the_other():
     target = problem()
-    position = target.rough_position(jax.random.key(1))
+    position = target.random_position(jax.random.key(1))
     assert position.shape == (target.dimension,) == (13,)
     unknowns = target.unknowns(position)
     assert {name: value.shape for name, value in unknowns.items()} == {
@@ -117,7 +117,7 @@ def test_rough_starts_by_name_are_moved_onto_the_manifold():
         "size": np.ones((1, 2)),
         "axis": np.array([[2.0, 0.0, 0.0]]),
     }
-    rough = RoughStarts(ConstrainedHMC(), target, 1, 1, np.asarray(target.position(starts)))
+    rough = RoughStarts(ConstrainedHMC(), target, np.asarray(target.position(starts)))
     assert np.abs(target.constraint(rough[0])).max() < 1e-12
     with pytest.raises(invlift.InputError, match=r"starts: expected arrays .*'left': \(2, 4, 2\)"):
         sample(target, chains=2, starts=starts)

@@ -7,6 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from numpyro import handlers
+from numpyro.infer.reparam import LocScaleReparam
 from numpyro.infer.util import log_density, log_likelihood
 
 import invlift
@@ -83,6 +84,25 @@ def test_the_lifted_density_is_that_of_the_ordinary_one(problem):
         # With c = eta - S(w) the graph has volume det(G)^(1/2), and c is solved for eta.
         constant = 0.5 * problem.num_observations * np.log(2.0 * np.pi)
         np.testing.assert_allclose(lifted, ordinary + constant, rtol=1e-9)
+
+
+def test_scopes_events_and_other_parametrisations():
+    def model(x, readings):
+        with handlers.scope(prefix="outer"):
+            mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        with handlers.reparam(config={"effect": LocScaleReparam(0.0)}):
+            effect = numpyro.sample("effect", dist.Normal(mean, 0.5).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(effect[0] + effect[1] * x, 0.3), obs=readings)
+
+    made = invlift.from_numpyro(model, X, READINGS)
+    assert [site.name for site in made.model.sites.latent] == ["outer/mean", "effect_decentered"]
+    whites = np.random.default_rng(1).standard_normal((3, made.num_unknowns))
+    values = [made.model.at(white).values for white in whites]
+    latent = [{k: v for k, v in each.items() if k != "effect"} for each in values]
+    known = np.array([log_density(model, (X, READINGS), {}, each)[0] for each in latent])
+    found = np.array([OrdinaryPosterior(made).logdensity(white) for white in whites])
+    np.testing.assert_allclose(found - found[0], known - known[0], rtol=1e-9)
+    np.testing.assert_allclose(values[0]["effect"], whites[0][0] + 0.5 * whites[0][1:], rtol=1e-12)
 
 
 def test_each_site_is_told(problem):

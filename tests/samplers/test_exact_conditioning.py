@@ -7,6 +7,7 @@ from monte_carlo import assert_mean_within, stacked
 
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
@@ -18,7 +19,7 @@ OBSERVED = np.array([0.9, -0.4])
 
 def conditioned(fn, num_inputs, observed, target_class=ExactConditioning):
     prior = StandardNormalPrior(jnp.zeros(num_inputs))
-    return target_class(JaxFunction(fn), prior, jnp.asarray(observed))
+    return target_class(inverse_problem(JaxFunction(fn), prior, None, np.array(observed)))
 
 
 def draws_of(target, starts, draws=1500):

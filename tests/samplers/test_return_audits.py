@@ -7,7 +7,7 @@ import pytest
 from sampler_cases import RelativeDensity
 from test_trajectories import on_flower, petals, tilted
 
-from invlift.posterior.record import run_record
+from invlift.posterior import Posterior
 from invlift.posterior.verdict import judge
 from invlift.samplers.constrained import retractions
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, constrained
@@ -68,7 +68,7 @@ def test_a_wrong_early_check_is_reported(kernel, monkeypatch):
 
 class Chain:
     def __init__(self, num_audits, num_disagreements):
-        self.draws = {}
+        self.draws = {"x": np.random.default_rng(0).normal(size=100)}
         self.stats = {
             "acceptance_rate": np.full(100, 0.8),
             "num_return_audits": np.full(100, num_audits),
@@ -86,6 +86,6 @@ def test_verdict_and_record_tell_of_disagreements(num_disagreements, is_converge
     assert verdict.is_converged == is_converged
     assert (f"{num_disagreements} of 400 audited steps" in str(verdict)) == is_told
     assert ('return_check = "exact"' in str(verdict)) == is_told
-    record = run_record(chains, 100, 100, verdict)
+    record = Posterior(chains).record()
     assert record["num_return_audits"] == 400
     assert record["num_return_disagreements"] == num_disagreements

@@ -9,7 +9,7 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.landing import nearest, onto_manifold
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
@@ -80,6 +80,20 @@ def test_constraints_that_follow_from_others_are_named():
     sample(two, **options)
 
 
+def test_positions_are_moved_along_the_manifold_to_where_it_is_nearest():
+    target = RelativeDensity(ellipsoid, flat)
+    polar, azimuth = np.meshgrid(np.linspace(0.0, np.pi, 401), np.linspace(0.0, 2 * np.pi, 801))
+    sphere = np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)
+    surface = np.stack(sphere, axis=-1) / np.array([1.0, 2.0, 10.0])
+    goal = np.array([0.6, 0.1, 0.5])
+    landed = onto_manifold(target, np.array([-0.3, 0.8, 0.4]))
+    found = nearest(target, landed, goal)
+    assert abs(ellipsoid(found)[0]) < 1e-12
+    least = np.min(np.sum((surface - goal) ** 2, axis=-1))
+    assert np.sum((landed - goal) ** 2) > least + 0.5
+    assert np.sum((found - goal) ** 2) < least + 0.01
+
+
 def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):
     target = RelativeDensity(ellipsoid, flat)
     starts = np.random.default_rng(3).standard_normal((2, 3))
@@ -94,7 +108,7 @@ def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):
 @pytest.mark.parametrize(
     ("starts", "message"),
     [
-        ("prior", "starts: expected an array with a row for each chain, found 'prior'"),
+        ("prior", "starts: expected an array .*, a row for each chain, found 'prior'"),
         (np.zeros((3, 3)), r"an array \(4, Q\), a row for each chain, found shape \(3, 3\)"),
         (np.zeros(3), "found shape"),
     ],

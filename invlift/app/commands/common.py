@@ -90,12 +90,8 @@ def headline(field) -> str:
     if mesh is None:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
-    distances, note = field.observation.distances, ""
-    if left_out := len(distances) - problem.num_observations:
-        note = f" ({left_out} outside the mesh left out)"
-    elif moved := (distances > 0).sum():
-        note = f" ({moved} outside the mesh moved onto it, by up to {distances.max():.3g})"
+    outside = f" ({field.outside})" if field.outside else ""
     return (
         f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
-        f"{note}; {problem.num_unknowns} unknowns"
+        f"{outside}; {problem.num_unknowns} unknowns"
     )

@@ -7,7 +7,7 @@ import math
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT, headline, positive_option, say, say_table
-from invlift.app.compare import INTERRUPTED, compare
+from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import comparison_display
 from invlift.app.terminal import interrupts_raise
@@ -27,8 +27,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if not methods or len(set(methods)) < len(methods):
         expected = "different names with commas between"
         raise InputError("--methods", expected, parsed.methods, "name each once")
-    if unknown := [name for name in methods if name not in KERNELS]:
-        expected = f"names among {', '.join(KERNELS)}"
+    known = (*KERNELS, NUMPYRO_NUTS)
+    if unknown := [name for name in methods if name not in known]:
+        expected = f"names among {', '.join(known)}"
         raise InputError("--methods", expected, unknown[0], "correct the option")
     seconds = positive_option("--budget", parsed.budget)
     spec = open_problem(parsed.problem).with_overrides(

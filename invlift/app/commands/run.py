@@ -11,13 +11,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from invlift.app.build import FieldProblem
 from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display, says_that_it_compiles
-from invlift.app.readiness import find_objections, realised_std
-from invlift.app.sampling import UNTIL_CONVERGED, sample, versions
+from invlift.app.readiness import find_objections
+from invlift.app.sampling import sample, versions
 from invlift.app.terminal import interrupts_raise
 from invlift.atomic import LOCK, only_writer, replace_on_success, unfinished_files
 from invlift.errors import InputError
@@ -54,7 +55,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
-    is_open = settings.draws == UNTIL_CONVERGED
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
         goes_on = (chains / RECORD).exists()
@@ -83,7 +83,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 errors,
                 settings.chains,
                 settings.warmup,
-                None if is_open else settings.draws,
+                settings.num_draws,
                 kernel.standards.failures_in_brief,
             ) as on_progress,
             _executor(parsed.scheduler, workers) as executor,
@@ -121,7 +121,8 @@ def _prepare_results(field) -> None:
     """Import and compile what the results need, a second or two, beside what the chains need."""
     importlib.import_module("invlift.app.results")
     importlib.import_module("invlift.app.report")
-    realised_std(field)
+    if isinstance(field, FieldProblem):
+        field.problem.prior.pointwise_std()
 
 
 def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
@@ -134,13 +135,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
         message = "stopped during warm-up: no draws yet; the chains so far are kept"
         say(errors, f"invlift: {message}, go on with --resume")
         return BAD_VERDICT
-    draws = spec.sampler.draws
-    posterior = build_posterior(
-        field,
-        run,
-        None if draws == UNTIL_CONVERGED else draws,
-        objections=objections,
-    )
+    posterior = build_posterior(field, run, spec.sampler.num_draws, objections=objections)
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
     coverage = None if truth is None else compare_with_truth(field, posterior, truth)
     written = posterior.write(directory, info | ({"truth": coverage} if coverage else {}))
@@ -199,26 +194,21 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
     chains = directory / "chains"
     entries, saved = _names_in(directory), _names_in(chains)
     before = {"chains", *PROBLEM_FILES} if chains.is_dir() else set()
-    num_entries = len(entries - before) + len(saved - {LOCK})
-    has_chains = RECORD in saved
-    if has_chains if is_resuming else not num_entries:
-        return
-    if is_resuming and not num_entries:
-        if chains.is_dir():
-            return
+    num_entries, has_chains = len(entries - before) + len(saved - {LOCK}), RECORD in saved
+    if is_resuming and not has_chains and (num_entries or not chains.is_dir()):
         raise InputError(
             f"{directory}",
             "a directory with saved chains",
-            "nothing in it" if directory.is_dir() else "no such directory",
+            f"no chains/{RECORD} in it" if directory.is_dir() else "no such directory",
             "give the directory of the run with --out, or run without --resume to begin one",
         )
-    raise InputError(
-        f"{directory}",
-        "a directory with saved chains" if is_resuming else "an empty output directory",
-        f"{num_entries} entries" + (", but no chains/run.json" if is_resuming else ""),
-        "choose another with --out"
-        + (", or go on with an interrupted run by --resume" if has_chains else ""),
-    )
+    if num_entries and not is_resuming:
+        raise InputError(
+            f"{directory}",
+            "an empty output directory",
+            f"{num_entries} entries",
+            "choose another with --out, or go on with an interrupted run by --resume",
+        )
 
 
 def _names_in(directory: Path) -> set[str]:

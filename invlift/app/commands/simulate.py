@@ -17,6 +17,7 @@ from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.inverse.noise import known_noise
 from invlift.posterior.files import Step, write_series
+from invlift.posterior.names import FIELD
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000
@@ -60,13 +61,11 @@ def _write_draws(problem: str, num: int, seed: int, out: Path, console: Console)
     spec = with_a_mesh(problem, "simulate")
     field = build_problem(spec, needs_values=False)
     draws = list(prior_draws(field, build_noise(spec, field.sensors), num, seed))
-    is_nodal = field.problem.prior.location == "nodes"
     steps = []
     for draw in draws:
-        phi, solution = draw.log_conductivity, {"solution": draw.solution}
-        coefficients = {"log_conductivity": phi, "conductivity": np.exp(phi)}
-        on_nodes, on_cells = (solution | coefficients, {}) if is_nodal else (solution, coefficients)
-        steps.append(Step(on_nodes, on_cells, draw.numbers))
+        phi = draw.log_conductivity
+        coefficients = {FIELD: phi, "conductivity": np.exp(phi)}
+        steps.append(Step(*field.by_place(coefficients, draw.solution), draw.numbers))
     write_series(out, field.mesh.points, field.mesh.cells, steps)
     what = "a draw" if num == 1 else f"{num} draws"
     say(console, f"Written: {out} ({what} from the prior) and the folder {folder}")

@@ -30,7 +30,7 @@ from invlift.inverse.distributions.whitening import (
 #: What draws hold beside the sites.
 RESERVED = ("predicted", "noise_score")
 #: NumPyro keeps its handlers in one list for all threads, and programs are made side by side.
-_ONE_AT_A_TIME = threading.RLock()
+ONE_AT_A_TIME = threading.RLock()
 #: Draws of a site by which its coordinate is shifted and scaled.
 NUM_DRAWS = 200
 
@@ -92,7 +92,7 @@ class Sites(NamedTuple):
     def at(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
         """All that the model says at standard normal variables (m,) of readings by site."""
         walk = _Walk(self, white, data)
-        with _ONE_AT_A_TIME, handlers.seed(rng_seed=0), walk:
+        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), walk:
             self.fn()
         scores = [walk.scores[site.name] for site in self.lifted]
         centres = [walk.centres[site.name] for site in self.lifted]
@@ -103,7 +103,7 @@ class Sites(NamedTuple):
     def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
         """Standard normal variables (m,) of a draw of the latent sites, and new readings."""
         drawn = _Draw(self, rng_key)
-        with _ONE_AT_A_TIME, handlers.seed(rng_seed=0), drawn:
+        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), drawn:
             self.fn()
         return jnp.concatenate([drawn.white[site.name] for site in self.latent]), drawn.data
 
@@ -131,7 +131,7 @@ class Sites(NamedTuple):
 
     def _lifted_at(self, values):
         """The lifted sites with what NumPyro knows of each at latent values by name."""
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             found = handlers.trace(
                 handlers.substitute(handlers.seed(self.fn, rng_seed=0), data=dict(values))
             ).get_trace()
@@ -322,7 +322,7 @@ class _Refusal(Messenger):
 
 def _traced(fn):
     try:
-        with _ONE_AT_A_TIME, _Refusal():
+        with ONE_AT_A_TIME, _Refusal():
             return handlers.trace(handlers.seed(fn, rng_seed=0)).get_trace()
     except InputError:
         raise

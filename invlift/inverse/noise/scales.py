@@ -40,6 +40,10 @@ class Scale(Module):
         """What is unknown, (), (h,) or (d,): sigma, once where readings share it."""
         return self.value(zeta)
 
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """Sigma of the readings, (..., d) or (..., 1), from values of :meth:`parameter`."""
+        return parameter[..., None]
+
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """Log density of zeta (h,) relative to the standard normal one, ()."""
         del zeta
@@ -129,6 +133,12 @@ class UnknownScale(Scale):
     def parameter(self, zeta: jax.Array) -> jax.Array:
         """Sigma of each group, (h,), where readings share it; otherwise as :meth:`value`."""
         return self._values(zeta) if self.is_shared else self.value(zeta)
+
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """As :meth:`Scale.of_readings`."""
+        if self.groups is None:
+            return parameter[..., None]
+        return parameter[..., np.asarray(self.groups)] if self.is_shared else parameter
 
     @property
     def is_shared(self) -> bool:

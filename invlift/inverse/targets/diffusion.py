@@ -12,7 +12,8 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.markov import MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.targets import Described
+from invlift.pytrees import static
+from invlift.targets import Described, Sight
 
 #: Of a rough position: moves of each interval, at most.
 MAX_MOVES = 30
@@ -30,9 +31,12 @@ class DiffusionPosterior(ManifoldTarget):
     ----------
     problem : InverseProblem
         Of :func:`~invlift.inverse.diffusion_problem.diffusion_problem`.
+    holds_noise : bool
+        Whether the derivatives by zeta are left out, so that no move changes it.
     """
 
     problem: InverseProblem
+    holds_noise: bool = static(default=False)
 
     @property
     def dimension(self) -> int:
@@ -105,48 +109,65 @@ class DiffusionPosterior(ManifoldTarget):
         reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
         return reference - 0.5 * gram.log_determinant()
 
-    def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem, but without noise no noise variables;
-        and no moments.
+    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+        """As of the readings that v lead to: c is their difference from others and about zero, so
+        that its size says nothing of its rounding errors.
         """
+        sight = super().look(position, heading)
+        return sight._replace(value=self.problem.observed + sight.value)
+
+    def describe(self, point: ManifoldPoint) -> Described:
+        """What is kept of a draw, by name, as of the problem; and no moments."""
         problem = self.problem
         theta = self.unknowns(point)
         coefficients = problem.prior.transform(problem.split(theta)[1])
         predicted = problem.model(coefficients)
-        kept = problem.describe(theta, coefficients, predicted)
-        if problem.noise.is_exact:
-            del kept["noise_score"]
-        return kept, {}
+        return problem.describe(theta, coefficients, predicted), {}
 
-    def rough_position(self, rng_key: jax.Array) -> jax.Array:
-        """A standard normal draw, (Q,), with each interval moved to its readings in turn.
+    def rough_position(self, drawn: jax.Array) -> jax.Array:
+        """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).
 
         Given the state before it, the variables v and eta of an interval are moved by the shortest
         moves of Gauss and Newton to where it ends at its readings.  From the draw itself the
-        manifold is rarely reached, as all steps before a reading shift it (Graham, Thiery & Beskos
-        2022, appendix L, with another way there).
+        manifold is rarely reached, as all steps before a reading shift it.
+
+        The moves begin at the draw, and once more at the v that hold the state where it is, as far
+        as they can, and eta = 0: some draws lead to states that nothing reaches the readings from,
+        as an epidemic that is over.  What ends closer to the draw is taken (Graham, Thiery & Beskos
+        2022, appendix L, who lead straight from reading to reading).
         """
         problem, model = self.problem, self._model
-        key_theta, key_eta = jax.random.split(rng_key)
-        theta = jax.random.normal(key_theta, (problem.num_unknowns,))
-        drawn = jax.random.normal(key_eta, (self._num_eta,))
-        found = self._meaning(jnp.concatenate([theta, drawn]))
+        found = self._meaning(drawn)
         meant = model.grid.spread(self._meant(found.zeta, found.eta))
         is_read = model.grid.spread(jnp.ones(problem.num_observations))
         by_eta, _ = self._by_noise(found.zeta, found.eta)
-        slope = model.grid.spread(jnp.zeros(problem.num_observations) if by_eta is None else by_eta)
+        slope = jnp.zeros(problem.num_observations) if by_eta is None else by_eta
+        back = -found.eta if self._num_eta else 0.0 * slope
+        slope, back = model.grid.spread(slope), model.grid.spread(back)
         own = 1.0 - is_read + slope**2
         start = 1 if model.is_read_at_start else 0
         first = model.first(found.values)
 
-        def walk(state, each):
-            at, lengths, moves, meant, is_read, slope, own = each
+        def hold(state, each):
+            at, length, _ = each
+
+            def step(move):
+                return model.step(at, length, move, state, found.values)
+
+            none = jnp.zeros(model.move_shape[1])
+            move = jnp.linalg.pinv(jax.jacfwd(step)(none)) @ (state - step(none))
+            return step(move), move
+
+        def walk(is_held, state, each):
+            *steps, moves, meant, is_read, slope, back, own = each
+            _, still = jax.lax.scan(hold, state, (*steps, moves))
+            moves, eta = jnp.where(is_held, still, moves), jnp.where(is_held, back, 0.0)
 
             def end(moves):
                 def follow(state, each):
                     return model.step(*each, state, found.values), None
 
-                return jax.lax.scan(follow, state, (at, lengths, moves))[0]
+                return jax.lax.scan(follow, state, (*steps, moves))[0]
 
             def miss(moves, eta):
                 return is_read * (model.read(end(moves), found.values) - meant) + slope * eta
@@ -164,7 +185,6 @@ class DiffusionPosterior(ManifoldTarget):
                 left = moves, eta, value, by_moves, 0.5 * share
                 return jax.tree.map(lambda a, b: jnp.where(is_closer, a, b), new, left), None
 
-            eta = jnp.zeros_like(meant)
             search = moves, eta, miss(moves, eta), jax.jacrev(miss)(moves, eta), jnp.ones(())
             (moves, eta, *_), _ = jax.lax.scan(attempt, search, length=MAX_MOVES)
             return end(moves), (moves, eta)
@@ -173,12 +193,20 @@ class DiffusionPosterior(ManifoldTarget):
             each.reshape(-1, model.num_steps, *each.shape[1:])
             for each in (model.at, model.lengths, found.moves)
         ]
-        of_readings = [each[start:] for each in (meant, is_read, slope, own)]
-        _, (moves, shifts) = jax.lax.scan(walk, first, (*in_intervals, *of_readings))
-        shifts = jnp.concatenate([jnp.zeros((start, shifts.shape[1])), shifts])
-        eta = drawn + model.grid.gather(shifts) if self._num_eta else drawn
-        shared = theta[: theta.size - moves.size]
-        return jnp.concatenate([shared, moves.ravel(), eta])
+        of_readings = [each[start:] for each in (meant, is_read, slope, back, own)]
+
+        def led(is_held):
+            """Moves, (L S q,), and eta, and how far they are from the draw."""
+            each = *in_intervals, *of_readings
+            _, (moves, shifts) = jax.lax.scan(lambda *state: walk(is_held, *state), first, each)
+            far = jnp.sum((moves - in_intervals[-1]) ** 2) + jnp.sum(shifts**2)
+            shifts = jnp.concatenate([jnp.zeros((start, shifts.shape[1])), shifts])
+            eta = found.eta + model.grid.gather(shifts) if self._num_eta else found.eta
+            return moves.ravel(), eta, jnp.where(jnp.isfinite(far), far, jnp.inf)
+
+        *pairs, far = jax.lax.map(led, jnp.array([False, True]))
+        moves, eta = (pair[jnp.argmin(far)] for pair in pairs)
+        return jnp.concatenate([found.zeta, found.white, moves, eta])
 
     @property
     def _model(self):
@@ -203,6 +231,8 @@ class DiffusionPosterior(ManifoldTarget):
     def _meant(self, zeta, eta):
         """Noise-free readings g, (d,), that the data would mean."""
         problem = self.problem
+        if self.holds_noise:
+            zeta = jax.lax.stop_gradient(zeta)
         return (
             problem.noise.predicted(problem.observed, zeta, eta) if eta.size else problem.observed
         )

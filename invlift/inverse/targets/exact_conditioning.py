@@ -2,54 +2,70 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax
+import jax.numpy as jnp
 
 from invlift.inverse.jacobians import Factor, Structure
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.priors.base import Prior
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.pytrees import static
+from invlift.targets import Described
+
+if TYPE_CHECKING:
+    from invlift.inverse.problem import ExactProblem
 
 
 class ExactConditioning(ManifoldTarget):
     """A generator's inputs, conditioned on its output: data without noise.
 
-    c(u) = F(X(u)) - y, density exp(-|u|^2/2 + r(u)) det(J J^T)^(-1/2) with respect to the
+    c(w) = F(X(w)) - y, density exp(-|w|^2/2 + r(w)) det(J J^T)^(-1/2) with respect to the
     manifold's own measure (Graham & Storkey 2017, section 4), r for inputs that are not quite
     standard normal.
 
     Attributes
     ----------
-    model : ForwardModel
-        Coefficients (N,) to observations (d,).
-    prior : Prior
-        Inputs u (m,), m > d, to coefficients (N,).
-    observed : (d,)
-        y.
-    structure : Structure or None
-        Of the derivatives of the observations by the last inputs: ``Diagonal()`` where each has
-        noise of its own (the same, appendix C).  None: dense.
+    problem : ExactProblem
+        With m inputs and d readings, m > d.
     """
 
-    model: ForwardModel
-    prior: Prior
-    observed: jax.Array
-    structure: Structure | None = static(default=None)
+    problem: ExactProblem
+
+    @property
+    def structure(self) -> Structure | None:
+        """That of the problem."""
+        return self.problem.structure
 
     @property
     def dimension(self) -> int:
         """Number m of inputs."""
-        return self.prior.num_white
+        return self.problem.num_unknowns
+
+    def from_lifted(self, lifted: jax.Array) -> jax.Array:
+        """Position, (m,), of a point (w, 0) on the lifted manifold."""
+        return lifted[: self.dimension]
+
+    def to_lifted(self, position: jax.Array) -> jax.Array:
+        """Point (w, 0) on the lifted manifold, (m + d,), of a position."""
+        return jnp.pad(position, (0, self.problem.num_observations))
+
+    def unknowns(self, point: ManifoldPoint) -> jax.Array:
+        """The inputs w, (m,), at a point."""
+        return point.position
+
+    def rough_position(self, drawn: jax.Array) -> jax.Array:
+        """A standard normal draw, (m,), from which the manifold is to be reached: itself."""
+        return drawn
 
     def constraint(self, position: jax.Array) -> jax.Array:
-        """F(X(u)) - y, (d,)."""
-        return self.model(self.prior.transform(position)) - self.observed
+        """F(X(w)) - y, (d,)."""
+        return self.problem.predict(position) - self.problem.observed
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
-        """r(u) - (1/2) log det J J^T, ()."""
-        return self.prior.log_reference(position) - 0.5 * gram.log_determinant()
+        """r(w) - (1/2) log det J J^T, ()."""
+        return self.problem.prior.log_reference(position) - 0.5 * gram.log_determinant()
 
-    def describe(self, point: ManifoldPoint) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Coefficients, under the model's name for them, and the prior's unknown parameters."""
-        kept = self.model.describe(self.prior.transform(point.position))
-        return kept | self.prior.parameters(point.position), {}
+    def describe(self, point: ManifoldPoint) -> Described:
+        """What is kept of a draw, by name, as of the problem; and no moments."""
+        coefficients = self.problem.prior.transform(point.position)
+        predicted = self.problem.model(coefficients)
+        return self.problem.describe(point.position, coefficients, predicted), {}

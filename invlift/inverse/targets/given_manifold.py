@@ -70,7 +70,7 @@ class ManifoldProblem(ManifoldTarget):
         ]
         return jnp.concatenate(flat, axis=-1)
 
-    def rough_position(self, rng_key: jax.Array) -> jax.Array:
+    def random_position(self, rng_key: jax.Array) -> jax.Array:
         """A random position, (Q,), on each named manifold, but not on a constraint of one's own."""
         keys = jax.random.split(rng_key, len(self.parts))
         points = (part.point(key) for (_, part), key in zip(self.parts, keys, strict=True))

@@ -12,6 +12,7 @@ from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.pytrees import static
 from invlift.targets import Described
 
 #: How often noise is halved to where states follow from readings: see ``rough_position``.
@@ -33,9 +34,12 @@ class StateSpacePosterior(ManifoldTarget):
     ----------
     problem : InverseProblem
         Of :func:`~invlift.inverse.state_space.state_space`.
+    holds_noise : bool
+        Whether the derivatives by zeta are left out, so that no move changes it.
     """
 
     problem: InverseProblem
+    holds_noise: bool = static(default=False)
 
     @property
     def dimension(self) -> int:
@@ -65,15 +69,14 @@ class StateSpacePosterior(ManifoldTarget):
         """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
         return self.to_lifted(point.position)[: self.problem.num_unknowns]
 
-    def rough_position(self, rng_key: jax.Array) -> jax.Array:
-        """A standard normal draw, (Q,), from which the manifold is to be reached.
+    def rough_position(self, drawn: jax.Array) -> jax.Array:
+        """A position, (Q,), near a standard normal draw, from which the manifold is to be reached.
 
         Where no state follows from a reading with noise of the draw, as with the logarithm of one
         that is negative, the noise is as much closer to what the drawn moves leave as it takes.
         """
         problem = self.problem
-        key_theta, key_eta = jax.random.split(rng_key)
-        theta = jax.random.normal(key_theta, (problem.num_unknowns,))
+        theta, drawn = jnp.split(self.to_lifted(drawn), [problem.num_unknowns])
         zeta, _ = problem.split(theta)
         left = problem.noise.invert(problem.predict(theta), zeta, problem.observed)
 
@@ -83,7 +86,6 @@ class StateSpacePosterior(ManifoldTarget):
             has_state = self._model.by_name(jnp.broadcast_to(has_state, states.shape))
             return jnp.where(has_state, eta, 0.5 * (eta + left)), None
 
-        drawn = jax.random.normal(key_eta, (problem.num_observations,))
         eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
         return self.from_lifted(jnp.concatenate([theta, eta]))
 
@@ -137,6 +139,7 @@ class StateSpacePosterior(ManifoldTarget):
         problem, model = self.problem, self._model
         theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
         zeta, white = problem.split(theta)
+        zeta = jax.lax.stop_gradient(zeta) if self.holds_noise else zeta
         given, moves = model.split(problem.prior.transform(white))
         noise_free = model.in_time(problem.noise.predicted(problem.observed, zeta, eta))
         states = jax.vmap(lambda reading: model.recovered(reading, given))(noise_free)

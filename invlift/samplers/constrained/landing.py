@@ -1,4 +1,4 @@
-"""From a rough position onto the manifold."""
+"""From a rough position onto the manifold, and along it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from scipy.linalg import qr
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
+from invlift.samplers.constrained.projections import (
+    distance_to_manifold,
+    normal_move,
+    project_momentum,
+)
 from invlift.targets import ConstrainedTarget
 
 #: Moves, and how often one is halved.
@@ -18,9 +22,14 @@ MAX_MOVES, MAX_HALVINGS = 50, 20
 CLOSE_ENOUGH = 1e-13
 #: Part of a gradient, relative to its length, that is not a combination of others': less is none.
 INDEPENDENT = 1e-10
+#: The same between moves along the manifold, how many these are, and the gain of one for each
+#: constraint below which it is the last.
+NEAR, MAX_ALONG, NEGLIGIBLE = 1e-9, 20, 1e-2
 
 
-def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray:
+def onto_manifold(
+    target: ConstrainedTarget, position: np.ndarray, close_enough: float = CLOSE_ENOUGH
+) -> np.ndarray:
     """Move a position towards the manifold, by the shortest moves of Gauss and Newton.
 
     A move is halved until it takes away half of what it would if the constraint were linear, which
@@ -31,16 +40,19 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
     ----------
     target : ConstrainedTarget
     position : (Q,) array
+    close_enough : float
+        Distance at which it is on the manifold, relative to positions larger than 1.
 
     Returns
     -------
     (Q,) array
-        On the manifold to rounding; or where no move led closer, which is for the caller to see.
+        On the manifold, to rounding by default; or where no move led closer, which is for the
+        caller to see.
     """
     position = np.asarray(position, dtype=float)
     point, distance, move = _look(target, position)
     for _ in range(MAX_MOVES):
-        if not distance > CLOSE_ENOUGH:  # nor where it is not a number
+        if not distance > close_enough:  # nor where it is not a number
             break
         before = np.abs(move).max()  # which is what the constraint here takes
         for halving in range(MAX_HALVINGS):
@@ -53,6 +65,42 @@ def onto_manifold(target: ConstrainedTarget, position: np.ndarray) -> np.ndarray
             break
         position, (point, distance, move) = there, found
     return position
+
+
+def nearest(target: ConstrainedTarget, position: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Move a position along the manifold to where it is nearest to a goal, by Gauss and Newton.
+
+    A move leads to what is nearest where the constraint is linear, and from there back onto the
+    manifold.  It is halved until it helps.
+
+    Parameters
+    ----------
+    target : ConstrainedTarget
+    position : (Q,) array
+        On the manifold.
+    goal : (Q,) array
+
+    Returns
+    -------
+    (Q,) array
+        On the manifold.
+    """
+    goal = np.asarray(goal)
+    before = np.sum((goal - position) ** 2)
+    for _ in range(MAX_ALONG):
+        point, *_ = _look(target, position)
+        move = np.asarray(_tangent(target, point, goal - position))
+        for halving in range(MAX_HALVINGS):
+            there = onto_manifold(target, position + 0.5**halving * move, NEAR)
+            after = np.sum((goal - there) ** 2)
+            if after < before and distance_from_manifold(target, there) <= NEAR:
+                break
+        else:
+            break
+        gain, before, position = before - after, after, there
+        if gain < NEGLIGIBLE * min(before, point.constraint.size):
+            break
+    return onto_manifold(target, position)
 
 
 def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
@@ -113,3 +161,4 @@ def _evaluated(target, position):
 _look = Program(_evaluated, "none")
 _size = Program(normal_move, "none")
 _gradients = Program(_gradients_of, "none")
+_tangent = Program(project_momentum, "none")
