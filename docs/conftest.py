@@ -7,5 +7,6 @@ import pytest
 def pytest_collection_modifyitems(items):
     """What samples for a quarter of a minute and more is among the slow tests."""
     for item in items:
-        if item.nodeid.startswith(("docs/tutorial", "docs/own_model", "docs/extending")):
+        slow = "docs/tutorial", "docs/own_model", "docs/extending", "docs/generators"
+        if item.nodeid.startswith(slow):
             item.add_marker(pytest.mark.slow)

@@ -17,7 +17,7 @@ from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.sde_schemes import SCHEMES
-from invlift.inverse.problem import inverse_problem
+from invlift.inverse.problem import ExactProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.samplers.constrained.landing import onto_manifold
@@ -135,7 +135,7 @@ def read_exactly(steps, scheme="taylor-1.5"):
 def test_exact_readings_condition_the_generator(scheme):
     made = read_exactly(2, scheme)
     own = lifted_posterior(made)
-    dense = lifted_posterior(inverse_problem(made.model, made.prior, None, made.observed))
+    dense = ExactProblem(made.model, made.prior, made.noise, made.observed).own_lifted()
     rough = own.rough_position(0.5 * jax.random.normal(jax.random.key(3), (own.dimension,)))
     if scheme != "milstein":  # of which a step, quadratic in v, does not lead everywhere
         np.testing.assert_allclose(own.constraint(rough), 0.0, atol=1e-9)
