@@ -9,8 +9,7 @@ Bingham-von Mises-Fisher on S^9.  For each sampler the smallest effective sample
 of the coordinates for each second of processor time, one chain with its warm-up, without
 compilation; how long that took; and the largest difference of a mean from that of all samplers
 together, in standard errors.  "64 chains" are the same kernels in one compiled loop over chains, as
-in examples/implicit_manifolds, without warm-up: `sample` takes some 50 us for each draw, most of
-them not in its compiled blocks of ten.
+in examples/implicit_manifolds, without warm-up, which the others count.
 """
 
 import argparse
