@@ -94,7 +94,7 @@ def test_same_seed_same_bits_and_another_seed_another_run(run):
 
 @pytest.mark.usefixtures("compiled_in_haste")
 def test_all_kernels_run_and_differ(run):
-    """Compiles 19 kernels, which takes 15 s."""
+    """Compiles every kernel, which takes 15 s."""
     constrained = {
         "chmc", "chmc-fixed", "chmc-nuts", "constrained-langevin", "constrained-rmhmc",
         "constrained-rwm",

@@ -323,11 +323,9 @@ def test_the_record_of_the_run(whole_run):
         assert key in text, key
 
 
+@pytest.mark.slow  # processes that start: 10 to 25 s
 def test_interrupted_and_resumed_gives_the_same_bits(whole_run, tmp_path):
-    """Ctrl-C in the middle of sampling loses nothing and changes nothing.
-
-    Two processes and 1,000 draws take 10 s.
-    """
+    """Ctrl-C in the middle of sampling loses nothing and changes nothing."""
     path = write_problem(tmp_path, LONG)
     process = start_held(200, "run", path)
     process.send_signal(signal.SIGINT)

@@ -27,8 +27,8 @@ QUICK = {"sampler.draws": 6, "sampler.warmup": 4, "sampler.chains": 1}
 # --- two runs, one folder -----------------------------------------------------------------------
 
 
+@pytest.mark.slow  # processes that start: 10 to 25 s
 def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
-    """Three processes that start, one of which compiles and draws: 10 to 20 s."""
     path = write_problem(tmp_path, LONG)
     out = tmp_path / "out"
     first = start_held(100, "run", path)
@@ -246,11 +246,9 @@ def inodes(cache):
     return {file: file.stat().st_ino for file in cache.rglob("*.program")}
 
 
+@pytest.mark.slow  # processes that start: 10 to 25 s
 def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
-    """The first process compiles them, the second finds them: the problem is the same.
-
-    Three processes take 12 s.
-    """
+    """The first process compiles them, the second finds them: the problem is the same."""
     places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
     path = write_problem(tmp_path, {"sampler.draws": 60})
     process = start_held(50, "run", path, places=places)
