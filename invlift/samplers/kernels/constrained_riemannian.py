@@ -142,7 +142,7 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         def go_on(trajectory):
             return advance(target, inverse_metric, trajectory, time / num_steps)
 
-        start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(1), jnp.asarray(False))
+        start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(2), jnp.asarray(False))
         end = jax.lax.while_loop(is_running, go_on, start)
         log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
         acceptance = acceptance_probability(log_ratio)
@@ -210,7 +210,7 @@ def advance(
         end,
         momentum,
         trajectory.count + 1,
-        trajectory.num_evaluations + there.count + back.count + 1,
+        trajectory.num_evaluations + there.count + back.count + 2,  # a place takes two
         ~(is_good & jnp.isfinite(end.potential)),
     )
 
