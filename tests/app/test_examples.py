@@ -136,21 +136,27 @@ def test_calibration_example_runs(tmp_path, capsys):
     assert (out / "calibration.png").stat().st_size > 10_000
 
 
+def checked_and_run(source, out, capsys, says=""):
+    """Check an example, run it with few draws, and give the draws."""
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(source)])
+    assert stop.value.code == 0
+    assert "derivative of the constraint: right" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(source), "--out", str(out), *SMALL])
+    assert stop.value.code == 3
+    assert says in capsys.readouterr().out
+    return invlift.load(out).to_arviz().posterior
+
+
 @pytest.mark.slow  # 10 s
 def test_state_space_example_runs(tmp_path, capsys):
     """With 40 readings."""
     example = (EXAMPLES / "state_space" / "autoregressive.py").read_text()
     file, out = tmp_path / "autoregressive.py", tmp_path / "results"
     file.write_text(example.replace("NUM_TIMES = 1000", "NUM_TIMES = 40"))
-    with pytest.raises(SystemExit) as stop:
-        main(["check", str(file)])
-    assert stop.value.code == 0
-    assert "derivative of the constraint: right" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main(["run", str(file), "--out", str(out), *SMALL])
-    assert stop.value.code == 3
-    assert "40 readings; 44 unknowns" in capsys.readouterr().out
-    path = invlift.load(out).to_arviz().posterior["log_signal_path"]
+    draws = checked_and_run(file, out, capsys, "40 readings; 44 unknowns")
+    path = draws["log_signal_path"]
     assert path.sizes["time"] == 40
     assert (out / "posterior.png").stat().st_size > 10_000
 
@@ -161,15 +167,8 @@ def test_generators_example_runs(tmp_path, capsys):
     example = (EXAMPLES / "generators" / "lotka_volterra.py").read_text()
     file, out = tmp_path / "lotka_volterra.py", tmp_path / "results"
     file.write_text(example.replace("NUM_STEPS, SEED = 50", "NUM_STEPS, SEED = 6"))
-    with pytest.raises(SystemExit) as stop:
-        main(["check", str(file)])
-    assert stop.value.code == 0
-    assert "derivative of the constraint: right" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main(["run", str(file), "--out", str(out), *SMALL])
-    assert stop.value.code == 3
-    assert "12 readings; 16 unknowns" in capsys.readouterr().out
-    draws, names = invlift.load(out).to_arviz().posterior, runpy.run_path(str(file))
+    draws = checked_and_run(file, out, capsys, "12 readings; 16 unknowns")
+    names = runpy.run_path(str(file))
     last = draws.isel(chain=0, draw=-1)
     rates = {name: float(last[name]) for name in names["TRUTH"]}
     assert last["noise"].dims == ("step", "species")
@@ -191,14 +190,7 @@ def test_diffusion_examples_run(tmp_path, capsys, name):
     (tmp_path / file).write_text(example)
     (tmp_path / "influenza.csv").write_text((EXAMPLES / "diffusions/influenza.csv").read_text())
     source, out = f"{tmp_path / file}{problem and ':'}{problem}", tmp_path / "results"
-    with pytest.raises(SystemExit) as stop:
-        main(["check", source])
-    assert stop.value.code == 0
-    assert "derivative of the constraint: right" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main(["run", source, "--out", str(out), *SMALL])
-    assert stop.value.code == 3
-    paths = invlift.load(out).to_arviz().posterior
+    paths = checked_and_run(source, out, capsys)
     assert paths.sizes["time"] == (25 if "nagumo" in file else 281)
     assert (out / "report.html").stat().st_size > 10_000
 
