@@ -98,11 +98,13 @@ class Program:
         return jax.tree.unflatten(found.structure, values)
 
     def _find(self, *key) -> _Compiled:
-        if key not in self._compiled:
+        found = self._compiled.get(key)
+        if found is None:
             with self._lock:  # of two threads that ask, one compiles
-                if key not in self._compiled:
-                    self._compiled[key] = self._make(*key)
-        return self._compiled[key]
+                found = self._compiled.get(key)
+                if found is None:
+                    found = self._compiled[key] = self._make(*key)
+        return found
 
     def _make(self, structure, shapes) -> _Compiled:
         file = _file_of(self._fn, self._effort, structure, shapes)

@@ -62,7 +62,8 @@ def _hash(*words: str | bytes) -> bytes:
     collected = hashlib.sha256()
     for word in words:
         encoded = word.encode(errors="surrogatepass") if isinstance(word, str) else word
-        collected.update(f"{len(encoded)}:".encode() + encoded)
+        collected.update(f"{len(encoded)}:".encode())
+        collected.update(encoded)
     return collected.digest()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh
+from invlift.inverse.axes import Axes
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise import UnknownScale
 from invlift.inverse.priors.base import Prior
@@ -64,7 +65,7 @@ def quantities_of(
         found = [
             field(name, prior.parts[name], unit)
             if _is_on(prior.parts[name], mesh) and not axes
-            else Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
+            else _named(name, shape, unit, axes)
             for (name, shape), unit, axes in parts
         ]
     else:
@@ -86,10 +87,12 @@ def quantities_of_target(target: Target) -> tuple[Quantity, ...]:
     if not isinstance(target, ManifoldProblem):
         return ()
     parts = zip(target.shapes, target.units, target.axes, strict=True)
-    return tuple(
-        Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
-        for (name, shape), unit, axes in parts
-    )
+    return tuple(_named(name, shape, unit, axes) for (name, shape), unit, axes in parts)
+
+
+def _named(name: str, shape: tuple[int, ...], unit: str, axes: Axes) -> Quantity:
+    """An unknown by name; its axes are numbered where they have no names."""
+    return Quantity(name, dict(axes) or numbered_axes(name, len(shape)), unit)
 
 
 def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:

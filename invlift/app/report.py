@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from invlift.app.problem_file import read_problem
+from invlift.app.problem_file import ProblemSpec, read_problem
 from invlift.app.results import mesh_of_run
 from invlift.app.sections import PdeTable
 from invlift.atomic import replace_on_success
@@ -70,17 +70,17 @@ def _with_setting(content: Content, problem: Path) -> Content:
             reason = "There is no problem.toml in the folder, which names them."
         return replace(content, missing={**content.missing, "groups": reason})
     spec = read_problem(problem)
-    groups, reason = _groups(spec.pde, problem, content)
+    groups, reason = _groups(spec, content)
     missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
     return replace(content, groups=groups, missing=missing)
 
 
-def _groups(pde: PdeTable, problem: Path, content: Content) -> tuple[tuple[Group, ...], str]:
+def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    mesh = mesh_of_run(problem, content.body.points, content.body.cells)
+    mesh = mesh_of_run(spec, content.body.points, content.body.cells)
     if mesh is None:
         return (), "The mesh file is gone or has changed since the run: its groups are not shown."
-    conditions = _conditions(pde)
+    conditions = _conditions(spec.pde)
     names = list(mesh.boundaries)
     if ALL in conditions and ALL not in names:
         names.insert(0, ALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from invlift.app.build import FieldProblem
-from invlift.app.problem_file import read_problem
+from invlift.app.problem_file import ProblemSpec, read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
 from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
@@ -57,7 +58,9 @@ def load(directory: str | os.PathLike) -> Posterior:
         if posterior.mesh is None:
             return posterior
         points, cells = posterior.mesh.points, posterior.mesh.cells
-        mesh = mesh_of_run(problem, points, cells)
+        mesh = None
+        with suppress(InputError):
+            mesh = mesh_of_run(read_problem(problem), points, cells)
         if mesh is None:
             return replace(posterior, mesh=mesh_from_arrays(points, cells))
         return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
@@ -68,14 +71,14 @@ def load(directory: str | os.PathLike) -> Posterior:
     return build_posterior(field, run)
 
 
-def mesh_of_run(problem: Path, points: np.ndarray, cells: np.ndarray) -> Mesh | None:
-    """The mesh of a run, with its groups, from the file that its problem file names.
+def mesh_of_run(spec: ProblemSpec, points: np.ndarray, cells: np.ndarray) -> Mesh | None:
+    """The mesh of a run, with its groups, from the file that its problem names.
 
     None if there is no such file, or it has other nodes or cells than the run's ``points`` and
     ``cells``.
     """
     try:
-        mesh = read_mesh(read_problem(problem).mesh.file)
+        mesh = read_mesh(spec.mesh.file)
     except InputError:
         return None
     is_same = np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells)

@@ -179,10 +179,21 @@ class RoughStarts(Module):
         return self.positions.shape
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain."""
+        """Start of a chain.
+
+        Raises
+        ------
+        InputError
+            If constraints follow from others there.
+        """
         rough = np.asarray(self.positions[chain])
-        is_on_manifold = self.kernel.target_kind == "manifold"
-        return _on_manifold(self.target, rough)[0] if is_on_manifold else rough
+        if self.kernel.target_kind != "manifold":
+            return rough
+        position = onto_manifold(self.target, rough)
+        # Also where it is there: rounding may hide that constraints follow from others until no
+        # step finds back.
+        check_independent(self.target, position, _names_of_constraints(self.target))
+        return position
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
@@ -280,7 +291,8 @@ def find_start(
     Raises
     ------
     InputError
-        If none of 20 draws has a finite density.
+        If none of 20 draws has a finite density, or leads onto the manifold; with the readings that
+        follow from others, if that is why.
     """
     problem = target.problem
     own = problem.own_lifted()
@@ -307,6 +319,9 @@ def find_start(
             break
     if not candidates:
         _check_signs(problem, f"chain {chain}, start")
+        if own is not None:
+            _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
+            check_independent(own, onto_manifold(own, rough), _names_of_constraints(own))
         raise InputError(
             f"chain {chain}, start",
             "a prior draw at which the forward map is finite",
@@ -348,29 +363,16 @@ def _landed(own, seed, chain, attempt) -> np.ndarray:
     if own.problem.noise.num_parameters:
         own = replace(own, holds_noise=True)
     drawn, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, attempt))
-    position, is_there = _on_manifold(own, rough)
-    if not is_there:
+    position = onto_manifold(own, rough)
+    if not distance_from_manifold(own, position) <= CLOSE_ENOUGH:
         return np.full(position.size, np.nan)
     return _to_lifted(own, nearest(own, position, drawn))
 
 
-def _on_manifold(target, rough: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Where the shortest moves lead from a rough position, and whether that is the manifold.
-
-    Raises
-    ------
-    InputError
-        If constraints follow from others, which may keep it from the manifold.
-    """
-    position = onto_manifold(target, rough)
-    is_there = distance_from_manifold(target, position) <= CLOSE_ENOUGH
-    # Constraints of a user's own are looked at in any case: rounding may hide that some depend on
-    # others until no step finds back.
-    if not is_there or getattr(target, "constraint_fn", None) is not None:
-        # A target may be a problem's, or have the model itself.
-        model = getattr(getattr(target, "problem", target), "model", None)
-        check_independent(target, position, labels_of(getattr(model, "readings", ())))
-    return position, is_there
+def _names_of_constraints(target) -> list[str]:
+    """Of the readings, if they have names and the target is that of a problem."""
+    model = getattr(getattr(target, "problem", None), "model", None)
+    return labels_of(getattr(model, "readings", ()))
 
 
 # Programs -----------------------------------------------------------------------------------------

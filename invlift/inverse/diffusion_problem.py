@@ -23,14 +23,14 @@ from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians.markov import Grid
 from invlift.inverse.models.diffusion import DiffusionModel
 from invlift.inverse.models.sde_schemes import SCHEMES
-from invlift.inverse.models.state_space import Shapes, StateSpacePrior
+from invlift.inverse.models.state_space import StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers, named_readings
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
+from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
 from invlift.precision import require_float64
 
 #: States at which a scheme's demand on the noise is tried, with their seed, and how closely it must

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, is_integer
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.jacobians.dense import factorise
 from invlift.inverse.jacobians.krylov import conjugate_residuals
@@ -181,10 +181,7 @@ def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
     """
     if isinstance(given, Manifold):
         return given
-    is_shape = isinstance(given, tuple) and all(
-        isinstance(size, int | np.integer) for size in given
-    )
-    if not is_shape or any(size < 1 for size in given):
+    if not (isinstance(given, tuple) and all(is_integer(size) and size >= 1 for size in given)):
         raise InputError(
             where, "a shape, such as (3, 2) or (), or a manifold", f"{given!r}"[:80],
             "give one, or invlift.sphere(n) or invlift.stiefel(n, r)",
@@ -193,7 +190,6 @@ def as_manifold(where: str, given: Manifold | tuple[int, ...]) -> Manifold:
 
 
 def _checked(where: str, number: int, least: int) -> int:
-    is_integer = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not is_integer or number < least:
+    if not is_integer(number) or number < least:
         raise InputError(where, f"an integer of at least {least}", f"{number!r}"[:80], "correct it")
     return int(number)

@@ -15,13 +15,13 @@ from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.axes import axes_in_time, path_of
 from invlift.inverse.checks_in_time import check_increasing, check_named
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.state_space import Shapes, StateSpaceModel, StateSpacePrior
+from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers, named_readings
 from invlift.inverse.targets.state_space import StateSpacePosterior
-from invlift.inverse.unknowns import NamedPrior, Unknown, named_prior, unpack
+from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
 from invlift.precision import require_float64
 
 #: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must

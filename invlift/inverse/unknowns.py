@@ -22,6 +22,8 @@ from invlift.pytrees import static
 
 #: What draws hold beside the unknowns.
 RESERVED = ("predicted", "noise_score", "sigma")
+#: Names of arrays and their shapes, as they follow one another in a vector.
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,7 @@ class NamedPrior(Prior):
     """
 
     parts: dict[str, Distribution | Prior]
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()
+    shapes: Shapes = static()
     units: tuple[str, ...] = static()
     axes: tuple[Axes, ...] = static()
 
@@ -120,7 +122,7 @@ class NamedModel(ForwardModel):
     coefficients_name: ClassVar[None] = None
 
     fn: Callable = static()
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = static()
+    shapes: Shapes = static()
     readings: tuple[NamedReading, ...] = static(default=())
     kept_axes: tuple[tuple[str, Axes], ...] = static(default=())
 
@@ -138,15 +140,18 @@ class NamedModel(ForwardModel):
         return (joined(readings, self.readings) if self.readings else readings), kept
 
 
-def unpack(
-    coefficients: jax.Array, shapes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> dict[str, jax.Array]:
+def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
     """The values of unknowns by name, of shapes in this order, from coefficients (N,)."""
     ends = np.cumsum([math.prod(shape) for _, shape in shapes])
     return {
         name: coefficients[end - math.prod(shape) : end].reshape(shape)
         for (name, shape), end in zip(shapes, ends, strict=True)
     }
+
+
+def pack(values: Mapping[str, Any], shapes: Shapes) -> jax.Array:
+    """Values by name as one vector, (N,): the inverse of :func:`unpack`."""
+    return jnp.concatenate([jnp.ravel(values[name]) for name, _ in shapes])
 
 
 def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:

@@ -49,6 +49,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
+    """A process that starts, compiles and draws: 10 s and more."""
     path = write_problem(tmp_path, LONG | {"sampler.draws": 200})
     out = tmp_path / "out"
     process = start_held(100, "run", path)
@@ -106,7 +107,10 @@ def test_names_that_are_not_utf8_cannot_be_in_a_problem_file(tmp_path, capsys):
 
 
 def test_a_reader_that_leaves_changes_nothing(tmp_path):
-    """`invlift run ... | head -1`: what was to be done is done, with its own status."""
+    """`invlift run ... | head -1`: what was to be done is done, with its own status.
+
+    A process that starts and compiles: 10 s and more.
+    """
     process = start("run", write_problem(tmp_path, QUICK))
     process.stdout.readline()
     process.stdout.close()
@@ -137,6 +141,7 @@ def start_command(*arguments):
 
 
 def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
+    """A process that starts and compiles: up to 10 s."""
     (tmp_path / "no").write_text("in the way")
     places = {"XDG_CACHE_HOME": str(tmp_path / "no"), "MPLCONFIGDIR": str(tmp_path / "no" / "x")}
     places["JAX_COMPILATION_CACHE_DIR"] = ""

@@ -9,6 +9,7 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
+from invlift.app import starts
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
 from invlift.app.starts import find_start
@@ -20,7 +21,7 @@ from invlift.inverse.models.sde_schemes import SCHEMES
 from invlift.inverse.problem import ExactProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.kernels import KERNELS
 
 
@@ -200,6 +201,26 @@ def test_chains_start_near_readings_that_most_draws_die_out_before():
         # As of a posterior draw, whose variables are about standard normal.
         assert np.mean(start.position**2) < 2.0
         assert np.max(np.abs(start.position)) < 4.5
+
+
+def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkeypatch):
+    """Whatever its constraints are like where it ended."""
+    problem = read_exactly(2)
+    kernel, found = KERNELS["chmc"](), []
+
+    def away_at_first(target, position):
+        found.append(position)
+        return 1.0 if len(found) == 1 else distance_from_manifold(target, position)
+
+    def refuse(*arguments):
+        raise AssertionError("looked at before all draws were tried")
+
+    monkeypatch.setattr(starts, "distance_from_manifold", away_at_first)
+    monkeypatch.setattr(starts, "check_independent", refuse)
+    target = target_of(problem, kernel)
+    start = find_start(kernel, target, 1, 0)
+    assert len(found) == 2
+    np.testing.assert_allclose(target.constraint(start.position), 0.0, atol=1e-8)
 
 
 def test_only_constrained_samplers_draw_from_exact_readings():

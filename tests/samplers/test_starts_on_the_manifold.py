@@ -9,6 +9,7 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
+from invlift.samplers.constrained import landing
 from invlift.samplers.constrained.landing import nearest, onto_manifold
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
 
@@ -69,7 +70,7 @@ def test_rough_starts_are_moved_onto_the_manifold_and_checked():
         sample(none, starts=rough, **options)
 
 
-def test_constraints_that_follow_from_others_are_named():
+def test_constraints_that_follow_from_others_are_named(monkeypatch):
     def on_a_circle(position):
         return jnp.stack([position @ position - 1.0, position[0], 2.0 * position[0]])
 
@@ -78,6 +79,9 @@ def test_constraints_that_follow_from_others_are_named():
         sample(RelativeDensity(on_a_circle, flat), **options)
     two = RelativeDensity(lambda position: on_a_circle(position)[:2], flat)
     sample(two, **options)
+    monkeypatch.setattr(landing, "MAX_ENTRIES", 8)  # of nine: gradients are not looked at
+    with pytest.raises(InputError, match="chain 0, start: expected a position on the manifold"):
+        sample(RelativeDensity(on_a_circle, flat), **options)
 
 
 def test_positions_are_moved_along_the_manifold_to_where_it_is_nearest():

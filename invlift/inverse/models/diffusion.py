@@ -11,8 +11,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians.markov import Grid
 from invlift.inverse.models.sde_schemes import SCHEMES
-from invlift.inverse.models.state_space import Shapes, pack
-from invlift.inverse.unknowns import NamedModel, unpack
+from invlift.inverse.unknowns import NamedModel, Shapes, pack, unpack
 from invlift.pytrees import static
 
 

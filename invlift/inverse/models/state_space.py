@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.inverse.unknowns import NamedModel, NamedPrior, unpack
+from invlift.inverse.unknowns import NamedModel, NamedPrior, Shapes, pack, unpack
 from invlift.pytrees import static
-
-#: Names of arrays and their shapes, as they follow one another in a vector.
-Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class StateSpacePrior(NamedPrior):
@@ -147,8 +143,3 @@ class StateSpaceModel(NamedModel):
         states = self.states(given, moves)
         read = jax.vmap(lambda state: self.read(state, given))(states)
         return self.by_name(read), self.paths(states)
-
-
-def pack(values: Any, shapes: Shapes) -> jax.Array:
-    """Values by name as one vector, (n,)."""
-    return jnp.concatenate([jnp.ravel(values[name]) for name, _ in shapes])

@@ -13,7 +13,7 @@ from invlift.inverse.axes import Axes
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.inverse.unknowns import unpack
+from invlift.inverse.unknowns import Shapes, unpack
 from invlift.pytrees import static
 from invlift.targets import Described
 
@@ -49,7 +49,7 @@ class ManifoldProblem(ManifoldTarget):
     metric_fn: Callable | None = static(default=None)
 
     @property
-    def shapes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    def shapes(self) -> Shapes:
         """Names of the unknowns and their shapes."""
         return tuple((name, part.shape) for name, part in self.parts)
 

@@ -22,6 +22,8 @@ MAX_MOVES, MAX_HALVINGS = 50, 20
 CLOSE_ENOUGH = 1e-13
 #: Part of a gradient, relative to its length, that is not a combination of others': less is none.
 INDEPENDENT = 1e-10
+#: Entries of all gradients beyond which they are not looked at, as that takes longer than it helps.
+MAX_ENTRIES = 2_000_000
 #: The same between moves along the manifold, how many these are, and the gain of one for each
 #: constraint below which it is the last.
 NEAR, MAX_ALONG, NEGLIGIBLE = 1e-9, 20, 1e-2
@@ -114,6 +116,8 @@ def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> f
 def check_independent(target: ConstrainedTarget, position: np.ndarray, names: list[str]) -> None:
     """Check that the gradients of all constraints at a position, (Q,), are independent.
 
+    Where they would have more than 2,000,000 entries they are not looked at.
+
     Parameters
     ----------
     names : list of str
@@ -124,6 +128,8 @@ def check_independent(target: ConstrainedTarget, position: np.ndarray, names: li
     InputError
         If one is not: samplers then find no way back onto the manifold.
     """
+    if jax.eval_shape(target.constraint, position).size * position.size > MAX_ENTRIES:
+        return
     gradients = np.array(_gradients(target, position))
     if not np.all(np.isfinite(gradients)):
         return
