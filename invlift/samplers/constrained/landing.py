@@ -128,7 +128,8 @@ def check_independent(target: ConstrainedTarget, position: np.ndarray, names: li
     InputError
         If one is not: samplers then find no way back onto the manifold.
     """
-    if jax.eval_shape(target.constraint, position).size * position.size > MAX_ENTRIES:
+    point, *_ = _look.shapes(target, position)
+    if point.constraint.size * position.size > MAX_ENTRIES:
         return
     gradients = np.array(_gradients(target, position))
     if not np.all(np.isfinite(gradients)):
