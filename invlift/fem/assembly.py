@@ -8,6 +8,7 @@ from numbers import Real
 import jax
 import numpy as np
 import skfem
+from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
@@ -81,7 +82,7 @@ def assemble_poisson(
     volumes = basis.dx.sum(axis=1)
 
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
-    robin_matrix = None
+    robin_matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
     for group, flux in neumann.items():
         load += _number(f"neumann, {group}", flux) * skfem.asm(
             boundary_load, facet_basis(basis, mesh, group)
@@ -100,13 +101,11 @@ def assemble_poisson(
             * _number(f"robin, {group}, ambient", ambient)
             * skfem.asm(boundary_load, facets)
         )
-        term = coefficient * skfem.asm(mass_form, facets)
-        robin_matrix = term if robin_matrix is None else robin_matrix + term
+        robin_matrix = robin_matrix + coefficient * skfem.asm(mass_form, facets)
 
     held, values = _dirichlet_values(mesh, dirichlet)
     whole_load = load.copy()
-    if robin_matrix is not None:
-        load -= robin_matrix @ values
+    load -= robin_matrix @ values
     free = np.setdiff1d(np.arange(mesh.num_nodes), held)
     if free.size == 0:
         raise InputError(
@@ -122,7 +121,7 @@ def assemble_poisson(
     rows, cols = unknowns[first].ravel(), unknowns[second].ravel()
     kept = np.flatnonzero((rows < free.size) & (cols < free.size))
     products = np.sum(gradients[first] * gradients[second], axis=1)
-    robin_rows, robin_cols, robin_values = _free_half(robin_matrix, number, free.size)
+    robin_rows, robin_cols, robin_values = sparse.lower_half(robin_matrix, number, free.size)
     structure = linalg.analyse(
         np.concatenate([rows[kept], robin_rows]),
         np.concatenate([cols[kept], robin_cols]),
@@ -138,11 +137,11 @@ def assemble_poisson(
     )
     conductivity, num_coefficients = _conductivity(basis, mesh, location)
     nodes = np.asarray(conductivity.nodes)
-    sensitivity, sensitivity_entries = _pattern(
-        nodes[:, None], unknowns[None, :], num_coefficients, free.size
+    sensitivity, sensitivity_entries = sparse.pattern(
+        nodes[:, None], unknowns[None], num_coefficients, free.size
     )
-    couplings, coupling_entries = _pattern(
-        unknowns[:, None], unknowns[None, :], free.size, free.size
+    couplings, coupling_entries = sparse.pattern(
+        unknowns[:, None], unknowns[None], free.size, free.size
     )
     return PoissonMap(
         conductivity=conductivity,
@@ -242,26 +241,6 @@ def _dirichlet_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
             values[nodes] = value[nodes]
         held[nodes] = True
     return np.flatnonzero(held), values
-
-
-def _free_half(matrix, number, num_free):
-    """Lower half of a sparse matrix restricted to the unknowns, as (rows, cols, values)."""
-    if matrix is None:
-        return np.zeros(0, int), np.zeros(0, int), np.zeros(0)
-    matrix = matrix.tocoo()
-    rows, cols = number[matrix.row], number[matrix.col]
-    keep = (rows >= cols) & (rows < num_free) & (cols < num_free)
-    return rows[keep], cols[keep], matrix.data[keep]
-
-
-def _pattern(rows, cols, num_rows: int, num_cols: int):
-    """Pattern of the pairs below num_rows and num_cols, and the entry of every pair."""
-    rows, cols = np.broadcast_arrays(rows, cols)
-    is_kept = (rows < num_rows) & (cols < num_cols)
-    found, kept_entries = sparse.pattern(rows[is_kept], cols[is_kept], num_rows, num_cols)
-    entries = np.full(rows.shape, found.rows.shape[0])
-    entries[is_kept] = kept_entries
-    return found, entries
 
 
 def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:

@@ -38,7 +38,7 @@ class BoundaryFlux:
         Of the basis functions of these.
     load : (num_nodes,)
         Source, Neumann and Robin ambient terms of all nodes.
-    robin : sparse array (num_nodes, num_nodes) or None
+    robin : sparse array (num_nodes, num_nodes)
         Boundary matrix of Robin conditions.
     held : tuple of str
         Boundary groups on which u is held.
@@ -93,9 +93,7 @@ class BoundaryFlux:
             at_points = np.exp(np.einsum("qk,bkc->bqc", basis, phi[:, coefficients]))
             slopes = np.einsum("ndc,bnc->bdc", gradients, u[:, corners])
             flux = np.einsum("dc,q,bqc,bdc->b", by_cell[:, cells], weights, at_points, slopes)
-            if self.robin is not None:
-                flux = flux + u @ (self.robin @ shares)
-            found.append(flux - shares @ self.load)
+            found.append(flux + u @ (self.robin @ shares) - shares @ self.load)
         return np.concatenate(found)
 
     def _functional(self, group: str) -> tuple[np.ndarray, np.ndarray]:

@@ -167,21 +167,47 @@ def pattern(rows, cols, num_rows: int, num_cols: int) -> tuple[Pattern, np.ndarr
 
     Parameters
     ----------
-    rows, cols : int arrays of one shape
+    rows, cols : int arrays that broadcast
         Places of the contributions; repeated places are one entry.
     num_rows, num_cols : int
+        Contributions at larger places are none.
 
     Returns
     -------
     Pattern
-    (same shape) int array
-        The entry that each contribution belongs to.
+    int array
+        The entry that each contribution belongs to; the number of entries for those that are none.
     """
-    rows, cols = np.asarray(rows, dtype=np.int64), np.asarray(cols, dtype=np.int64)
-    places, entries = np.unique((rows * num_cols + cols).ravel(), return_inverse=True)
+    rows, cols = np.broadcast_arrays(np.asarray(rows, dtype=np.int64), cols)
+    is_inside = (rows < num_rows) & (cols < num_cols)
+    flat = rows[is_inside] * num_cols + cols[is_inside]
+    places, inside = np.unique(flat, return_inverse=True)
     row, col = np.divmod(places, num_cols)
     found = Pattern(row, col, _by_row(row, col, num_rows), _by_row(col, row, num_cols))
-    return jax.tree.map(as_index, found), entries.reshape(rows.shape)
+    entries = np.full(rows.shape, places.size)
+    entries[is_inside] = inside
+    return jax.tree.map(as_index, found), entries
+
+
+def lower_half(matrix, number: np.ndarray, size: int):
+    """Lower half of a matrix (on the host) in other numbers, without those from a size on.
+
+    Parameters
+    ----------
+    matrix : (m, m) SciPy sparse array
+        Symmetric.
+    number : (m,) int array
+        New number of each row and column.
+    size : int
+
+    Returns
+    -------
+    rows, cols, values : (num_kept,) arrays
+    """
+    matrix = matrix.tocoo()
+    rows, cols = number[matrix.row], number[matrix.col]
+    is_kept = (rows >= cols) & (rows < size) & (cols < size)
+    return rows[is_kept], cols[is_kept], matrix.data[is_kept]
 
 
 def _by_row(row, col, num_rows) -> _Rows:

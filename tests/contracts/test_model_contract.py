@@ -7,11 +7,14 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import skfem
 from contract_checks import STEPS, WIDTH, assert_close, assert_remainders
 from structured import box_mesh, interior_points
 
 from invlift.compilation import Program
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.forms import conduction, reaction
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import locate, sensors_from_arrays
 from invlift.inverse.models.base import ForwardModel
@@ -26,6 +29,24 @@ def poisson(location="nodes"):
     conditions = {"dirichlet": {"left": 0.3}, "robin": {"top": (2.0, 0.5)}}
     return assemble_poisson(
         mesh, locate(mesh, sensors), source=2.0, location=location, **conditions
+    )
+
+
+def equation():
+    """Two experiments and two forms with coefficients of their own, on quadratic elements."""
+    basis = skfem.Basis(skfem.MeshQuad().refined(1), skfem.ElementQuad2())
+    points = basis.probes(interior_points(2, 2).T).tocsr()
+
+    def source(value, element):
+        by_point = jnp.stack([jnp.sin(3.0 * value), jnp.exp(value)]) * element.weight
+        return element.value @ by_point.T
+
+    return linear_equation(
+        [Form(basis, conduction), Form(basis, reaction, source, location="cells", start=9)],
+        readings=[points, points[:1]],
+        load=np.outer(np.ones(basis.N), [0.1, 0.2]),
+        held=basis.get_dofs(lambda x: x[0] < 1e-9),
+        values=np.outer(np.ones(5), [0.1, 0.2]),
     )
 
 
@@ -47,6 +68,7 @@ def sites():
 MODELS = {
     "equation, nodes": (lambda: poisson(), 9),
     "equation, cells": (lambda: poisson("cells"), 8),
+    "equation, any element": (equation, 13),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),

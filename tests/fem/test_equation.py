@@ -1,0 +1,223 @@
+"""Linear equations on any elements: exact solutions, and the faster map of linear elements."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import skfem
+from scipy.sparse import csr_array
+from structured import box_mesh, interior_points
+
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.discretisation import boundary_load, cell_basis, facet_basis, load_form, mass_form
+from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.forms import Elasticity, conduction, reaction
+from invlift.fem.sensors import locate, sensors_from_arrays
+
+readings = jax.jit(lambda equation, c: equation(c))
+linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
+
+
+@pytest.mark.parametrize("location", ["nodes", "cells"])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_linear_elements_are_those_of_the_faster_map(dim, location):
+    mesh, points = box_mesh(dim, 3), interior_points(dim, 5)
+    sensors = locate(mesh, sensors_from_arrays(points, np.zeros(5)))
+    conditions = {"dirichlet": {"left": 0.3}, "robin": {"top": (2.0, 0.5)}}
+    faster = assemble_poisson(mesh, sensors, source=1.5, location=location, **conditions)
+    basis, top = cell_basis(mesh), facet_basis(cell_basis(mesh), mesh, "top")
+    load = skfem.asm(load_form, basis, source=np.full(basis.dx.shape, 1.5))
+    equation = linear_equation(
+        Form(basis, conduction, location=location),
+        readings=basis.probes(points.T),
+        load=load + 2.0 * 0.5 * skfem.asm(boundary_load, top),
+        held=np.unique(mesh.facets("left")),
+        values=0.3,
+        constant=2.0 * skfem.asm(mass_form, top),
+    )
+    phi = jnp.asarray(np.random.default_rng(0).standard_normal(equation.num_coefficients))
+    for found, expected in zip(
+        linearisation(equation, phi), linearisation(faster, phi), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+# u = sin(x + 1) cos(2 y) [cosh z] under exp(x), with 1/2 u beside it: phi is linear, so every
+# element has it exactly.  u is held on the whole boundary.
+
+
+def exact(x):
+    return jnp.sin(x[0] + 1.0) * jnp.cos(2.0 * x[1]) * (jnp.cosh(x[2]) if len(x) == 3 else 1.0)
+
+
+def source(x):
+    flux = lambda x: jnp.exp(x[0]) * jax.grad(exact)(x)  # noqa: E731
+    return -jnp.trace(jax.jacfwd(flux)(x)) + 0.5 * exact(x)
+
+
+def at(fn, places):
+    """Values at places (dim, ...)."""
+    flat = places.reshape(places.shape[0], -1).T
+    return np.asarray(jax.vmap(fn)(flat)).reshape(places.shape[1:])
+
+
+def error(grid, element, factor=1.0):
+    """Root mean square error at sensors."""
+    basis = skfem.Basis(grid, element, intorder=4)
+    points = interior_points(grid.dim(), 60, seed=7)
+    load = skfem.LinearForm(lambda v, w: w.f * v).assemble(
+        basis, f=at(source, np.asarray(basis.global_coordinates()))
+    )
+    held = basis.get_dofs()
+    places = basis.doflocs[:, held.flatten()]
+    nodes = grid.nvertices
+    equation = linear_equation(
+        [Form(basis, conduction), Form(basis, reaction, start=nodes)],
+        readings=basis.probes(points.T),
+        load=factor * load,
+        held=held,
+        values=at(exact, places),
+    )
+    coefficients = jnp.concatenate([grid.p[0, :nodes], jnp.full(nodes, jnp.log(0.5))])
+    return np.sqrt(np.mean((readings(equation, coefficients) - at(exact, points.T)) ** 2))
+
+
+GRIDS = {"Tri": skfem.MeshTri, "Quad": skfem.MeshQuad, "Tet": skfem.MeshTet, "Hex": skfem.MeshHex}
+ELEMENTS = [
+    ("TriP2", (4, 8, 16), 3),
+    ("Quad1", (4, 8, 16), 2),
+    ("TetP1", (3, 4, 6), 2),
+    ("Hex1", (3, 4, 6), 2),
+]
+
+
+def rate(name, sizes, factor=1.0):
+    grid = GRIDS[name[: 3 if name[:4] != "Quad" else 4]]
+    errors = [
+        error(
+            grid.init_tensor(*[np.linspace(0.0, 1.0, size + 1)] * grid.elem.refdom.dim()),
+            getattr(skfem, f"Element{name}")(),
+            factor,
+        )
+        for size in sizes
+    ]
+    return -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+
+
+@pytest.mark.parametrize(("name", "sizes", "order"), ELEMENTS)
+def test_errors_fall_as_the_element_promises(name, sizes, order):
+    assert abs(rate(name, sizes) - order) < 0.45
+
+
+def test_a_slightly_wrong_load_does_not_converge():
+    """Negative control."""
+    assert rate("TriP2", (4, 8, 16), factor=1.02) < 0.5
+
+
+def test_a_linear_displacement_is_exact():
+    """Under a constant stress nothing pulls inside; the boundary holds the displacement."""
+    grid = skfem.MeshQuad.init_tensor(np.linspace(0, 2, 5), np.linspace(0, 1, 4))
+    basis = skfem.Basis(grid, skfem.ElementVector(skfem.ElementQuad1()))
+    held = basis.get_dofs()
+    places, numbers = basis.doflocs, held.flatten()
+    component = np.arange(basis.N) % 2
+    strain = np.array([[0.1, 0.05], [-0.02, 0.3]])
+    displacement = np.sum(strain[component] * places.T, axis=1)
+    interior = np.setdiff1d(np.arange(basis.N), numbers)
+    for form in (Elasticity(0.25), Elasticity(0.25, is_plane_stress=True)):
+        equation = linear_equation(
+            Form(basis, form, location="cells"),
+            readings=csr_array(np.eye(basis.N)[interior]),
+            held=held,
+            values=displacement[numbers],
+        )
+        found = readings(equation, jnp.full(grid.nelements, 2.0))
+        np.testing.assert_allclose(found, displacement[interior], atol=1e-13)
+
+
+def test_loads_and_readings_of_several_experiments_are_those_of_each():
+    grid = skfem.MeshQuad().refined(2)
+    basis = skfem.Basis(grid, skfem.ElementQuad1())
+    held = basis.get_dofs(lambda x: x[0] < 1e-9)
+    rng = np.random.default_rng(1)
+    load, values = rng.random((basis.N, 3)), rng.random((held.flatten().size, 3))
+    probes = basis.probes(interior_points(2, 4).T).tocsr()
+    own = [probes[:2], probes[1:], probes]
+    together = linear_equation(
+        Form(basis, conduction), readings=own, load=load, held=held, values=values
+    )
+    assert together.observation.shape[1] == 4  # readings at one place share an adjoint
+    phi = jnp.asarray(rng.standard_normal(basis.N))
+    parts = []
+    for rows, b, g in zip(own, load.T, values.T, strict=True):
+        alone = linear_equation(Form(basis, conduction), readings=rows, load=b, held=held, values=g)
+        parts.append(linearisation(alone, phi))
+    for found, *expected in zip(linearisation(together, phi), *parts, strict=True):
+        np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-12, atol=1e-14)
+
+
+def test_a_further_degree_of_freedom():
+    """An electrode's potential U, on the top through a contact: what flows in must flow out."""
+    grid = skfem.MeshQuad.init_tensor(np.linspace(0, 1, 4), np.linspace(0, 1, 6))
+    basis = skfem.Basis(grid, skfem.ElementQuad1())
+    top = basis.boundary(grid.facets_satisfying(lambda x: x[1] > 1 - 1e-9))
+    size = basis.N + 1
+    electrode = np.full((1, top.element_dofs.shape[1]), basis.N)
+
+    def contact(log_impedance, element):
+        jump = jnp.concatenate([element.value, -jnp.ones((1, element.value.shape[1]))])
+        return jnp.einsum("iq,jq,q->ij", jump, jump, jnp.exp(-log_impedance) * element.weight)
+
+    current = np.zeros(size)
+    current[-1] = 2.0
+    everywhere = np.zeros(top.element_dofs.shape[1], dtype=int)
+    equation = linear_equation(
+        [
+            Form(basis, conduction),
+            Form(
+                top, contact, location=everywhere, start=basis.N,
+                dofs=np.concatenate([top.element_dofs, electrode]),
+            ),
+        ],
+        readings=csr_array(np.eye(size)[-1:]),
+        load=current,
+        held=basis.get_dofs(lambda x: x[1] < 1e-9),
+    )  # fmt: skip
+    assert equation.num_coefficients == basis.N + 1
+    # A column of height and width one, of conductivity 3, beneath a contact of impedance 0.2.
+    coefficients = jnp.full(basis.N + 1, np.log(3.0)).at[-1].set(np.log(0.2))
+    np.testing.assert_allclose(readings(equation, coefficients), 2.0 * (1 / 3 + 0.2), rtol=1e-12)
+
+
+def arguments():
+    basis = skfem.Basis(skfem.MeshTri().refined(1), skfem.ElementTriP1())
+    return {
+        "forms": Form(basis, conduction),
+        "readings": basis.probes(np.array([[0.3], [0.4]])).tocsr(),
+        "held": basis.get_dofs(lambda x: x[0] < 1e-9),
+    }
+
+
+def finer(form):
+    return Form(skfem.Basis(form.basis.mesh.refined(1), skfem.ElementTriP1()), conduction)
+
+
+BAD = {
+    "load": lambda given: {"load": np.ones(4)},
+    "load, row 2": lambda given: {"load": np.array([0, 0, np.nan, 0, 0, 0, 0, 0, 0])},
+    "values": lambda given: {"values": np.ones((3, 2)), "load": np.ones((9, 3))},
+    "readings": lambda given: {"readings": [given["readings"], given["readings"][:, :5]]},
+    "held": lambda given: {"held": np.arange(9)},
+    "location": lambda given: {"forms": given["forms"]._replace(location="edges")},
+    "forms": lambda given: {"forms": [given["forms"], finer(given["forms"])]},
+}
+
+
+@pytest.mark.parametrize("where", BAD)
+def test_bad_input_is_named(where):
+    given = arguments()
+    with pytest.raises(InputError) as caught:
+        linear_equation(**given | BAD[where](given))
+    assert caught.value.where == where
+    linear_equation(**given)  # what is named is all that is wrong
