@@ -17,7 +17,6 @@ from invlift.fem.mesh.mesh import Mesh, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.posterior.names import SOLUTION
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,9 @@ class FieldProblem:
         points = self.mesh.points
         return points if self.is_nodal else points[self.mesh.cells].mean(axis=1)
 
-    def by_place(self, coefficients: dict, solution: np.ndarray) -> tuple[dict, dict]:
-        """Fields by name on the nodes and in the cells: the solution, and of the coefficients."""
-        on_nodes, on_cells = {SOLUTION: solution}, {}
-        (on_nodes if self.is_nodal else on_cells).update(coefficients)
-        return on_nodes, on_cells
+    def by_place(self, coefficients: dict, solutions: dict) -> tuple[dict, dict]:
+        """Fields by name on the nodes and in the cells: solutions, and those of coefficients."""
+        return (solutions | coefficients, {}) if self.is_nodal else (solutions, coefficients)
 
     @property
     def outside(self) -> str:

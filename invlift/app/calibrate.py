@@ -92,7 +92,7 @@ class Quantities(Scalars):
         dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
         kept = {name: jnp.ravel(value) if value.ndim else value
                 for name, value in recorded.items() if name not in dropped}  # fmt: skip
-        name = problem.model.coefficients_name
+        name = problem.coefficients_name
         if name is not None:
             kept[_PLACES] = recorded[name][self.places]
         if name == FIELD:
@@ -180,7 +180,7 @@ def calibrate(
         directory = Path(directory)
         check_is_ready(directory, is_resuming=resume)
     if places is None:
-        name = problem.model.coefficients_name
+        name = problem.coefficients_name
         chosen = [] if name is None else random_places(problem, seed)
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():

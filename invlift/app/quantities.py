@@ -19,7 +19,7 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import NamedPrior
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA, SOLUTION
+from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.quantity import Quantity, numbered_axes
 from invlift.posterior.scalars import MAX_ENTRIES
 from invlift.targets import Target
@@ -56,10 +56,7 @@ def quantities_of(
         return Quantity(name, {_PLACES[part.location]: None}, unit, prior_sd=prior_sd)
 
     if getattr(prior, "location", None) in _PLACES:
-        found = [
-            field(FIELD, prior),
-            Quantity(SOLUTION, {"node": None}, is_derived=True),
-        ]
+        found = [field(FIELD, prior)]
     elif isinstance(prior, NamedPrior):
         mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
         found = [
@@ -70,6 +67,7 @@ def quantities_of(
         ]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
+    found += [Quantity(name, {"node": None}, is_derived=True) for name in problem.model.solutions]
     kept_axes = getattr(problem.model, "kept_axes", ())
     found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
     if getattr(scale, "groups", None) is not None:

@@ -22,8 +22,8 @@ class PriorDraw:
 
     #: (N,), at the nodes or in the cells.
     log_conductivity: np.ndarray
-    #: (num_nodes,), in units of the readings.
-    solution: np.ndarray
+    #: Solutions of the equation by name, (num_nodes,) each, in units of the readings.
+    solutions: dict[str, np.ndarray]
     #: (d,), readings without noise.
     predicted: np.ndarray
     #: What was drawn of unknown parameters of noise and prior, by name.
@@ -120,7 +120,7 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
         draw = _draw_of(problem, white, noise.sample_parameters(rng))
         with np.errstate(over="ignore"):
             conductivity = np.exp(draw.log_conductivity)
-        if not (np.isfinite(conductivity).all() and np.isfinite(draw.solution).all()):
+        if not all(np.isfinite(each).all() for each in (conductivity, *draw.solutions.values())):
             raise InputError(
                 f"draw {index} from the prior",
                 "a finite conductivity and solution",
@@ -133,16 +133,14 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
 def _draw_of(problem: InverseProblem, white, zeta) -> PriorDraw:
     white, zeta = jax.device_put((white, zeta))
     numbers = problem.noise.parameters(zeta) | problem.prior.parameters(white)
-    return PriorDraw(
-        *map(np.asarray, _solve(problem.prior, problem.model, white)),
-        {name: np.asarray(value) for name, value in numbers.items()},
-    )
+    parts = *_solve(problem.prior, problem.model, white), numbers
+    return PriorDraw(*jax.tree.map(np.asarray, parts))
 
 
 def _from_white(prior, model, white):
     coefficients = prior.transform(white)
-    solution = model.solve(coefficients)
-    return coefficients, solution, model.observe(solution)
+    predicted, expansion = model.expand(coefficients)
+    return coefficients, expansion.byproducts, predicted
 
 
 _solve = Program(_from_white, "none")

@@ -38,7 +38,7 @@ class Truth:
 
 def write_truth(table: Path, field: FieldProblem, sensors: Sensors, draw: PriorDraw) -> None:
     """Write the truth behind the readings of a sensor table to a file beside it."""
-    fields = field.by_place({FIELD: draw.log_conductivity}, draw.solution)
+    fields = field.by_place({FIELD: draw.log_conductivity}, draw.solutions)
     numbers = draw.numbers | {READINGS: sensors.values}
     write_fields(truth_file(table), field.mesh.points, field.mesh.cells, *fields, numbers=numbers)
 

@@ -116,6 +116,8 @@ class Expansion(NamedTuple):
         Of A.
     solutions : (num_dofs, L)
         u for each load.
+    byproducts : dict of str to (num_nodes,)
+        u of each load at the nodes of the mesh, by the names of `LinearEquation.solutions`.
     adjoint : (n, r) or None
         A^-1 times the r different readings, if the Jacobian was computed.
     jacobian : (d, N) or None
@@ -124,13 +126,9 @@ class Expansion(NamedTuple):
     coefficients: jax.Array
     factor: linalg.Factor
     solutions: jax.Array
-    adjoint: jax.Array | None
-    jacobian: jax.Array | None
-
-    @property
-    def byproducts(self) -> dict[str, jax.Array]:
-        """The ``solution``, (num_dofs,) for a single load and else (num_dofs, L)."""
-        return {"solution": _one_or_all(self.solutions)}
+    byproducts: dict[str, jax.Array]
+    adjoint: jax.Array | None = None
+    jacobian: jax.Array | None = None
 
 
 class LinearEquation(ForwardModel):
@@ -164,6 +162,10 @@ class LinearEquation(ForwardModel):
         Load and column of each reading.
     by_load : (L, most) int32
         Readings of each load; d where there are no more.
+    nodal : (components, num_nodes) int32
+        Degrees of freedom at the nodes of the mesh.
+    solutions : tuple of L * components str
+        What u is called, load by load.
     """
 
     terms: tuple[Term, ...]
@@ -179,6 +181,8 @@ class LinearEquation(ForwardModel):
     loads: jax.Array
     columns: jax.Array
     by_load: jax.Array
+    nodal: jax.Array
+    solutions: tuple[str, ...] = static()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
@@ -205,15 +209,7 @@ class LinearEquation(ForwardModel):
         InputError
             If the coefficients have another shape; so do all methods that take them.
         """
-        return self._read_all(self._solve(coefficients))
-
-    def solve(self, coefficients: jax.Array) -> jax.Array:
-        """u at all degrees of freedom, (num_dofs,) for a single load and else (num_dofs, L)."""
-        return _one_or_all(self._solve(coefficients))
-
-    def observe(self, solution: jax.Array) -> jax.Array:
-        """Readings, (d,), of what :meth:`solve` returned."""
-        return self._read_all(solution.reshape(self.held.shape))
+        return self.expand(coefficients)[0]
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N), from one factorisation."""
@@ -233,15 +229,15 @@ class LinearEquation(ForwardModel):
             self._sensitivity(coefficients, solutions), self._adjoint_by_load(adjoint)
         )
         jacobian = self._by_reading(rows.swapaxes(1, 2))
-        expansion = Expansion(coefficients, factor, solutions, adjoint, jacobian)
-        return (self._read_all(solutions), jacobian), expansion
+        parts = coefficients, factor, solutions, self._by_name(solutions), adjoint, jacobian
+        return (self._read_all(solutions), jacobian), Expansion(*parts)
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
         """Readings, (d,), and what directional derivatives need, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)
         rhs = self._right_hand_side(coefficients, matrices)
         solutions = self._extend(self._apply_inverse(factor, matrices, rhs))
-        expansion = Expansion(coefficients, factor, solutions, None, None)
+        expansion = Expansion(coefficients, factor, solutions, self._by_name(solutions))
         return self._read_all(solutions), expansion
 
     def push_forward(
@@ -261,7 +257,7 @@ class LinearEquation(ForwardModel):
         With v_k column k of D W, this is the sum over the readings of the gradients of
         -(A^-1 o_k) . (A' v_k u - b' v_k): by the adjoint A^-1 o_k, by u, and by A' and b'.
         """
-        coefficients, factor, solutions, adjoint, _ = expansion
+        coefficients, factor, solutions, _, adjoint, _ = expansion
         directions = sparse.gather_or_zero(weigh(pushed).T, self.by_load).swapaxes(1, 2)
         by_load = self._adjoint_by_load(adjoint)
         entries = jax.vmap(self.sensitivity.sampled_product)(directions, by_load)
@@ -367,11 +363,6 @@ class LinearEquation(ForwardModel):
         ]
         return matrices, linalg.factorise(self.structure, jnp.concatenate([*kept, self.constants]))
 
-    def _solve(self, coefficients):
-        matrices, factor = self._factorise(coefficients)
-        rhs = self._right_hand_side(coefficients, matrices)
-        return self._extend(self._apply_inverse(factor, matrices, rhs))
-
     def _apply_inverse(self, factor, matrices, rhs):
         """A^-1 rhs, whose derivatives of any order reuse the same factor."""
 
@@ -427,6 +418,11 @@ class LinearEquation(ForwardModel):
         shape = (self.offsets.shape[0], *rows.shape[1:])
         return jnp.zeros(shape).at[self.by_load.ravel()].set(rows, mode="drop")
 
+    def _by_name(self, solutions):
+        at_nodes = sparse.gather(solutions, self.nodal).transpose(2, 0, 1)
+        rows = at_nodes.reshape(-1, self.nodal.shape[1])
+        return dict(zip(self.solutions, rows, strict=True))
+
     def _read_all(self, solutions):
         return self._read(sparse.gather(solutions, self.free)) + self.offsets
 
@@ -437,7 +433,3 @@ class LinearEquation(ForwardModel):
     def _extend(self, unknowns):
         """The unknowns, (n, L), among values at all degrees of freedom, (num_dofs, L)."""
         return self.held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
-
-
-def _one_or_all(solutions):
-    return solutions[:, 0] if solutions.shape[1] == 1 else solutions

@@ -14,6 +14,7 @@ from skfem.assembly.dofs import DofsView
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.equation import Element, LinearEquation, Term
+from invlift.inverse.models.base import SOLUTION
 from invlift.precision import require_float64
 
 
@@ -57,6 +58,7 @@ def linear_equation(
     held: np.ndarray | DofsView = (),
     values: float | np.ndarray = 0.0,
     constant: sparray | None = None,
+    experiments: Sequence[str] = (),
 ) -> LinearEquation:
     """Put an equation together from forms and from what no coefficient changes.
 
@@ -76,6 +78,9 @@ def linear_equation(
         u there, in its unit.
     constant : (num_dofs, num_dofs) sparse matrix, optional
         The symmetric part of A that no coefficient changes, of a Robin condition for example.
+    experiments : sequence of L str, optional
+        Names of the loads: posteriors have ``solution_NAME`` of each. They are 1, 2, ... without;
+        a single one has none.
 
     Returns
     -------
@@ -156,6 +161,8 @@ def linear_equation(
         loads=sparse.as_index(loads),
         columns=sparse.as_index(columns),
         by_load=sparse.as_index(_by_load(loads, num_loads)),
+        nodal=sparse.as_index(basis.nodal_dofs),
+        solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
     )
 
 
@@ -286,6 +293,21 @@ def _for_all(name: str, array: np.ndarray, num_loads: int) -> np.ndarray:
             name, f"1 or {num_loads} columns", f"{array.shape[1]}", "give one for each load"
         )
     return np.broadcast_to(array, (array.shape[0], num_loads))
+
+
+def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) -> tuple[str, ...]:
+    """Names of the solutions, load by load, each component by component."""
+    names = [str(name) for name in experiments]
+    names = names or ([""] if num_loads == 1 else [str(k + 1) for k in range(num_loads)])
+    if len(set(names)) != num_loads or len(names) != num_loads:
+        expected = f"{num_loads} different names"
+        raise InputError("experiments", expected, ", ".join(names), "give one for each load")
+    components = [""] if num_components == 1 else "xyz"[:num_components]
+    return tuple(
+        "_".join(part for part in (SOLUTION, name, component) if part)
+        for name in names
+        for component in components
+    )
 
 
 def _observation(matrices, solution: np.ndarray, free: np.ndarray):

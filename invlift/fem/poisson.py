@@ -24,7 +24,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.flux import BoundaryFlux
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import SOLUTION, ForwardModel
 from invlift.pytrees import aside
 
 
@@ -51,7 +51,7 @@ class Expansion(NamedTuple):
     @property
     def byproducts(self) -> dict[str, jax.Array]:
         """The ``solution``, (num_nodes,), whose posterior moments are worth having."""
-        return {"solution": self.solution}
+        return {SOLUTION: self.solution}
 
 
 class PushedForward(NamedTuple):
@@ -148,6 +148,7 @@ class PoissonMap(ForwardModel):
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
+    solutions: ClassVar[tuple[str, ...]] = (SOLUTION,)
 
     @property
     def num_observations(self) -> int:

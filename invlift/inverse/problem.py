@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -31,7 +32,14 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.readings import named_readings
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
-from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
+from invlift.inverse.unknowns import (
+    NamedModel,
+    NamedPrior,
+    Unknown,
+    named_prior,
+    unpack,
+    with_axes,
+)
 from invlift.precision import require_float64
 from invlift.pytrees import Module, static
 from invlift.targets import ConstrainedTarget
@@ -70,6 +78,11 @@ class InverseProblem(Module):
         """Number h + m of unknowns theta = (zeta, w)."""
         return self.noise.num_parameters + self.prior.num_white
 
+    @property
+    def coefficients_name(self) -> str | None:
+        """What the coefficients are called among the draws; None if they have several names."""
+        return None if isinstance(self.prior, NamedPrior) else self.model.coefficients_name
+
     def split(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """zeta (h,) and w (m,) from theta (h + m,)."""
         return theta[: self.noise.num_parameters], theta[self.noise.num_parameters :]
@@ -103,7 +116,9 @@ class InverseProblem(Module):
         noise and prior call their unknown parameters.
         """
         zeta, white = self.split(theta)
-        kept = self.model.describe(coefficients) | {"predicted": predicted}
+        has_own_names = self.model.coefficients_name is None or self.coefficients_name is not None
+        kept = self.model.describe if has_own_names else partial(unpack, shapes=self.prior.shapes)
+        kept = kept(coefficients) | {"predicted": predicted}
         if not self.noise.is_exact:
             kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
@@ -183,8 +198,8 @@ def inverse_problem(
     Parameters
     ----------
     model : ForwardModel or callable
-        Coefficients (N,) to observations (d,).  Or a function of unknowns by name, in their own
-        units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, (d,)
+        Coefficients (N,), those of all unknowns one after the other, to observations (d,).  Or a
+        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, (d,)
         or a dict of arrays, or these and a dict of further quantities to keep with the draws.
     prior : Prior or mapping of str to Unknown, Distribution or Prior
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,

@@ -65,7 +65,7 @@ def _write_draws(problem: str, num: int, seed: int, out: Path, console: Console)
     for draw in draws:
         phi = draw.log_conductivity
         coefficients = {FIELD: phi, "conductivity": np.exp(phi)}
-        steps.append(Step(*field.by_place(coefficients, draw.solution), draw.numbers))
+        steps.append(Step(*field.by_place(coefficients, draw.solutions), draw.numbers))
     write_series(out, field.mesh.points, field.mesh.cells, steps)
     what = "a draw" if num == 1 else f"{num} draws"
     say(console, f"Written: {out} ({what} from the prior) and the folder {folder}")

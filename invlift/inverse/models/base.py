@@ -14,6 +14,8 @@ from invlift.pytrees import Module, PyTree
 #: Coefficients up to which all second derivatives are taken in forward mode: with the 6 of hare and
 #: lynx these alone take 0.45 ms, and 1.0 ms or more in reverse mode through the Jacobian.
 FEW_COEFFICIENTS = 12
+#: What the solution of an equation on a mesh is called among the draws.
+SOLUTION = "solution"
 
 
 class Expansion(NamedTuple):
@@ -52,10 +54,13 @@ class ForwardModel(Module):
     max_derivative : int
         Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 2 or 3:
         by automatic differentiation a third derivative takes as long as a whole Jacobian.
+    solutions : tuple of str
+        Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 2
+    solutions: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""
