@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from numbers import Real
-
 import jax
 import numpy as np
-import skfem
-from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
+from invlift.fem.conditions import PointSources, Source, assemble_conditions
 from invlift.fem.conductivity import Conductivity
-from invlift.fem.discretisation import (
-    boundary_load,
-    cell_basis,
-    facet_basis,
-    load_form,
-    mass_form,
-)
+from invlift.fem.discretisation import cell_basis
 from invlift.fem.flux import BoundaryFlux
-from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import Observation
 from invlift.precision import require_float64
-
-#: A number, a value per named subdomain, or an array over the nodes or the cells.
-Source = float | dict[str, float] | np.ndarray
 
 
 def assemble_poisson(
@@ -38,6 +25,7 @@ def assemble_poisson(
     dirichlet: dict[str, float | np.ndarray] | None = None,
     neumann: dict[str, float] | None = None,
     robin: dict[str, tuple[float, float]] | None = None,
+    point_sources: PointSources = (),
     location: str = "nodes",
 ) -> PoissonMap:
     """Assemble the forward map.
@@ -57,6 +45,9 @@ def assemble_poisson(
     robin : dict
         Named boundary -> (coefficient, ambient): conductivity * du/dn = coefficient
         * (ambient - u), coefficient > 0.
+    point_sources : sequence of ((dim,) coordinates, strength)
+        What enters at single places, wells or heaters: conductivity times solution times
+        L^(dim - 2); negative where it is taken out.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
 
@@ -67,53 +58,29 @@ def assemble_poisson(
     Raises
     ------
     InputError
-        If a group is unknown, two groups overlap, a source or a value is not finite, neither a
+        If a group is unknown, two groups overlap, a source or a value is not finite, a point source
+        is outside the mesh, neither a
         Dirichlet nor a Robin boundary is given (the equation then fixes u only up to a constant),
         a part of the mesh touches none of them, or JAX is not in double precision.
     """
     require_float64(points=mesh.points)
-    dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
-    _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
-    check_anchored(mesh, [*dirichlet, *robin])
     basis = cell_basis(mesh)
     cells = basis.mesh.t
     corners = mesh.dim + 1
     gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
     volumes = basis.dx.sum(axis=1)
 
-    load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
-    robin_matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
-    for group, flux in neumann.items():
-        load += _number(f"neumann, {group}", flux) * skfem.asm(
-            boundary_load, facet_basis(basis, mesh, group)
-        )
-    for group, (coefficient, ambient) in robin.items():
-        if not _number(f"robin, {group}, coefficient", coefficient) > 0:
-            raise InputError(
-                f"robin, {group}, coefficient",
-                "a positive number",
-                f"{coefficient}",
-                "leave the boundary out to insulate it",
-            )
-        facets = facet_basis(basis, mesh, group)
-        load += (
-            coefficient
-            * _number(f"robin, {group}, ambient", ambient)
-            * skfem.asm(boundary_load, facets)
-        )
-        robin_matrix = robin_matrix + coefficient * skfem.asm(mass_form, facets)
-
-    held, values = _dirichlet_values(mesh, dirichlet)
-    whole_load = load.copy()
-    load -= robin_matrix @ values
-    free = np.setdiff1d(np.arange(mesh.num_nodes), held)
-    if free.size == 0:
-        raise InputError(
-            "dirichlet",
-            "a mesh with nodes off the Dirichlet boundary",
-            "none left free",
-            "refine the mesh",
-        )
+    conditions = assemble_conditions(
+        mesh,
+        basis,
+        source=source,
+        dirichlet=dirichlet,
+        neumann=neumann,
+        robin=robin,
+        point_sources=point_sources,
+    )
+    values, robin_matrix = conditions.values, conditions.robin
+    free = np.setdiff1d(np.arange(mesh.num_nodes), conditions.held)
     number = np.full(mesh.num_nodes, free.size)
     number[free] = np.arange(free.size)
     unknowns = number[cells]
@@ -158,7 +125,7 @@ def assemble_poisson(
         kept_products=jax.device_put(products.ravel()[kept]),
         robin_values=jax.device_put(robin_values),
         structure=structure,
-        load=jax.device_put(load[free]),
+        load=jax.device_put((conditions.load - robin_matrix @ values)[free]),
         dirichlet=jax.device_put(values),
         held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=sparse.as_index(observation.nodes),
@@ -166,81 +133,15 @@ def assemble_poisson(
         observation_weights=jax.device_put(observation.weights),
         observation_load=jax.device_put(observation_load[:-1]),
         boundary_flux=BoundaryFlux(
-            mesh, conductivity, cells, gradients, whole_load, robin_matrix, tuple(dirichlet)
+            mesh,
+            conductivity,
+            cells,
+            gradients,
+            conditions.load,
+            robin_matrix,
+            conditions.held_groups,
         ),
     )
-
-
-def _number(where: str, value) -> float:
-    """A finite number, or an error that says where it stands."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not np.isfinite(value):
-        raise InputError(where, "a finite number", f"{value!r}", "correct the value")
-    return float(value)
-
-
-def _source_at(basis, mesh: Mesh, source: Source) -> np.ndarray:
-    """Source at the quadrature points, (num_cells, num_points)."""
-    shape = basis.dx.shape
-    if isinstance(source, dict):
-        per_cell = np.zeros(mesh.num_cells)
-        for name, value in source.items():
-            per_cell[mesh.cells_of(name, "source")] += _number(f"source, {name}", value)
-        return np.broadcast_to(per_cell[:, None], shape)
-    if np.ndim(source) == 0:
-        return np.full(shape, _number("source", source))
-    source = np.asarray(source, dtype=float)
-    if not np.all(np.isfinite(source)):
-        where = int(np.flatnonzero(~np.isfinite(source))[0])
-        raise InputError(
-            f"source, entry {where}", "finite values", f"{source[where]}", "correct the field"
-        )
-    if source.shape == (mesh.num_nodes,):
-        return np.asarray(basis.interpolate(source))
-    if source.shape == (mesh.num_cells,):
-        return np.broadcast_to(source[:, None], shape)
-    raise InputError(
-        "source",
-        f"{mesh.num_nodes} values at nodes or {mesh.num_cells} in cells",
-        f"an array of shape {source.shape}",
-        "give a field of this mesh",
-    )
-
-
-def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
-    """Groups, by kind of their condition, must exist, and no facet may carry two conditions."""
-    owner: dict[tuple, str] = {}
-    for kind, group in ((kind, group) for kind, named in groups.items() for group in named):
-        for facet in map(tuple, np.sort(mesh.facets(group, kind), axis=1).tolist()):
-            if owner.setdefault(facet, group) != group:
-                raise InputError(
-                    "boundary conditions",
-                    "one condition on each part of the boundary",
-                    f"groups {owner[facet]!r} and {group!r} overlapping",
-                    "name disjoint groups, or drop one of the conditions",
-                )
-
-
-def _dirichlet_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes held by Dirichlet values, and the nodal vector of these values."""
-    values = np.zeros(mesh.num_nodes)
-    held = np.zeros(mesh.num_nodes, dtype=bool)
-    for group, value in dirichlet.items():
-        nodes = np.unique(mesh.facets(group))
-        if np.ndim(value) == 0:
-            values[nodes] = _number(f"dirichlet, {group}", value)
-        else:
-            value = np.asarray(value, dtype=float)
-            if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
-                raise InputError(
-                    f"dirichlet, {group}",
-                    f"{mesh.num_nodes} finite nodal values",
-                    f"shape {value.shape}, or NaN on the boundary",
-                    "give a point field of the mesh",
-                )
-            values[nodes] = value[nodes]
-        held[nodes] = True
-    return np.flatnonzero(held), values
 
 
 def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:

@@ -199,8 +199,9 @@ def inverse_problem(
     ----------
     model : ForwardModel or callable
         Coefficients (N,), those of all unknowns one after the other, to observations (d,).  Or a
-        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of JAX operations, gives the observations, (d,)
-        or a dict of arrays, or these and a dict of further quantities to keep with the draws.
+        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of
+        JAX operations, gives the observations, (d,) or a dict of arrays, or these and a dict of
+        further quantities to keep with the draws.
     prior : Prior or mapping of str to Unknown, Distribution or Prior
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
         factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and

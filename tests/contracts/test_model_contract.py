@@ -14,6 +14,7 @@ from structured import box_mesh, interior_points
 from invlift.compilation import Program
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.forms import conduction, reaction
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.sensors import locate, sensors_from_arrays
@@ -50,6 +51,20 @@ def equation():
     )
 
 
+def experiments():
+    """The first and the last share a matrix."""
+    mesh, rng = box_mesh(2, 2), np.random.default_rng(3)
+    held = {"left": 0.1}
+    conditions = (
+        {"source": 5.0, "dirichlet": held},
+        {"source": 3.0, "dirichlet": held, "robin": {"top": (2.0, 0.5)}},
+        {"source": 0.0, "dirichlet": held, "neumann": {"right": 4.0}},
+    )
+    sensors = (sensors_from_arrays(0.2 + 0.6 * rng.random((1, 2)), np.zeros(1)) for _ in conditions)
+    parts = zip("abc", sensors, conditions, strict=True)
+    return assemble_experiments(mesh, [Experiment(n, locate(mesh, s), c) for n, s, c in parts])
+
+
 def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
@@ -69,6 +84,7 @@ MODELS = {
     "equation, nodes": (lambda: poisson(), 9),
     "equation, cells": (lambda: poisson("cells"), 8),
     "equation, any element": (equation, 13),
+    "experiments": (experiments, 9, 1.5),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),
@@ -96,10 +112,10 @@ def look_at_model(model, coefficients, along, directions, weights):
     }
 
 
-def check_model(model, size):
+def check_model(model, size, spread=0.5):
     """Derivatives along a direction to the third, and products with the Jacobian."""
     rng = np.random.default_rng(2)
-    coefficients, along = 0.5 * rng.standard_normal((2, size))
+    coefficients, along = spread * rng.standard_normal((2, size))
     directions, weights = rng.standard_normal((size, 3)), rng.standard_normal((3, 3))
     weights = weights + weights.T
 
@@ -124,12 +140,12 @@ def check_model(model, size):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name):
-    make, size = MODELS[name]
-    check_model(make(), size)
+    make, *rest = MODELS[name]
+    check_model(make(), *rest)
 
 
 def test_every_class_is_tried():
-    tried = {type(make()) for make, _ in MODELS.values()}
+    tried = {type(make()) for make, *_ in MODELS.values()}
     own = {each for each in ForwardModel.__subclasses__() if each.__module__.startswith("invlift.")}
     assert own == tried
     assert PoissonMap in own

@@ -1,0 +1,84 @@
+"""Several experiments on one body: those of each alone, in their order."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structured import box_mesh, interior_points
+
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.sensors import locate, sensors_from_arrays
+
+look = jax.jit(lambda model, phi: (model.linearise(phi)[0], model.expand(phi)[1].byproducts))
+
+HELD = {"left": 0.3}
+CONDITIONS = {
+    "heated": {"source": 2.0, "dirichlet": HELD},
+    "cooled": {"source": 1.0, "dirichlet": HELD, "robin": {"top": (2.0, 0.5)}},
+    "pushed": {"source": 0.0, "dirichlet": {"left": 0.1}, "neumann": {"right": 1.0}},
+    "well": {"source": 0.0, "dirichlet": HELD, "point_sources": [((0.31, 0.62), -0.7)]},
+}
+
+
+def experiments(mesh, conditions):
+    for k, (name, own) in enumerate(conditions.items()):
+        places = interior_points(2, 2 + k, seed=k)
+        yield Experiment(name, locate(mesh, sensors_from_arrays(places, np.zeros(2 + k))), own)
+
+
+@pytest.mark.parametrize("location", ["nodes", "cells"])
+def test_together_they_are_as_each_alone(location):
+    mesh = box_mesh(2, 4)
+    parts = list(experiments(mesh, CONDITIONS))
+    model = assemble_experiments(mesh, parts, location=location)
+    assert isinstance(model, Experiments)
+    assert [each.load.shape[1] for each in model.equations] == [3, 1]  # a matrix for three
+    size = mesh.num_nodes if location == "nodes" else mesh.num_cells
+    phi = jnp.asarray(np.random.default_rng(0).standard_normal(size))
+    (values, jacobian), solutions = look(model, phi)
+    alone = [
+        look(assemble_poisson(mesh, each.observation, location=location, **each.conditions), phi)
+        for each in parts
+    ]
+    expected = [np.concatenate(each) for each in zip(*(own for own, _ in alone), strict=True)]
+    np.testing.assert_allclose(values, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(jacobian, expected[1], rtol=1e-10, atol=1e-14)
+    for each, (_, own) in zip(parts, alone, strict=True):
+        np.testing.assert_allclose(solutions[f"solution_{each.name}"], own["solution"], rtol=1e-11)
+
+
+def test_a_well_takes_out_what_flows_in():
+    """Round a well the solution falls, and its total is what crosses the held boundary."""
+    mesh = box_mesh(2, 6)
+    places = np.array([[0.5, 0.5], [0.9, 0.9]])
+    model = assemble_poisson(
+        mesh,
+        locate(mesh, sensors_from_arrays(places, np.zeros(2))),
+        source=0.0,
+        dirichlet={"boundary": 1.0},
+        point_sources=[(places[0], -0.7)],
+    )
+    phi = jnp.zeros(mesh.num_nodes)
+    readings = np.asarray(model(phi))
+    assert readings[0] < readings[1] < 1.0
+    solution = np.asarray(model.solve(phi))
+    flux = model.boundary_flux("boundary", np.zeros((1, mesh.num_nodes)), solution[None])
+    np.testing.assert_allclose(flux, 0.7, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "where"),
+    [
+        ("well", {"point_sources": [((0.3, 1.2), 1.0)]}, "experiment well, point_source, 1"),
+        ("pushed", {"neumann": {"rim": 1.0}}, "experiment pushed, neumann"),
+        ("heated", {"source": np.nan}, "experiment heated, source"),
+    ],
+)
+def test_bad_input_names_the_experiment(name, change, where):
+    mesh = box_mesh(2, 2)
+    conditions = CONDITIONS | {name: CONDITIONS[name] | change}
+    with pytest.raises(InputError) as caught:
+        assemble_experiments(mesh, list(experiments(mesh, conditions)))
+    assert caught.value.where == where
