@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.mesh.mesh import Mesh, read_mesh
 from invlift.fem.sensors import Observation, Sensors, locate, read_sensors
 from invlift.inverse.noise import Noise, known_noise
@@ -88,30 +89,81 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     sensors = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     observation = locate(mesh, sensors, spec.observations.outside)
     sensors = sensors.take(observation.kept)
+    if spec.experiment:
+        order = _order_by_experiment(spec, sensors)
+        sensors, observation = sensors.take(order), observation.take(order)
     with _keys_blamed(spec, sensors):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
-        conditions = boundary_conditions(spec, mesh)
-        forward = assemble_poisson(mesh, observation, **conditions, location=prior.location)
+        forward = _forward_map(spec, mesh, sensors, observation, prior.location)
         # Without readings there is no noise in them yet, of whatever scale.
         noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
         problem = inverse_problem(forward, prior, noise, sensors.values)
     return FieldProblem(mesh, sensors, observation, problem, tuple(spec.output.exceedance))
 
 
-def boundary_conditions(spec: ProblemSpec, mesh: Mesh) -> dict:
-    """Source and boundary conditions in the form :func:`assemble_poisson` takes them."""
-    pde = spec.pde
+def _order_by_experiment(spec: ProblemSpec, sensors: Sensors) -> np.ndarray:
+    """Positions of the readings, those of one experiment after those of the other."""
+    names, where = list(spec.experiment), f"{sensors.name}, column experiment"
+    if sensors.experiments is None:
+        remedy = "add the column, or remove the tables [experiment.NAME]"
+        raise InputError(where, f"the experiment of each row: {', '.join(names)}", "none", remedy)
+    unknown = np.flatnonzero(~np.isin(sensors.experiments, names))
+    if unknown.size:
+        row, found = sensors.rows[unknown[0]], sensors.experiments[unknown[0]]
+        remedy = "correct it, or add the table [experiment.NAME]"
+        where = f"{sensors.name}, row {row}, column experiment"
+        raise InputError(where, f"one of {', '.join(names)}", repr(str(found)), remedy)
+    for name in names:
+        if name not in sensors.experiments:
+            expected, remedy = f"readings of experiment {name!r}", "add them, or remove its table"
+            raise InputError(where, expected, "none", remedy)
+    return np.argsort([names.index(each) for each in sensors.experiments], kind="stable")
+
+
+def _forward_map(spec: ProblemSpec, mesh: Mesh, sensors: Sensors, observation, location: str):
+    """The model of the readings."""
+    if not spec.experiment:
+        conditions = boundary_conditions(spec, mesh, spec.pde)
+        return assemble_poisson(mesh, observation, **conditions, location=location)
+    experiments = [
+        Experiment(
+            name,
+            observation.take(sensors.experiments == name),
+            boundary_conditions(spec, mesh, pde, name),
+        )
+        for name, pde in spec.experiments.items()
+    ]
+    return assemble_experiments(mesh, experiments, location=location)
+
+
+def boundary_conditions(spec: ProblemSpec, mesh: Mesh, pde: PdeTable, name: str = "") -> dict:
+    """Source and boundary conditions, of an experiment, as :func:`assemble_poisson` takes them."""
+
+    def where(*keys: str) -> str:
+        return spec.where(*_blamed(spec, name, keys))
+
     source = pde.source
     if isinstance(source, str):
-        source = mesh.field(source, spec.where("pde", "source"))
+        source = mesh.field(source, where("source"))
     dirichlet = {
-        group: mesh.point_field(value, spec.where("pde", "dirichlet", group))
+        group: mesh.point_field(value, where("dirichlet", group))
         if isinstance(value, str)
         else value
         for group, value in pde.dirichlet.items()
     }
-    robin = {group: (each.coefficient, each.ambient) for group, each in pde.robin.items()}
-    return {"source": source, "dirichlet": dirichlet, "neumann": pde.neumann, "robin": robin}
+    return {
+        "source": source,
+        "dirichlet": dirichlet,
+        "neumann": pde.neumann,
+        "robin": {group: (each.coefficient, each.ambient) for group, each in pde.robin.items()},
+        "point_sources": [(each.place, each.strength) for each in pde.point_source],
+    }
+
+
+def _blamed(spec: ProblemSpec, experiment: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """Where a key of the equation stands: in the experiment's table, or in that of all."""
+    own = spec.experiment[experiment].model_fields_set if experiment else ()
+    return ("experiment", experiment, *keys) if keys[:1] and keys[0] in own else ("pde", *keys)
 
 
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
@@ -142,10 +194,13 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
             (row,) = entries
             where = f"{sensors.name}, row {sensors.rows[int(row.removeprefix('row '))]}"
             raise error.at(where) from None
+        experiment = ""
+        if section == "experiment":
+            experiment, (name, *entries) = key, entries
         if name == "boundary conditions":
-            path = ("pde",)
+            path = ("experiment", experiment) if experiment else ("pde",)
         elif name in PdeTable.model_fields:
-            path = ("pde", name, *entries)
+            path = _blamed(spec, experiment, (name, *entries))
         elif section in ("prior", "noise") and key:
             path = (section, key, *entries)
         else:

@@ -187,7 +187,11 @@ def _mesh(mesh: Mesh) -> Finding:
 
 
 def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
-    used = {*spec.pde.dirichlet, *spec.pde.neumann, *spec.pde.robin}
+    used = {
+        group
+        for pde in spec.experiments.values()
+        for group in (*pde.dirichlet, *pde.neumann, *pde.robin)
+    }
     held = {tuple(facet) for group in used for facet in np.sort(mesh.facets(group), axis=1)}
     outer = {tuple(facet) for facet in np.sort(mesh.boundary_facets, axis=1)} - held
     idle = [
@@ -196,6 +200,8 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
         if outer.issuperset(map(tuple, np.sort(facets, axis=1)))
     ]
     detail = f"boundary conditions on {', '.join(sorted(used))}"
+    if spec.experiment:
+        detail += f", of experiments {', '.join(spec.experiment)}"
     if outer:
         share = len(outer) / len(mesh.boundary_facets)
         detail += f"; {100 * share:.0f} % of the boundary's facets are insulated"
@@ -209,10 +215,15 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
 def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     sensors = field.sensors
     notes = []
-    if num_repeats := len(sensors.values) - len(np.unique(sensors.points, axis=0)):
+    places = sensors.points.astype(str)
+    if sensors.experiments is not None:
+        places = np.column_stack([places, sensors.experiments])
+    if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
         notes.append(f"{num_repeats} rows repeat the place of another")
     if sensors.sigma is not None and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
+    if sensors.experiments is not None and not spec.experiment:
+        notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
     if field.outside:
         notes.append(field.outside)
     level = "note" if notes else "ok"

@@ -34,7 +34,7 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
 
 def where(file: str, path: tuple[str, ...]) -> str:
     """Write "problem.toml, [prior] range"."""
-    size = 2 if path[:2] in _HEADINGS else 1
+    size = 2 if path[:2] in _HEADINGS or path[:1] == ("experiment",) else 1
     heading, key = ".".join(path[:size]), ".".join(path[size:])
     return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from invlift.app import problem_errors
 from invlift.app.run_options import RunOptions
-from invlift.app.sections import Sections
+from invlift.app.sections import ExperimentTable, Sections
 from invlift.errors import InputError
 from invlift.input_files import read_text
 
@@ -111,8 +111,12 @@ def _syntax_error(file: str, text: str, message: str) -> InputError:
 
 def _plain(value: Any) -> Any:
     """Return models as nested dictionaries, paths as text, and leave out empty tables and lists."""
+    if isinstance(value, ExperimentTable):  # of which keys left out mean those of [pde]
+        return {key: _plain(getattr(value, key)) for key in value.model_fields_set}
     if isinstance(value, BaseModel):
         value = {key: getattr(value, key) for key in type(value).model_fields}
     if isinstance(value, Mapping):
         return {key: _plain(entry) for key, entry in value.items() if entry not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
     return str(value) if isinstance(value, Path) else value

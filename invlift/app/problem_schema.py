@@ -28,6 +28,9 @@ def key_reference() -> str:
     """Return a page in Markdown with all keys: values, defaults, and what they are."""
     page, inner = [_START], {}
     for name, section in json_schema(Sections)["properties"].items():
+        if "properties" not in section:  # tables by names of the user's own
+            name = f"{name}.NAME"
+            section = {**child(section, "NAME"), "description": section["description"]}
         page += [f"\n## [{name}]\n\n{section['description']}\n", *_tables(section, f"[{name}] ")]
         for form in (form for key in keys(section) for form in forms(child(section, key))):
             if "discriminator" in form:
@@ -65,5 +68,6 @@ def _rows(table: dict, prefix: str = "") -> Iterator[str]:
         usual = f"`{toml(default)}`" if isinstance(default, str | int | float) else usual
         cells = f"`{prefix}{key}`", expected(node), usual, node.get("description", "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-        if "properties" in child(node, "NAME"):
-            yield from _rows(child(node, "NAME"), f"{prefix}{key}.NAME.")
+        for step, name in (("NAME", ".NAME"), (0, "")):
+            if "properties" in (inner := child(node, step)):
+                yield from _rows(inner, f"{prefix}{key}{name}.")

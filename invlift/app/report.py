@@ -10,7 +10,6 @@ import numpy as np
 
 from invlift.app.problem_file import ProblemSpec, read_problem
 from invlift.app.results import mesh_of_run
-from invlift.app.sections import PdeTable
 from invlift.atomic import replace_on_success
 from invlift.fem.mesh.mesh import Mesh
 from invlift.posterior.files import Step, write_series
@@ -80,7 +79,7 @@ def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str
     mesh = mesh_of_run(spec, content.body.points, content.body.cells)
     if mesh is None:
         return (), "The mesh file is gone or has changed since the run: its groups are not shown."
-    conditions = _conditions(spec.pde)
+    conditions = _conditions(spec)
     names = list(mesh.boundaries)
     if ALL in conditions and ALL not in names:
         names.insert(0, ALL)
@@ -93,16 +92,22 @@ def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str
     return groups, "The mesh has no boundary groups."
 
 
-def _conditions(pde: PdeTable) -> dict[str, str]:
-    """What the problem says of each boundary group, in words."""
-    return {
-        **{name: f"solution = {value}" for name, value in pde.dirichlet.items()},
-        **{name: f"flux {value:g} into the body" for name, value in pde.neumann.items()},
-        **{
-            name: f"Robin, coefficient {table.coefficient:g}, ambient {table.ambient:g}"
-            for name, table in pde.robin.items()
-        },
-    }
+def _conditions(spec: ProblemSpec) -> dict[str, str]:
+    """What the problem says of each boundary group, in words, of each experiment."""
+    found: dict[str, list[str]] = {}
+    for experiment, pde in spec.experiments.items():
+        of = f"{experiment}: " if experiment else ""
+        words = {
+            **{name: f"solution = {value}" for name, value in pde.dirichlet.items()},
+            **{name: f"flux {value:g} into the body" for name, value in pde.neumann.items()},
+            **{
+                name: f"Robin, coefficient {table.coefficient:g}, ambient {table.ambient:g}"
+                for name, table in pde.robin.items()
+            },
+        }
+        for name, text in words.items():
+            found.setdefault(name, []).append(f"{of}{text}")
+    return {name: "; ".join(texts) for name, texts in found.items()}
 
 
 def _inherited(conditions: dict[str, str], mesh: Mesh, name: str) -> str:

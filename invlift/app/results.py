@@ -176,7 +176,12 @@ def field_posterior(
         num_draws_requested=num_draws_requested,
         exceedance=exceedance,
         objections=objections,
-        **_of_problem(problem, sensors.points, sensors.labels),
+        **_of_problem(
+            problem,
+            sensors.points,
+            sensors.labels,
+            {} if sensors.experiments is None else {"experiment": sensors.experiments.tolist()},
+        ),
         **_of_run(run),
     )
 

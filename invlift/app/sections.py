@@ -80,6 +80,16 @@ class RobinTable(Table):
     """The solution far outside, in its unit."""
 
 
+class PointSourceTable(Table):
+    """What enters the body at one place, a well or a heater."""
+
+    place: Annotated[list[_Number], Field(min_length=2, max_length=3)]
+    """The coordinates, in the length unit of the mesh, for example place = [1.0, 2.5]."""
+    strength: _Number
+    """The strength, in conductivity times solution times length^(dimension - 2): negative where
+    it is taken out."""
+
+
 class PdeTable(Table):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
@@ -98,26 +108,45 @@ class PdeTable(Table):
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
+    point_source: list[PointSourceTable] = []
+    """The point sources, each a table [[pde.point_source]]."""
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:
-        kinds = {"dirichlet": self.dirichlet, "neumann": self.neumann, "robin": self.robin}
-        for group in {**self.dirichlet, **self.neumann, **self.robin}:
-            given = [kind for kind, groups in kinds.items() if group in groups]
-            if len(given) > 1:
-                raise problem(
-                    expected="one condition for each boundary group",
-                    found=f"{' and '.join(given)} for {group!r}",
-                    remedy="keep one of them (a Robin condition contains a flux: "
-                    "coefficient * ambient)",
-                )
+        _check_groups(self)
         return self
+
+
+def _check_groups(pde: PdeTable, where: str = "") -> None:
+    """Check that no boundary group has two conditions."""
+    kinds = {"dirichlet": pde.dirichlet, "neumann": pde.neumann, "robin": pde.robin}
+    for group in {**pde.dirichlet, **pde.neumann, **pde.robin}:
+        given = [kind for kind, groups in kinds.items() if group in groups]
+        if len(given) > 1:
+            raise problem(
+                expected="one condition for each boundary group",
+                found=f"{' and '.join(given)} for {group!r}{where}",
+                remedy="keep one of them (a Robin condition contains a flux: "
+                "coefficient * ambient)",
+            )
 
 
 def _is_a_method(name: str) -> str:
     if name not in KERNELS:
         raise PydanticCustomError("name", "not a registered name")
     return name
+
+
+class ExperimentTable(PdeTable):
+    """[experiment.NAME]: what one of several experiments has in place of the keys of [pde].
+
+    The readings of each are the rows of the sensor table with its name in the column experiment.
+    """
+
+    def over(self, pde: PdeTable) -> PdeTable:
+        """Return source and boundary conditions of the experiment."""
+        own = {key: getattr(self, key) for key in self.model_fields_set}
+        return pde.model_copy(update=own)
 
 
 class ObservationsTable(Table):
@@ -214,6 +243,9 @@ class Sections(Table):
     """The mesh, for example file = "body.msh"."""
     pde: PdeTable
     """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
+    experiment: dict[_Name, ExperimentTable] = {}
+    """The experiments by name, of letters and digits, where the body had several: of each the keys
+    that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
     prior: one_of(PRIORS, "kind")
     """The prior, for example kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0."""
     observations: ObservationsTable
@@ -224,3 +256,18 @@ class Sections(Table):
     """The sampler, for example draws = 1000."""
     output: OutputTable = Field({}, validate_default=True)
     """The output, for example dir = "results"."""
+
+    @model_validator(mode="after")
+    def _has_experiments_that_fit(self) -> Sections:
+        for name, experiment in self.experiment.items():
+            if not name.isidentifier():
+                remedy = "rename it: results have a field solution_NAME"
+                raise problem("names of letters and digits for experiments", repr(name), remedy)
+            _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
+        return self
+
+    @property
+    def experiments(self) -> dict[str, PdeTable]:
+        """Source and boundary conditions of each experiment; of a single one without a name."""
+        experiments = {name: each.over(self.pde) for name, each in self.experiment.items()}
+        return experiments or {"": self.pde}

@@ -25,8 +25,9 @@ from invlift.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
-#: Columns that mean something: numbers and texts.
-_NUMBERS, _TEXTS = ("x", "y", "z", "value", "sigma"), ("group", "name")
+#: Columns that mean something: numbers, and texts with what they are here.
+_NUMBERS = "x", "y", "z", "value", "sigma"
+_TEXTS = {"group": "groups", "name": "labels", "experiment": "experiments"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,8 @@ class Sensors:
         Name of the group whose noise scale each reading shares, if the table has the column.
     labels : ndarray of str, shape (d,), or None
         Name of each sensor, if the table has a column ``name``.
+    experiments : ndarray of str, shape (d,), or None
+        Name of the experiment that each reading is of, if the table has a column ``experiment``.
     unused : tuple of str
         Columns of the table that mean nothing here.
     """
@@ -61,11 +64,12 @@ class Sensors:
     name: str
     groups: np.ndarray | None = None
     labels: np.ndarray | None = None
+    experiments: np.ndarray | None = None
     unused: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = "points", "values", "sigma", "rows", "groups", "labels"
+        columns = "points", "values", "sigma", "rows", *_TEXTS.values()
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         return replace(self, **taken)
@@ -91,6 +95,11 @@ class Observation:
     weights: np.ndarray
     kept: np.ndarray
     distances: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> Observation:
+        """Return the rows at positions `chosen` among those kept."""
+        rows = self.nodes[chosen], self.weights[chosen], self.kept[chosen]
+        return Observation(*rows, self.distances)
 
 
 def sensors_from_arrays(points, values, sigma=None, name: str = "sensors") -> Sensors:
@@ -141,8 +150,8 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     ----------
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
-        three-dimensional mesh), value and, if wanted, sigma, group and name (two texts). Other
-        columns are passed over, unless they look like one of these. Several rows may have one
+        three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts).
+        Other columns are passed over, unless they look like one of these. Several rows may have one
         place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
@@ -190,9 +199,8 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         by_name.get("sigma"),
         np.array(rows),
         name,
-        by_name.get("group"),
-        by_name.get("name"),
-        tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
+        **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
+        unused=tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
     )
 
 
@@ -200,8 +208,8 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     """Write a sensor table that `read_sensors` reads back exactly."""
     columns = [*sensors.points.T, sensors.values]
     header = [*"xyz"[: sensors.points.shape[1]], "value"]
-    further = ("sigma", sensors.sigma), ("group", sensors.groups), ("name", sensors.labels)
-    for column, entries in further:
+    texts = ((column, getattr(sensors, attribute)) for column, attribute in _TEXTS.items())
+    for column, entries in (("sigma", sensors.sigma), *texts):
         if entries is not None:
             columns.append(entries)
             header.append(column)
@@ -241,7 +249,7 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
     axes = list("xyz"[:dim])
     needed = [*axes, "value"] if needs_values else axes
     allowed = [*axes, "value", "sigma", *_TEXTS]
-    expected = f"the columns {','.join(needed)} and perhaps sigma, group or name"
+    expected = f"the columns {','.join(needed)} and perhaps sigma, group, name or experiment"
     where = f"{name}, row 1"
     found = ",".join(columns)
     if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
@@ -291,15 +299,16 @@ def _entry(column: str, entry: str, where: str) -> float | str:
     if column in _NUMBERS:
         return _number(entry, where)
     if column in _TEXTS and not entry:
-        remedy = "name the group whose noise scale the reading shares"
-        remedy = "name the sensor" if column == "name" else remedy
-        raise InputError(where, "a name", "an empty entry", remedy)
+        remedy = {
+            "group": "name the group whose noise scale the reading shares",
+            "name": "name the sensor",
+            "experiment": "name the experiment that the reading is of",
+        }
+        raise InputError(where, "a name", "an empty entry", remedy[column])
     return entry
 
 
-def _checked(
-    points, values, sigma, rows, name: str, groups=None, labels=None, unused=()
-) -> Sensors:
+def _checked(points, values, sigma, rows, name: str, **others) -> Sensors:
     """Return the table if it has rows, all finite, with positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
@@ -324,7 +333,7 @@ def _checked(
             f"{sigma[bad]:g}",
             "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
-    return Sensors(points, values, sigma, rows, name, groups, labels, unused)
+    return Sensors(points, values, sigma, rows, name, **others)
 
 
 def locate(

@@ -81,7 +81,8 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
         data = at_sensors(posterior)
         positions = () if sensors.points is None else np.transpose(sensors.points)
         labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
-        columns = dict(zip("xyz", positions, strict=False)) | data
+        known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
+        columns = known | data
         table = pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
         files.write_table(new("sensor_fit.csv"), table)
         if sensors.points is not None:

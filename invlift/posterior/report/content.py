@@ -147,15 +147,17 @@ def _body(file: Path, mesh) -> Body:
 
 
 def _table(file: Path, index: str, required: Iterable[str]) -> pd.DataFrame:
-    """A table of numbers, with names in its first column."""
+    """A table with names in its first column, and numbers from its places or `required` on."""
     text = _text(file)
     try:
         if not text.endswith("\n"):
             raise ValueError("it is cut short")
         # names such as NA are names
         style = {"dtype": {index: str}, "keep_default_na": False, "na_values": [""]}
-        table = pd.read_csv(io.StringIO(text), index_col=index, **style).astype(float)
+        table = pd.read_csv(io.StringIO(text), index_col=index, **style)
         table[list(required)]  # are there
+        first = next(k for k, name in enumerate(table) if name in ("x", *required))
+        table = table.astype(dict.fromkeys(table.columns[first:], float))
     except (ValueError, LookupError) as reason:
         what = f"a table with columns {index}, {', '.join(required)}"
         raise InputError(str(file), what, first_line(reason), REMEDY) from None

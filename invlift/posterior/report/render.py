@@ -28,7 +28,7 @@ from invlift.posterior.slices import AXIS_NAMES
 MAX_ROWS = 500
 #: What is shown of the readings, and how it is called.
 COLUMNS = {
-    "x": "x", "y": "y", "z": "z", "observed": "reading", "predicted_mean": "prediction",
+    "experiment": "experiment", "x": "x", "y": "y", "z": "z", "observed": "reading", "predicted_mean": "prediction",
     "predicted_sd": "its sd", "standardised_residual": "residual",
     "predictive_p_value": "p-value",
 }  # fmt: skip
@@ -152,7 +152,10 @@ def _tables(content: Content, ess: float) -> dict[str, Table | None]:
 
 
 def _of_frame(caption: str, frame: pd.DataFrame) -> Table:
-    rows = [[name, *map(number, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
+    def cell(value) -> str:
+        return value if isinstance(value, str) else number(value)
+
+    rows = [[name, *map(cell, row)] for name, *row in frame[:MAX_ROWS].itertuples()]
     note = f"The first {MAX_ROWS} of {len(frame)}; all are in the file of the run's folder."
     head = [frame.index.name, *frame.columns]
     return Table(caption, head, rows, note if len(frame) > MAX_ROWS else "")
