@@ -112,10 +112,10 @@ class PoissonMap(ForwardModel):
         Dirichlet values at held nodes, zero elsewhere.
     held_cells : (num_held,) int32
         Cells that touch a non-zero Dirichlet value.
-    observation_nodes : (d, dim + 1) int32
-    observation_unknowns : (d, dim + 1) int32
+    observation_nodes : (d, c) int32
+    observation_unknowns : (d, c) int32
         Their unknowns; n where the node is held.
-    observation_weights : (d, dim + 1)
+    observation_weights : (d, c)
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
     observation_load : (n, d)
         The transpose of the observation matrix on the unknowns, B^T.
@@ -368,7 +368,7 @@ class PoissonMap(ForwardModel):
         return self._interpolate(sparse.gather_or_zero(unknowns, self.observation_unknowns))
 
     def _interpolate(self, at_corners):
-        """Values (d, ...) at the sensors from those at their cells' corners, (d, dim + 1, ...)."""
+        """Values (d, ...) at the sensors from those at their nodes, (d, c, ...)."""
         return jnp.sum(at_corners.T * self.observation_weights.T, axis=-2).T
 
     def _factorise(self, log_conductivity):

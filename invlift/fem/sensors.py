@@ -26,7 +26,7 @@ from invlift.input_files import read_text
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Columns that mean something: numbers, and texts with what they are here.
-_NUMBERS = "x", "y", "z", "value", "sigma"
+_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "value", "sigma"
 _TEXTS = {"group": "groups", "name": "labels", "experiment": "experiments"}
 
 
@@ -53,6 +53,9 @@ class Sensors:
         Name of each sensor, if the table has a column ``name``.
     experiments : ndarray of str, shape (d,), or None
         Name of the experiment that each reading is of, if the table has a column ``experiment``.
+    minus : ndarray of float64, shape (d, dim), or None
+        Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
+        first place less that at the second. NaN where a reading has none.
     unused : tuple of str
         Columns of the table that mean nothing here.
     """
@@ -65,11 +68,12 @@ class Sensors:
     groups: np.ndarray | None = None
     labels: np.ndarray | None = None
     experiments: np.ndarray | None = None
+    minus: np.ndarray | None = None
     unused: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = "points", "values", "sigma", "rows", *_TEXTS.values()
+        columns = "points", "values", "sigma", "rows", *_TEXTS.values(), "minus"
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         return replace(self, **taken)
@@ -81,10 +85,12 @@ class Observation:
 
     Attributes
     ----------
-    nodes : ndarray of int, shape (num_kept, dim + 1)
-        Nodes of the cell that holds each sensor.
-    weights : ndarray of float64, shape (num_kept, dim + 1)
-        Values of their basis functions at the sensor, within [0, 1] and adding to 1.
+    nodes : ndarray of int, shape (num_kept, c)
+        Nodes of the cell that holds each sensor, c = dim + 1; behind these, where there are second
+        places, those of the cells that hold them.
+    weights : ndarray of float64, shape (num_kept, c)
+        Values of their basis functions at the sensor, within [0, 1] and adding to 1; at second
+        places less than zero, and zero where a reading has none.
     kept : ndarray of int, shape (num_kept,)
         Positions in the sensor table; all of them unless sensors were dropped.
     distances : ndarray of float64, shape (num_sensors,)
@@ -150,9 +156,10 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     ----------
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
-        three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts).
-        Other columns are passed over, unless they look like one of these. Several rows may have one
-        place: they are readings of their own.
+        three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts),
+        x2, y2 and z2 (second places, empty where a reading has none). Other columns are passed
+        over, unless they look like one of these. Several rows may have one place: they are
+        readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -193,6 +200,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         for column, entries in zip(columns, zip(*table, strict=True), strict=True)
     }
     points = np.stack([by_name[axis] for axis in "xyz"[:dim]], axis=1)
+    seconds = [by_name[f"{axis}2"] for axis in "xyz"[:dim] if f"{axis}2" in by_name]
     return _checked(
         points,
         by_name.get("value", np.zeros(len(table))),
@@ -200,14 +208,20 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         np.array(rows),
         name,
         **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
+        minus=np.stack(seconds, axis=1) if seconds else None,
         unused=tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
     )
 
 
 def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     """Write a sensor table that `read_sensors` reads back exactly."""
-    columns = [*sensors.points.T, sensors.values]
-    header = [*"xyz"[: sensors.points.shape[1]], "value"]
+    axes = "xyz"[: sensors.points.shape[1]]
+    columns, header = [*sensors.points.T], [*axes]
+    if sensors.minus is not None:
+        columns += [np.where(np.isnan(each), "", each.astype(str)) for each in sensors.minus.T]
+        header += [f"{axis}2" for axis in axes]
+    columns.append(sensors.values)
+    header.append("value")
     texts = ((column, getattr(sensors, attribute)) for column, attribute in _TEXTS.items())
     for column, entries in (("sigma", sensors.sigma), *texts):
         if entries is not None:
@@ -247,9 +261,13 @@ def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
 def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
     """Return the column names if they are a table's for a mesh of this dimension."""
     axes = list("xyz"[:dim])
+    seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
-    allowed = [*axes, "value", "sigma", *_TEXTS]
-    expected = f"the columns {','.join(needed)} and perhaps sigma, group, name or experiment"
+    if set(seconds) & set(columns):
+        needed = needed + seconds
+    allowed = [*axes, "value", "sigma", *_TEXTS, *seconds]
+    further = ", ".join(["sigma", *_TEXTS])
+    expected = f"the columns {','.join(needed)} and perhaps {further} or {','.join(seconds)}"
     where = f"{name}, row 1"
     found = ",".join(columns)
     if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
@@ -296,6 +314,8 @@ def _number(entry: str, where: str) -> float:
 
 def _entry(column: str, entry: str, where: str) -> float | str:
     """Return the number or text in an entry."""
+    if column.endswith("2") and not entry:
+        return np.nan
     if column in _NUMBERS:
         return _number(entry, where)
     if column in _TEXTS and not entry:
@@ -313,6 +333,18 @@ def _checked(points, values, sigma, rows, name: str, **others) -> Sensors:
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
     columns = dict(zip("xyz", points.T, strict=False)) | {"value": values}
+    minus = others.get("minus")
+    if minus is not None:
+        is_partial = np.isnan(minus).any(axis=1) & ~np.isnan(minus).all(axis=1)
+        if is_partial.any():
+            raise InputError(
+                f"{name}, row {rows[np.flatnonzero(is_partial)[0]]}, second place",
+                f"{minus.shape[1]} coordinates, or none",
+                f"{np.count_nonzero(~np.isnan(minus[np.flatnonzero(is_partial)[0]]))}",
+                "give all of them, or leave all empty",
+            )
+        seconds = np.where(np.isnan(minus), 0.0, minus)
+        columns |= {f"{axis}2": each for axis, each in zip("xyz", seconds.T, strict=False)}
     if sigma is not None:
         columns["sigma"] = sigma
     for column, entries in columns.items():
@@ -388,7 +420,17 @@ def locate(
         nodes[away] = mesh.cells[mesh.boundary_cells[facet]]
         is_same = nodes[away][:, :, None] == mesh.boundary_facets[facet][:, None, :]
         weights[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
-    kept = np.flatnonzero(~is_outside) if outside == "drop" else np.arange(len(cell))
+    is_kept = ~is_outside if outside == "drop" else np.ones(len(cell), dtype=bool)
+    if sensors.minus is not None:
+        has_second = np.flatnonzero(~np.isnan(sensors.minus[:, 0]))
+        seconds = replace(sensors, points=sensors.minus, minus=None).take(has_second)
+        found = locate(mesh, seconds, outside)
+        distances[has_second] = np.maximum(distances[has_second], found.distances)
+        both = has_second[found.kept]
+        is_kept[np.setdiff1d(has_second, both)] = False
+        nodes, weights = np.tile(nodes, 2), np.concatenate([weights, 0.0 * weights], axis=1)
+        nodes[both, mesh.dim + 1 :], weights[both, mesh.dim + 1 :] = found.nodes, -found.weights
+    kept = np.flatnonzero(is_kept)
     return Observation(nodes[kept], weights[kept], kept, distances)
 
 

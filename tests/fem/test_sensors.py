@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
@@ -275,6 +276,7 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,value,sgima\n1,2,3,4\n", ["'sgima'", "did you mean 'sigma'?"]),
         ("x,y,value,\n1,2,3,4\n", ["a column ''", "name it"]),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
+        ("x,y,value,experiment\n1,2,3,\n", ["row 2, column experiment", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),
         ("x;y;value\n1;2;3\n", ["separate the columns by commas"]),
@@ -304,6 +306,48 @@ def test_bad_tables_name_the_row(tmp_path, text, parts):
     assert "\n" not in message
     for part in parts:
         assert part in message, message
+
+
+DIFFERENCES = "x,y,x2,y2,value,name\n0.2,0.3,0.7,0.4,1,a\n0.5,0.5,,,2,b\n0.1,0.9,0.8,0.8,3,c\n"
+
+
+def test_differences_of_two_places(tmp_path):
+    mesh = box_mesh(2, 3)
+    sensors = read_sensors(write(tmp_path, DIFFERENCES), 2)
+    found = locate(mesh, sensors)
+    field = 1.0 + mesh.points @ [2.0, -1.0]  # which linear elements have exactly
+    readings = np.sum(field[found.nodes] * found.weights, axis=1)
+    np.testing.assert_allclose(readings, [2 * -0.5 + 0.1, 1.5, 2 * -0.7 - 0.1], rtol=1e-13)
+    write_sensors(tmp_path / "again.csv", sensors)
+    again = read_sensors(tmp_path / "again.csv", 2)
+    np.testing.assert_array_equal(again.minus, sensors.minus)
+    np.testing.assert_array_equal(again.points, sensors.points)
+
+
+def test_a_second_place_outside(tmp_path):
+    sensors = read_sensors(write(tmp_path, DIFFERENCES.replace("0.8,0.8", "0.8,1.2")), 2)
+    mesh = box_mesh(2, 3)
+    with pytest.raises(InputError, match=r"row 4.*outside"):
+        locate(mesh, sensors)
+    assert locate(mesh, sensors, "drop").kept.tolist() == [0, 1]
+    moved = locate(mesh, sensors, "project")
+    assert moved.kept.size == 3
+    assert moved.distances[2] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (("x2,y2", "x2"), ["no column 'y2'"]),
+        (("0.5,0.5,,", "0.5,0.5,0.1,"), ["row 3, second place", "2 coordinates, or none"]),
+        (("0.7,0.4", "0.7,inf"), ["row 2, column y2", "inf"]),
+    ],
+)
+def test_bad_second_places(tmp_path, change, parts):
+    with pytest.raises(InputError) as caught:
+        read_sensors(write(tmp_path, DIFFERENCES.replace(*change)), 2)
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
 
 
 def test_a_body_needs_z(tmp_path):

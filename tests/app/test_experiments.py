@@ -1,0 +1,84 @@
+"""Problem files with several experiments and point sources."""
+
+import copy
+
+import numpy as np
+import pytest
+from problem_files import REMOVED, write_problem
+
+from invlift.app.build import build_problem
+from invlift.app.problem_file import read_problem
+from invlift.errors import InputError
+from invlift.fem.equation import LinearEquation
+from invlift.fem.experiments import Experiments
+
+SENSORS = (
+    "x,y,value,experiment,name\n0.3,0.4,2.1,heated,a\n0.6,0.7,0.4,pushed,b\n"
+    "0.8,0.2,3.1,heated,c\n0.6,0.2,0.5,pushed,d\n"
+)
+WELL = {"place": [0.5, 0.5], "strength": -0.3}
+CHANGES = {
+    "experiment": {
+        "heated": {},
+        "pushed": {"source": 0.0, "neumann": {"right": 1.0}, "point_source": [WELL]},
+    }
+}
+
+
+def write(folder, changes=None, sensors=SENSORS):
+    own = copy.deepcopy(CHANGES) | (changes or {})
+    return read_problem(write_problem(folder, own, sensors=sensors))
+
+
+def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_path):
+    field = build_problem(write(tmp_path))
+    assert isinstance(field.problem.model, LinearEquation)  # one matrix
+    assert field.problem.model.solutions == ("solution_heated", "solution_pushed")
+    assert field.sensors.labels.tolist() == ["a", "c", "b", "d"]
+    alone = {"pde": {"source": 5.0, "dirichlet": {"left": 0.0}}, "experiment": REMOVED}
+    pushed = {"source": 0.0, "neumann": {"right": 1.0}, "point_source": [WELL]}
+    phi = np.linspace(-0.5, 0.5, 16)
+    expected = []
+    for name, pde in (("heated", {}), ("pushed", pushed)):
+        rows = [row for row in SENSORS.splitlines()[1:] if name in row]
+        changes = {"pde": alone["pde"] | pde}
+        sensors = "x,y,value,experiment,name\n" + "\n".join(rows) + "\n"
+        path = write_problem(tmp_path / name, changes, sensors=sensors)
+        expected.append(build_problem(read_problem(path)).problem.model(phi))
+    np.testing.assert_allclose(field.problem.model(phi), np.concatenate(expected), rtol=1e-12)
+
+
+def test_experiments_that_hold_other_boundaries_have_other_matrices(tmp_path):
+    field = build_problem(write(tmp_path, {"experiment.pushed.dirichlet": {"bottom": 1.0}}))
+    assert isinstance(field.problem.model, Experiments)
+
+
+def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
+    spec = write(tmp_path, {"experiment.pushed.dirichlet": {}, "experiment.heated.robin": {}})
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml())
+    assert read_problem(again).experiments == spec.experiments
+    assert list(read_problem(again).experiment) == ["heated", "pushed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({"experiment.pushed.neumann": {"rim": 1.0}}, SENSORS, ["[experiment.pushed] neumann"]),
+        ({"pde.dirichlet": {"rim": 1.0}}, SENSORS, ["[pde] dirichlet"]),
+        ({"pde.point_source": [{"place": [3.0, 0.5], "strength": 1.0}]}, SENSORS,
+         ["[pde] point_source.1", "inside the mesh", "[3.0, 0.5]"]),
+        ({"experiment.pushed.neumann": {"left": 1.0}}, SENSORS,
+         ["one condition", "'left' of experiment pushed"]),
+        ({"experiment.pushed.sauce": 1.0}, SENSORS, ["[experiment.pushed] sauce", "'source'"]),
+        ({"experiment.two words": {}}, SENSORS, ["letters and digits", "'two words'"]),
+        ({"experiment.third": {}}, SENSORS, ["readings of experiment 'third'"]),
+        ({}, SENSORS.replace("0.5,pushed", "0.5,pulled"), ["row 5, column experiment", "'pulled'"]),
+        ({}, "x,y,value\n0.3,0.4,2.1\n", ["column experiment", "heated, pushed", "none"]),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path, changes, sensors, parts):
+    with pytest.raises(InputError) as caught:
+        build_problem(write(tmp_path, changes, sensors))
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
