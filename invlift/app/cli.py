@@ -1,4 +1,4 @@
-"""The command line: run, check, compare, calibrate, loo, report, schema, serve, simulate.
+"""The command line: each command is a module of `commands`.
 
 Exit status 0; 2 for bad input, with one line on standard error; 3 when the work was done but the
 verdict on it is bad, or when it was stopped before it was done.
@@ -73,6 +73,8 @@ def _command(name: str) -> Callable[..., int]:
             from invlift.app.commands.calibrate import execute
         case "loo":
             from invlift.app.commands.loo import execute
+        case "next-sensor":
+            from invlift.app.commands.next_sensor import execute
         case "schema":
             from invlift.app.commands.schema import execute
         case "simulate":
@@ -215,6 +217,12 @@ def _parser() -> argparse.ArgumentParser:
 
     option = command("loo", "compare runs of the same readings by leave-one-out predictions")
     option("runs", metavar="DIR", nargs="+", help="results directories, two or more")
+
+    option = command("next-sensor", "where one more reading would tell most, by the draws of a run")
+    option("directory", metavar="DIR", help="results directory of the run")
+    option("--num", metavar="K", default="5", help="places to choose, one by one (default: 5)")
+    option("--of", metavar="NAME", help="a scalar of summary.csv that is to be known better "
+           "(default: the field, everywhere)")  # fmt: skip
 
     option = command("schema", "print the JSON schema of problem files, for editors")
     option("--page", action="store_true", help="print a page of all keys instead")

@@ -22,6 +22,7 @@ from invlift.posterior.field_plots import plot_fields
 from invlift.posterior.fields import fields_of
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
+from invlift.posterior.next_sensors import NextSensors, next_sensors
 from invlift.posterior.output import record_of, write_results
 from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_fit, every_of
 from invlift.posterior.plots import saved
@@ -338,6 +339,25 @@ class Posterior:
             a facet of it is inside the body, or there are no draws of a solution.
         """
         return in_mesh.flux(self, group)
+
+    def next_sensors(self, num: int = 5, name: str | None = None) -> NextSensors:
+        """Where one more reading would tell most, and the best `num` places one after the other.
+
+        By the covariances of the draws, for a reading with the noise of a usual one of today.
+
+        Parameters
+        ----------
+        num : int
+            Places to choose.
+        name : str or None
+            What is to be known better: a scalar of `summary`; by default the field, everywhere.
+
+        Returns
+        -------
+        NextSensors
+            An `InputError` if there are no stored draws of a solution, or no such scalar.
+        """
+        return next_sensors(self, num, name)
 
     # -- pictures: `path` says where to save one, in the format of its ending ----------------------
 

@@ -1,0 +1,167 @@
+"""Where to measure next: how much of what is still uncertain one more reading would tell.
+
+From stored draws alone.  With the covariances of the draws, a reading of the solution u at a node,
+with noise of variance s^2, takes Cov(phi_i, u)^2 / (Var u + s^2) from the variance of phi_i.  This
+is exact for a Gaussian posterior (Kalman 1960), and elsewhere the best linear estimate (Goldstein
+& Wooff 2007, "Bayes Linear Statistics", section 3.1), which needs no further solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from invlift.errors import InputError
+from invlift.posterior import files
+from invlift.posterior.names import SOLUTION
+from invlift.posterior.parts import every_of
+from invlift.posterior.plots import Panel, draw_panel, label_axes, new_figure, saved
+from invlift.posterior.slices import flatten
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
+
+#: Draws that are used, spread over all that are stored: the work grows with their square, and of an
+#: uninformative place they show a share of one over their number.
+MAX_DRAWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class NextSensors:
+    """Places for further sensors.
+
+    Attributes
+    ----------
+    shares : dict of str to (num_nodes,) array
+        For each solution (one for each experiment) the share of the remaining variance that one
+        more reading at each node would take away.
+    best : pandas.DataFrame
+        The places to choose one after the other, best first: node, coordinates, ``solution``, and
+        the ``share`` of the variance of today that is gone with this and those before.
+    """
+
+    shares: dict[str, np.ndarray]
+    best: pd.DataFrame
+
+
+def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensors:
+    """See `Posterior.next_sensors`."""
+    solutions = _solutions(posterior)
+    every = max(every_of(posterior.chains, each) for each in (*solutions, *_stored(posterior)))
+
+    def draws(values, own: int) -> np.ndarray:
+        """Some draws of all chains, about their mean, scaled so that products are covariances."""
+        pooled = np.concatenate([np.asarray(chain)[:: every // own] for chain in values])
+        pooled = pooled[:: -(-len(pooled) // MAX_DRAWS)]
+        centred = pooled - pooled.mean(axis=0)
+        return centred.reshape(len(centred), -1) / np.sqrt(len(centred) - 1)
+
+    wanted = draws(*_wanted(posterior, name))
+    gram = wanted @ wanted.T  # that of all wanted numbers, which may be many more than the draws
+    before = np.trace(gram)
+    fields = {each: draws(posterior.draws(each), every_of(posterior.chains, each))
+              for each in solutions}  # fmt: skip
+    moves = np.concatenate(list(fields.values()), axis=1)
+    noise = _noise_variance(posterior)
+    num_nodes, rows, gone = len(posterior.mesh.points), [], 0.0
+    for rank in range(num):
+        variances = np.sum(moves**2, axis=0)
+        taken = np.sum(moves * (gram @ moves), axis=0) / (variances + noise)
+        if rank == 0:
+            shares = dict(zip(fields, (taken / before).reshape(-1, num_nodes), strict=True))
+        best = int(np.argmax(taken))
+        gone += taken[best] / before
+        rows.append((best % num_nodes, list(fields)[best // num_nodes], gone))
+        # Draws of which products are the covariances given the reading.
+        along, variance = moves[:, best], variances[best]
+        factor = (1.0 - np.sqrt(noise / (variance + noise))) / variance
+        moves = moves - factor * np.outer(along, along @ moves)
+        gram = gram - factor * np.outer(along, along @ gram)
+        gram = gram - factor * np.outer(gram @ along, along)
+    nodes, names, totals = zip(*rows, strict=True)
+    places = dict(zip("xyz", posterior.mesh.points[list(nodes)].T, strict=False))
+    columns = {"node": nodes, **places, "solution": names, "share": totals}
+    return NextSensors(shares, pd.DataFrame(columns, index=pd.RangeIndex(1, num + 1, name="rank")))
+
+
+def _solutions(posterior: Posterior) -> list[str]:
+    found = [
+        each.name
+        for each in posterior.described.values()
+        if each.is_derived and each.place == "node" and each.name.startswith(SOLUTION)
+    ]
+    if posterior.mesh is None or not found:
+        raise InputError(
+            "next sensor",
+            "a run of a field problem with stored draws of its solution",
+            "none",
+            "run one, with [output] max_field_megabytes large enough to store them",
+        )
+    return found
+
+
+def _stored(posterior: Posterior) -> list[str]:
+    return [posterior.field.name] if posterior.field is not None else []
+
+
+def _wanted(posterior: Posterior, name: str | None):
+    """Draws of what is to be known better, and every how many-th there are.
+
+    A field's are multiplied by the roots of what part of the body each coefficient stands for.
+    """
+    field = posterior.field
+    if name in (None, field and field.name):
+        shares = posterior.mesh.mean_over(None, field.place).toarray()[0]
+        draws = [np.asarray(each) * np.sqrt(shares) for each in posterior.draws(field.name)]
+        return draws, every_of(posterior.chains, field.name)
+    if name not in posterior.scalars:
+        known = ", ".join([field.name, *posterior.scalars])
+        raise InputError("next sensor", f"one of {known}", repr(name), "name a quantity of the run")
+    own = every_of(posterior.chains, field.name) if name.startswith(f"{field.name}_") else 1
+    return posterior.scalars[name], own
+
+
+def _noise_variance(posterior: Posterior) -> float:
+    """That of a usual reading."""
+    fit = posterior.sensor_fit()
+    if fit.noise_sd is None:
+        raise InputError("next sensor", "readings with known noise", "none", "pass the noise")
+    return float(np.median(fit.noise_sd) ** 2)
+
+
+def plot_next_sensors(posterior: Posterior, found: NextSensors, length_unit: str = "") -> Figure:
+    """Draw the shares as fields, with sensors and the best places by number."""
+    flat = flatten(posterior.mesh.points, posterior.mesh.cells)
+    points = getattr(posterior.sensors, "points", None)
+    num_columns = min(3, len(found.shares))
+    num_rows = -(-len(found.shares) // num_columns)
+    with new_figure(4.6 * num_columns, 3.8 * num_rows) as figure:
+        axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+        for ax, (name, shares) in zip(axes.flat, found.shares.items(), strict=False):
+            title = f"One more reading of the {name.replace('_', ' ')}"
+            panel = Panel(title, shares, True, "viridis", "share of the remaining variance")
+            draw_panel(ax, flat, panel, points)
+            own = found.best[found.best["solution"] == name]
+            for rank, node in own["node"].items():
+                place = posterior.mesh.points[node][list(flat.axes)]
+                style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
+                ax.annotate(str(rank), place, ha="center", va="center", fontsize=8, bbox=style)
+        for ax in axes.flat[len(found.shares) :]:
+            ax.set_axis_off()
+        label_axes(axes, flat, length_unit)
+    return figure
+
+
+def write_next_sensors(posterior: Posterior, found: NextSensors, folder: Path) -> list[Path]:
+    """Write table, fields and picture of :func:`next_sensors` to the folder of a run."""
+    paths = [folder / f"next_sensors.{ending}" for ending in ("csv", "vtu", "png")]
+    files.write_table(paths[0], found.best)
+    shares = {f"next_sensor_{name}": values for name, values in found.shares.items()}
+    files.write_fields(paths[1], posterior.mesh.points, posterior.mesh.cells, shares, {})
+    saved(plot_next_sensors(posterior, found), paths[2])
+    return paths
