@@ -44,7 +44,9 @@ def test_each_kernel_is_shown():
 
 
 def test_each_command_has_a_page_that_names_its_options(capsys):
-    commands = set(re.findall(r"^    (\w+)(?:\s|$)", help_of(capsys), re.MULTILINE)) - {"COMMAND"}
+    commands = set(re.findall(r"^    ([\w-]+)(?:\s|$)", help_of(capsys), re.MULTILINE)) - {
+        "COMMAND"
+    }
     pages = {page.stem: page.read_text() for page in (DOCS / "commands").glob("*.md")}
     index = (DOCS / "outputs.md").read_text()
     assert commands == set(pages)

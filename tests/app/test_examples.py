@@ -19,7 +19,7 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["disc", "plate", "wolfcamp", "body3d"])
+@pytest.mark.parametrize("name", ["disc", "plate", "wolfcamp", "body3d", "pumping_tests"])
 def test_example_runs(name, tmp_path, capsys):
     out = tmp_path / "results"
     with pytest.raises(SystemExit) as stop:
@@ -218,4 +218,4 @@ def test_matrix_factorisation_runs(tmp_path, monkeypatch, capsys):
 
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
-    assert folders == {"disc", "plate", "wolfcamp", "body3d", "calibration"}
+    assert folders == {"disc", "plate", "wolfcamp", "body3d", "pumping_tests", "calibration"}

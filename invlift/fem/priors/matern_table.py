@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
 
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import Mean, PriorTable, Std
@@ -14,7 +16,7 @@ from invlift.fem.priors.hierarchical_matern import (
 from invlift.fem.priors.hyperpriors import log_median, mean_square
 from invlift.fem.priors.matern import MaternPrior, matern_prior
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
-from invlift.tables import Table, number, one_of
+from invlift.tables import Table, number, one_of, problem
 
 
 class MaternTable(PriorTable):
@@ -26,10 +28,19 @@ class MaternTable(PriorTable):
     """The standard deviation of the log-conductivity: 1 for factors of about e."""
     smoothness: number(above=0.0, high=10.0)
     """The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D."""
-    mean: Mean = 0.0
-    """The mean of the log-conductivity."""
+    mean: Mean | Annotated[str, Field(min_length=1)] = 0.0
+    """The mean of the log-conductivity: a number, or the name of a point field of the mesh file."""
+    median: number(1e-130, 1e130) = None
+    """The median of the conductivity, in its unit, in place of the mean of its logarithm."""
     boundary: Literal["neumann", "robin"] = "neumann"
     """The boundary condition: "robin" corrects the variance near the boundary."""
+
+    @model_validator(mode="after")
+    def _has_mean_or_median(self) -> MaternTable:
+        if self.median is not None and "mean" in self.model_fields_set:
+            expected, found = "one of the keys mean and median", "both"
+            raise problem(expected, found, "keep one: the median is exp(mean)")
+        return self
 
     def typical(self) -> tuple[float, float]:
         """Return the range, or its median, and the root of the mean square of the std.
@@ -47,7 +58,9 @@ class MaternTable(PriorTable):
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""
-        del where
+        mean = self.mean if self.median is None else math.log(self.median)
+        if isinstance(mean, str):
+            mean = mesh.point_field(mean, where("mean"))
         values = {"correlation_range": self.range, "std": self.std}
         is_unknown = any(isinstance(value, Table) for value in values.values())
         build = hierarchical_matern_prior if is_unknown else matern_prior
@@ -58,6 +71,6 @@ class MaternTable(PriorTable):
                 for name, value in values.items()
             },
             smoothness=self.smoothness,
-            mean=self.mean,
+            mean=mean,
             boundary=self.boundary,
         )
