@@ -82,3 +82,23 @@ def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
                 "correct it, or leave the name out",
             )
     return columns
+
+
+def with_forecast(
+    times: np.ndarray, columns: Mapping[str, np.ndarray], forecast: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times with those of a forecast behind them, and columns (T, ...) with NaN there."""
+    later = np.ravel(as_numbers("forecast", forecast))
+    wrong = np.flatnonzero(~(np.diff(later, prepend=times[-1]) > 0) | ~np.isfinite(later))
+    if wrong.size:
+        raise InputError(
+            "forecast",
+            f"times that increase, after the last of the readings, {times[-1]:g}",
+            f"{later[wrong[0]]:g} at index {wrong[0]}",
+            "leave out or correct it",
+        )
+    longer = {
+        name: np.concatenate([column, np.full((later.size, *column.shape[1:]), np.nan)])
+        for name, column in columns.items()
+    }
+    return np.concatenate([times, later]), longer
