@@ -76,8 +76,14 @@ def test_posterior_is_that_of_quadrature():
         assert_mean_within(found, [exact[0] * 1.015, exact[1]], min_ess=800)
 
 
-def test_draws_have_times(tmp_path):
-    made = problem(half_normal(1.0))
+def test_draws_have_times_and_units(tmp_path):
+    made = problem(
+        half_normal(1.0),
+        derived=lambda rate, warm: {"life": jnp.stack([rate, warm])},
+        slope=lambda time, state, rate, warm, life: cooling(time, state, rate, warm),
+        initial=lambda rate, warm, life: at_first(rate, warm),
+    )
+    made = made.with_units({"body": "degree C", "life": "min", "sigma": "K"})
     posterior = build_posterior(made, sample(made, chains=2, warmup=60, draws=60, seed=1))
     data = posterior.to_arviz().posterior
     assert data["body_path"].dims[-1] == "time"
@@ -88,6 +94,15 @@ def test_draws_have_times(tmp_path):
     assert "body[4.0]" in (tmp_path / "sensor_fit.csv").read_text()
     new = posterior.to_arviz().posterior_predictive
     assert new["glass_path"].sizes == {"chain": 2, "draw": 60, "time": 6}
+    units = {"body_path": "degree C", "life": "min", "sigma": "K"}
+    for back in (posterior, invlift.load(tmp_path)):
+        found = {name: each.attrs.get("units") for name, each in back.to_arviz().posterior.items()}
+        assert {name: unit for name, unit in found.items() if unit} == units
+        labels = [axes.get_ylabel() for axes in back.plot_series().axes]
+        assert labels == ["body [degree C]", "residual", "glass", "residual"]
+        assert "body_path[4.0] [degree C]" in str(back)
+        assert "life[1] [min]" in str(back)
+        assert "warm " in str(back)
     assert write_picture(posterior, tmp_path) == [tmp_path / "posterior.png"]
     assert (tmp_path / "posterior.png").stat().st_size > 10_000
     assert write_picture(replace(posterior, sensors=None, quantities=()), tmp_path) == []

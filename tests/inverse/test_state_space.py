@@ -374,6 +374,9 @@ def test_long_paths_count_towards_the_memory_of_fields():
 
 def test_one_or_several_readings_at_a_time():
     made = several(lognormal(0.2, 0.5))
+    units = {"mass": "kg", "pair_path": "m"}
+    found = {each.name: each.unit for each in quantities_of(made.with_units(units)) if each.unit}
+    assert found == {"mass_path": "kg", "pair_path": "m"}
     assert made.observed.shape == (18,)
     assert made.noise.num_parameters == 2
     assert problem(simulated()).noise.scale.groups is None
