@@ -18,6 +18,7 @@ from invlift.inverse.checks_in_time import (
     check_increasing,
     check_named,
     checked_columns,
+    checked_start,
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
@@ -190,10 +191,7 @@ def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarr
 def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
     """Time of the initial state; times are checked against it."""
     check_increasing(times)
-    begin = as_numbers("start", times[0] if start is None else start, "a number")
-    if begin.shape or not begin <= times[0]:
-        expected = f"a time not after the first of the readings, {times[0]:g}"
-        raise InputError("start", expected, f"{start!r}"[:80], "correct it")
+    begin = checked_start(times, start)
     if begin == times[-1]:
         raise InputError("times", "one after the start at least", f"{begin:g}", "set start")
     if is_exact and begin == times[0]:
@@ -204,7 +202,7 @@ def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
             "say by initial what is known of the state there, and leave that row out; or set an "
             "earlier start",
         )
-    return float(begin)
+    return begin
 
 
 def _checked_steps(number: Any, num_times: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
@@ -308,11 +309,14 @@ def inverse_problem(
     except InputError:
         raise
     except (TypeError, ValueError) as error:
+        is_of_numpy = isinstance(error, ConcretizationTypeError | TracerArrayConversionError)
         raise InputError(
             "forward map",
             "a JAX function of the unknowns",
             first_line(error),
-            "check the function's arguments and shapes",
+            "take jax.numpy in place of numpy, and jnp.where in place of if"
+            if is_of_numpy
+            else "check the function's arguments and shapes",
         ) from error
     if not np.all(np.isfinite(value)):
         raise InputError(

@@ -13,7 +13,12 @@ import numpy as np
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.axes import path_of
-from invlift.inverse.checks_in_time import check_increasing, check_named, with_forecast
+from invlift.inverse.checks_in_time import (
+    check_finite,
+    check_increasing,
+    check_named,
+    with_forecast,
+)
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.path import where_read
 from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
@@ -123,13 +128,13 @@ def state_space(
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     push = jnp.zeros(num_noise)
     state = _shapes("initial", lambda: initial(push, **given))
-    if not is_chosen and recover is None and _size(state) != num_noise:
-        expected = "how many variables move a state that has more numbers, or less, than are read"
-        raise InputError("num_noise", expected, "none", "give it")
     if observe is None:
         known = tuple(each for each in state if each[0] in dict(rows)) or state
         _check_same("initial", "the state, of which parts are read", known, rows)
         recover = _itself if len(state) == len(rows) else None
+    if not is_chosen and recover is None and _size(state) != num_noise:
+        expected = "how many variables move a state that has more numbers, or less, than are read"
+        raise InputError("num_noise", expected, "none", "give it")
     _check_names(state, rows, named, is_read=observe is None)
     observed, found, grid = where_read(columns, times)
     is_complete = grid.places.size == math.prod(grid.shape)
@@ -285,6 +290,9 @@ def _check_functions(
     what = "the state as initial has it"
     found = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
     _check_same("transition", what, found, state)
+    first = model.initial(push, **given)
+    check_finite("initial state", first)
+    check_finite("state 1, which transition returns,", model.fn(1, first, push, **given))
     if model.observe is not None:
         found = _shapes("observe", lambda: model.observe(zeros, **given))
         _check_same("observe", "what is read", found, rows)

@@ -461,7 +461,15 @@ ANGLE = {
         (ANGLE | {"observe": lambda state, rate: {"angle": state["level"] ** 2},
                   "recover": lambda reading, rate: {"level": jnp.sqrt(reading["angle"])}},
          "recover: expected the inverse of observe, found other states"),
-        ({"initial": lambda push, rate: {"level": push[0] / 0.0}}, "forward map at the prior mean"),
+        ({"initial": lambda push, rate: {"level": push[0] / 0.0}},
+         "initial state at the prior's medians: expected a finite level, found nan"),
+        ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 1.0)}},
+         "state 1, which transition returns, at the prior's medians: expected a finite level"),
+        ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 2.0)},
+          "readings": {"level": [0.1] * 3}}, "forward map at the prior mean"),
+        ({"readings": {"level": np.ones((2, 2))}}, r"initial: .* level \(2,\), found level"),
+        ({"times": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")},
+         "times: expected numbers, found dates; count from a start"),
     ],
 )  # fmt: skip
 def test_bad_input(changes, message):
