@@ -77,7 +77,18 @@ def quantities_of(
         found = [replace(each, prior_density=curves.pop(each.name, None)) for each in found]
         found += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
     readings = {"sensor": None if labels is None else list(labels)}
-    return *found, *(Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE))
+    found += [Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE)]
+    return tuple(_with_units(found, problem) if problem.units else found)
+
+
+def _with_units(found: Sequence[Quantity], problem: InverseProblem) -> list[Quantity]:
+    """The same with the units that a problem was given, and what else has one."""
+    known = {each.name: each for each in found}
+    for name, shape in problem.shapes_of_draws().items():
+        unit = problem.units.get(name, problem.units.get(name.removesuffix("_path")))
+        if unit is not None:
+            known[name] = replace(known.get(name, _named(name, shape, "", ())), unit=unit)
+    return list(known.values())
 
 
 def quantities_of_target(target: Target) -> tuple[Quantity, ...]:

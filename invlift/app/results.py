@@ -23,6 +23,7 @@ from invlift.fem.sensors import Sensors
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
+from invlift.posterior.names import UNITS
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
@@ -128,7 +129,11 @@ def build_posterior(
     if isinstance(problem, InverseProblem):
         readings = getattr(problem.model, "readings", ())
         options["mesh"] = mesh_of(problem.prior)
-        options |= _of_problem(problem, None, labels_of(readings) or None, coordinates_of(readings))
+        coordinates = coordinates_of(readings)
+        if problem.units and readings:
+            units = [problem.units.get(name, "") for name in coordinates["name"]]
+            coordinates = {UNITS: units} | coordinates
+        options |= _of_problem(problem, None, labels_of(readings) or None, coordinates)
     else:
         options["quantities"] = quantities_of_target(problem)
     return Posterior(**_of_run(run), **options)

@@ -321,7 +321,18 @@ def find_start(
         _check_signs(problem, f"chain {chain}, start")
         if own is not None:
             _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
-            check_independent(own, onto_manifold(own, rough), _names_of_constraints(own))
+            position = onto_manifold(own, rough)
+            check_independent(own, position, _names_of_constraints(own))
+            miss = np.asarray(_miss(own, position))
+            if np.isfinite(miss).all():
+                worst = int(np.argmax(np.abs(miss)))
+                raise InputError(
+                    f"chain {chain}, start",
+                    "a draw from which all readings are reached",
+                    f"none of {MAX_STARTS}: the one of {name_of_reading(problem, worst)}, "
+                    f"{problem.observed[worst]:g}, is missed by {abs(miss[worst]):.3g}",
+                    "correct the readings, or the model or its noise, which may not reach them",
+                )
         raise InputError(
             f"chain {chain}, start",
             "a prior draw at which the forward map is finite",
@@ -386,6 +397,17 @@ def _key(seed, chain, attempt):
 
 
 _program = partial(Program, effort="none")
+
+
+@_program
+def _miss(own, position):
+    """Predictions less the noise-free readings that the data would mean, (d,)."""
+    problem = own.problem
+    theta, eta = jnp.split(own.to_lifted(position), [problem.num_unknowns])
+    meant = problem.observed
+    if not problem.noise.is_exact:
+        meant = problem.noise.predicted(meant, problem.split(theta)[0], eta)
+    return problem.predict(theta) - meant
 
 
 @_program

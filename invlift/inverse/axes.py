@@ -42,9 +42,11 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
     return found
 
 
-def axes_in_time(name: str, shape: tuple[int, ...], at: np.ndarray) -> dict[str, Sequence]:
+def axes_in_time(
+    name: str, shape: tuple[int, ...], at: np.ndarray, axis: str = "time"
+) -> dict[str, Sequence]:
     """Axes of values of a shape, one for each time (T,): those after the time by number."""
-    return {"time": at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
+    return {axis: at} | {f"{name}_{i}": range(size) for i, size in enumerate(shape)}
 
 
 def path_of(name: str, shape: tuple[int, ...], at: np.ndarray) -> tuple[str, Axes]:

@@ -22,20 +22,20 @@ def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: A
             name,
             f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
             first_line(error),
-            "take each unknown by its name, or all others as **others",
+            "take each unknown by its name, or all others as **others"
+            if isinstance(error, TypeError)
+            else "correct it; it must be made of JAX operations",
         ) from error
 
 
 def check_finite(where: str, values: Any) -> None:
     """Check that what a function returns by name is finite."""
+    where = f"{where} at the prior's medians"
     for name, value in values.items() if isinstance(values, Mapping) else ():
-        if not np.all(np.isfinite(value)):
-            raise InputError(
-                f"{where} at the prior's medians",
-                f"a finite {name}",
-                f"{np.ravel(value)[~np.isfinite(np.ravel(value))][0]}",
-                "correct the function or the prior",
-            )
+        expected, remedy = f"a finite {name}", "correct the function or the prior"
+        flat = np.ravel(as_numbers(where, value, expected, remedy))
+        if not np.all(np.isfinite(flat)):
+            raise InputError(where, expected, f"{flat[~np.isfinite(flat)][0]}", remedy)
 
 
 def check_named(where: str, found: Any) -> None:
@@ -53,6 +53,17 @@ def check_increasing(times: np.ndarray) -> None:
     if wrong.size:
         found = f"{times[wrong[0]]:g} at index {wrong[0]}"
         raise InputError("times", "finite numbers that increase", found, "sort the rows by time")
+
+
+def checked_start(times: np.ndarray, start: Any) -> float:
+    """Time of the initial state: the first of the times (T,) if none is given."""
+    if start is None:
+        return float(times[0])
+    begin = as_numbers("start", start, "a number")
+    if begin.shape or not begin <= times[0]:
+        expected = f"a time not after the first of the readings, {times[0]:g}"
+        raise InputError("start", expected, f"{start!r}"[:80], "correct it")
+    return float(begin)
 
 
 def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
@@ -82,3 +93,23 @@ def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
                 "correct it, or leave the name out",
             )
     return columns
+
+
+def with_forecast(
+    times: np.ndarray, columns: Mapping[str, np.ndarray], forecast: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times with those of a forecast behind them, and columns (T, ...) with NaN there."""
+    later = np.ravel(as_numbers("forecast", forecast))
+    wrong = np.flatnonzero(~(np.diff(later, prepend=times[-1]) > 0) | ~np.isfinite(later))
+    if wrong.size:
+        raise InputError(
+            "forecast",
+            f"times that increase, after the last of the readings, {times[-1]:g}",
+            f"{later[wrong[0]]:g} at index {wrong[0]}",
+            "leave out or correct it",
+        )
+    longer = {
+        name: np.concatenate([column, np.full((later.size, *column.shape[1:]), np.nan)])
+        for name, column in columns.items()
+    }
+    return np.concatenate([times, later]), longer

@@ -18,17 +18,19 @@ from invlift.inverse.checks_in_time import (
     check_increasing,
     check_named,
     checked_columns,
+    checked_start,
+    with_forecast,
 )
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.jacobians.markov import Grid
 from invlift.inverse.models.diffusion import DiffusionModel
+from invlift.inverse.models.path import where_read
 from invlift.inverse.models.sde_schemes import SCHEMES
 from invlift.inverse.models.state_space import StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.readings import as_numbers, named_readings
+from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
 from invlift.precision import require_float64
@@ -61,6 +63,7 @@ def diffusion_problem(
     observe: Callable[..., Mapping[str, Any]] | None = None,
     start: float | None = None,
     scheme: str = "euler-maruyama",
+    forecast: Sequence[float] = (),
 ) -> DiffusionProblem:
     """Inverse problem of dx = drift dt + diffusion dW, read at some times, with noise or exactly.
 
@@ -99,6 +102,8 @@ def diffusion_problem(
     scheme : {"euler-maruyama", "milstein", "taylor-1.5"}
         What a step is.  "milstein" is of strong order 1, for noise that commutes; "taylor-1.5" of
         order 3/2, for noise of a strength that depends on the unknowns alone.
+    forecast : sequence of float
+        Further times, increasing, after the last of ``times``, up to which the path goes on.
 
     Returns
     -------
@@ -109,14 +114,15 @@ def diffusion_problem(
     Raises
     ------
     InputError
-        If times, readings, scheme or the number of steps are not as they must be, a function
-        returns something else, the noise is not such as the scheme demands, or as of
+        If times, readings, forecast, scheme or the number of steps are not as they must be, a
+        function returns something else, the noise is not such as the scheme demands, or as of
         :func:`~invlift.inverse.problem.inverse_problem`.
     """
     require_float64()
     times = as_numbers("times", times)
     columns = checked_columns(times, readings)
     begin = _checked_start(times, start, is_exact=noise is None)
+    times, columns = with_forecast(times, columns, forecast)
     num_steps = _checked_steps(steps_per_interval, times.size)
     if scheme not in SCHEMES:
         raise InputError("scheme", f"one of {', '.join(SCHEMES)}", f"{scheme!r}", "choose one")
@@ -138,12 +144,7 @@ def diffusion_problem(
     _check_names(kept, shapes, columns, named, is_part=observe is None)
 
     at = _times_of_steps(begin, times, num_steps)
-    rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
-    places = [which * len(rows) + index for index, which in enumerate(rows.values())]
-    observed = {name: columns[name][which] for name, which in rows.items()}
-    _, found = named_readings(
-        observed, {name: {"read_at": times[which]} for name, which in rows.items()}
-    )
+    observed, found, grid = where_read(columns, times)
     model = DiffusionModel(
         drift,
         named.shapes,
@@ -154,12 +155,13 @@ def diffusion_problem(
         observe=observe,
         scheme=scheme,
         state_shapes=shapes,
+        reading_shapes=tuple((name, ()) for name in columns),
         num_wiener=num_wiener,
         num_steps=num_steps,
         is_read_at_start=bool(begin == times[0]),
         at=jax.device_put(at[:-1]),
         lengths=jax.device_put(np.diff(at)),
-        grid=Grid(jax.device_put(np.concatenate(places)), (times.size, len(rows))),
+        grid=grid,
     )
     _check_noise(model, named)
     parts = named.parts, named.shapes, named.units, named.axes
@@ -189,10 +191,7 @@ def _times_of_steps(begin: float, times: np.ndarray, num_steps: int) -> np.ndarr
 def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
     """Time of the initial state; times are checked against it."""
     check_increasing(times)
-    begin = as_numbers("start", times[0] if start is None else start, "a number")
-    if begin.shape or not begin <= times[0]:
-        expected = f"a time not after the first of the readings, {times[0]:g}"
-        raise InputError("start", expected, f"{start!r}"[:80], "correct it")
+    begin = checked_start(times, start)
     if begin == times[-1]:
         raise InputError("times", "one after the start at least", f"{begin:g}", "set start")
     if is_exact and begin == times[0]:
@@ -203,7 +202,7 @@ def _checked_start(times: np.ndarray, start: Any, *, is_exact: bool) -> float:
             "say by initial what is known of the state there, and leave that row out; or set an "
             "earlier start",
         )
-    return float(begin)
+    return begin
 
 
 def _checked_steps(number: Any, num_times: int) -> int:

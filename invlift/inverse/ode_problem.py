@@ -11,7 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.checks_in_time import call, check_finite, checked_columns
+from invlift.inverse.checks_in_time import (
+    call,
+    check_finite,
+    check_named,
+    checked_columns,
+    checked_start,
+    with_forecast,
+)
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
@@ -72,7 +79,7 @@ def ode_problem(
         See :func:`~invlift.inverse.models.solve_ode.solve_ode`; "rodas3" for stiff equations,
         "exponential" with an infinite step for linear ones.
     forecast : sequence of float
-        Further times, not before the last of ``times``, at which the path goes on.
+        Further times, increasing, after the last of ``times``, at which the path goes on.
 
     Returns
     -------
@@ -83,15 +90,16 @@ def ode_problem(
     Raises
     ------
     InputError
-        If times, readings, step or method are not as they must be, slope, initial state and what is
-        read of it do not have the same names, what is derived has no names of its own, or as of
-        :func:`inverse_problem`: among others where the solution is not finite at the prior's
+        If times, readings, forecast, start, step or method are not as they must be, slope, initial
+        state and what is read of it do not have the same names, what is derived has no names of its
+        own, or as of :func:`inverse_problem`: among others where the solution is not finite at the
+        prior's
         medians.  Elsewhere a chain then stays where it is.
     """
     times = as_numbers("times", times)
     columns = checked_columns(times, readings)
-    every = np.concatenate([times, np.ravel(as_numbers("forecast", forecast))])
-    first = float(times[0] if start is None else as_numbers("start", start))
+    every, _ = with_forecast(times, {}, forecast)
+    first = checked_start(times, start)
     if max_step is None:
         max_step = (every[-1] - first) / NUM_STEPS or np.inf
     rows = {name: np.flatnonzero(~np.isnan(column)) for name, column in columns.items()}
@@ -147,6 +155,8 @@ def _check_functions(prior: NamedPrior, slope, initial, observe, further_of, fir
     given |= call("derived", further_of, given)
     state = call("initial", initial, given)
     check_finite("initial state", state)
-    if observe is not None:
+    if observe is None:
+        check_named("initial", state)
+    else:
         call("observe", observe, given, state)
     check_finite(f"slope at the start, {first:g},", call("slope", slope, given, first, state))

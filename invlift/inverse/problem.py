@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
@@ -41,7 +42,7 @@ from invlift.inverse.unknowns import (
     with_axes,
 )
 from invlift.precision import require_float64
-from invlift.pytrees import Module, static
+from invlift.pytrees import Module, aside, static
 from invlift.targets import ConstrainedTarget
 
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.
@@ -61,12 +62,15 @@ class InverseProblem(Module):
         With h unknown parameters.
     observed : (d,)
         The data y.
+    units : mapping of str to str or None
+        See :meth:`with_units`.
     """
 
     model: ForwardModel
     prior: Prior
     noise: Noise
     observed: jax.Array
+    units: Mapping[str, str] | None = aside()
 
     @property
     def num_observations(self) -> int:
@@ -122,6 +126,43 @@ class InverseProblem(Module):
         if not self.noise.is_exact:
             kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
+
+    def with_units(self, units: Mapping[str, str]) -> Self:
+        """The same problem, whose results have these units.
+
+        Parameters
+        ----------
+        units : mapping of str to str
+            Units as they are to be written, by the names of draws or readings: ``{"half_life":
+            "min"}``.  That of ``hare`` is that of ``hare_path`` as well.  Nothing is converted.
+
+        Raises
+        ------
+        InputError
+            If there is no draw and no reading of a name, or a unit is no text.
+        """
+        if not isinstance(units, Mapping):
+            expected = "a dict of units by name"
+            raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
+        known = [each.name for each in getattr(self.model, "readings", ())]
+        known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
+        for name, unit in units.items():
+            if str(name).removesuffix("_path") not in known:
+                names = ", ".join(dict.fromkeys(known))
+                raise InputError("units", f"names among {names}", f"{name!r}", "rename it")
+            if not isinstance(unit, str):
+                raise InputError(f"units, {name}", "text", f"{unit!r}"[:80], 'write it, "mV" say')
+        return replace(self, units=dict(units))
+
+    def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what is kept of one draw, by name."""
+
+        def draw(theta):
+            coefficients = self.prior.transform(self.split(theta)[1])
+            return self.describe(theta, coefficients, self.model(coefficients))
+
+        found = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
+        return {name: each.shape for name, each in found.items()}
 
     def own_lifted(self) -> ConstrainedTarget | None:
         """The target of constrained samplers in a form of its own; None for the general one.
@@ -284,11 +325,14 @@ def inverse_problem(
     except InputError:
         raise
     except (TypeError, ValueError) as error:
+        is_of_numpy = isinstance(error, ConcretizationTypeError | TracerArrayConversionError)
         raise InputError(
             "forward map",
             "a JAX function of the unknowns",
             first_line(error),
-            "check the function's arguments and shapes",
+            "take jax.numpy in place of numpy, and jnp.where in place of if"
+            if is_of_numpy
+            else "check the function's arguments and shapes",
         ) from error
     if not np.all(np.isfinite(value)):
         raise InputError(
@@ -316,7 +360,7 @@ def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
                 f"argument {where}", expected, f"{size}", "give fewer readings, or noise"
             )
     parts = problem.model, problem.prior, problem.noise, problem.observed
-    return ExactProblem(*parts, structure)
+    return ExactProblem(*parts, structure=structure)
 
 
 def _check_structure(problem: ExactProblem) -> None:

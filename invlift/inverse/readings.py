@@ -48,12 +48,17 @@ def as_numbers(
     Raises
     ------
     InputError
-        If it has no such form: with what was ``expected``, and the ``remedy``.
+        If it has no such form: with what was ``expected``, and the ``remedy``.  Dates have none, as
+        nobody knows in which unit of time they would count.
     """
     try:
-        return np.asarray(given, dtype=float)
+        has_dates = np.asarray(given).dtype.kind in "mM"
+        numbers = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise InputError(where, expected, f"{given!r}"[:80], remedy) from None
+    if has_dates:
+        raise InputError(where, expected, "dates", "count from a start, in the unit of the model")
+    return numbers
 
 
 def labels_of(readings: Sequence[NamedReading]) -> list[str]:

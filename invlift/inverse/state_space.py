@@ -12,14 +12,21 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
-from invlift.inverse.axes import axes_in_time, path_of
-from invlift.inverse.checks_in_time import check_increasing, check_named
+from invlift.inverse.axes import path_of
+from invlift.inverse.checks_in_time import (
+    check_finite,
+    check_increasing,
+    check_named,
+    with_forecast,
+)
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.models.path import where_read
 from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.readings import as_numbers, named_readings
+from invlift.inverse.readings import as_numbers
+from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
 from invlift.precision import require_float64
@@ -33,9 +40,13 @@ NUM_PATHS, SEED, CLOSE, MOST_LOST = 8, 0, 1e-6, 0.1
 class StateSpaceProblem(InverseProblem):
     """Inverse problem of a state-space model.  Build it with :func:`state_space`."""
 
-    def own_lifted(self) -> StateSpacePosterior:
-        """The lifted posterior in the coordinates of the states, of a cost linear in time."""
-        return StateSpacePosterior(self)
+    def own_lifted(self) -> StateSpacePosterior | DiffusionPosterior:
+        """The lifted posterior, of a cost linear in time.
+
+        In the coordinates of the states if they all follow from readings, else as of a diffusion.
+        """
+        follows = self.model.recover is not None
+        return StateSpacePosterior(self) if follows else DiffusionPosterior(self)
 
 
 def state_space(
@@ -49,86 +60,105 @@ def state_space(
     num_noise: int | None = None,
     observe: Callable[..., Mapping[str, Any]] | None = None,
     recover: Callable[..., Mapping[str, Any]] | None = None,
+    forecast: Sequence[float] = (),
 ) -> StateSpaceProblem:
-    """Inverse problem of a state that moves at random and is read with noise, T times.
+    """Inverse problem of a state that moves at random and is read with noise, at T times.
 
-    A step of constrained samplers takes a time linear in T, as an evaluation for all others does.
-    For that the state must follow from what is read of it (Au, Graham & Thiery 2023, section 6.2
-    and supplement 4).
+    A step of constrained samplers takes a time linear in T, as an evaluation for all others does:
+    in the coordinates of the states where these follow from what is read (Au, Graham & Thiery 2023,
+    section 6.2 and supplement 4), and by innovations as in a Kalman filter where they do not, or
+    where a reading is missing or there is a forecast, which takes some five times as long.
 
     Parameters
     ----------
     transition : callable
         ``transition(t, state, push, **unknowns)``: state t, a dict of numbers or arrays by name, of
-        state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1; made of JAX
-        operations.
+        state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1 and on through
+        the forecast; made of JAX operations.
     unknowns : mapping of str to Unknown or Distribution
         As of :func:`~invlift.inverse.problem.inverse_problem`.
     initial : callable
         ``initial(push, **unknowns)``: state 0, of k such variables of its own.
     readings : mapping of str to (T,) or (T, ...)
-        What was read, by name: all of it each time.
+        What was read, by name, NaN where it was not: of one time all entries or none.
     noise : Noise, Distribution or float
         Normal noise whose standard deviation has this distribution, one for each name, or is known;
         or any noise of all readings, those of one name after those of the other.
     times : (T,), optional
-        When it was read, increasing, as an axis of what results; 0, 1, ... if left out.  The
+        Times of the readings, increasing, as an axis of what results; 0, 1, ... if left out.  The
         transition is given t, and not these.
     num_noise : int, optional
-        k: as many as a state has numbers if left out.
+        k: as many as a state has numbers if left out, where as many are read.
     observe, recover : callable, optional
         ``observe(state, **unknowns)``, what is read of a state, by the names of the readings, and
-        ``recover(reading, **unknowns)``, the state of which that is read.  The state itself is read
-        if they are left out.
+        ``recover(reading, **unknowns)``, the state of which that is read, if there is one.  Parts
+        of the state itself are read if both are left out.
+    forecast : sequence of float
+        Further times, after the last of ``times``, to each of which the state moves once.
 
     Returns
     -------
     StateSpaceProblem
-        Draws hold the unknowns and the states, ``level_path``, (T, ...), of ``level``, but not the
-        variables that move them.
+        Draws hold the unknowns, and at all times and those of the forecast the states and what
+        would be read without noise, ``level_path``, (T, ...), of ``level``, but not the variables
+        that move them.
 
     Raises
     ------
     InputError
-        If readings, times or names are not as they must be, a function returns something else, or
-        ``recover`` is not the inverse of ``observe``; or as of
+        If readings, times, forecast or names are not as they must be, a function returns something
+        else, or ``recover`` is not the inverse of ``observe``; or as of
         :func:`~invlift.inverse.problem.inverse_problem`.
     """
     require_float64()
     columns = _checked_readings(readings)
-    at = _checked_times(times, len(next(iter(columns.values()))))
-    _check_pair(observe, recover)
+    is_numbered, size = times is None, len(next(iter(columns.values())))
+    times = _checked_times(times, size)
+    times, columns = with_forecast(times, columns, forecast)
+    if is_numbered and not np.array_equal(times, np.arange(times.size)):
+        expected = f"{size}, {size + 1}, ... behind times that are numbered 0, ..., {size - 1}"
+        raise InputError("forecast", expected, f"{forecast!r}"[:80], "correct it, or give times")
+    times = np.arange(times.size) if is_numbered else times
+    if recover is not None and observe is None:
+        raise InputError("observe", "the inverse of recover", "none", "give both, or neither")
     named = named_prior(unknowns)
     rows = tuple((name, column.shape[1:]) for name, column in columns.items())
-    size = _size(rows)
-    num_noise = size if num_noise is None else _checked_number(num_noise)
+    is_chosen = num_noise is not None
+    num_noise = _checked_number(num_noise) if is_chosen else _size(rows)
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     push = jnp.zeros(num_noise)
     state = _shapes("initial", lambda: initial(push, **given))
     if observe is None:
-        _check_same("initial", "the state, which is read", state, rows)
-        state = rows  # in their order
+        known = tuple(each for each in state if each[0] in dict(rows)) or state
+        _check_same("initial", "the state, of which parts are read", known, rows)
+        recover = _itself if len(state) == len(rows) else None
+    if not is_chosen and recover is None and _size(state) != num_noise:
+        expected = "how many variables move a state that has more numbers, or less, than are read"
+        raise InputError("num_noise", expected, "none", "give it")
     _check_names(state, rows, named, is_read=observe is None)
-    observed, found = named_readings(
-        columns, {name: axes_in_time(name, shape, at) for name, shape in rows}
-    )
+    observed, found, grid = where_read(columns, times)
+    is_complete = grid.places.size == math.prod(grid.shape)
+    kept = dict(state) | dict(rows)
     model = StateSpaceModel(
         transition,
         named.shapes,
         found,
-        tuple(path_of(name, shape, at) for name, shape in state),
+        tuple(path_of(name, shape, times) for name, shape in kept.items()),
         initial=initial,
-        observe=observe or _itself,
-        recover=recover or _itself,
+        observe=observe,
+        recover=recover if is_complete else None,
         state_shapes=state,
+        reading_shapes=rows,
+        grid=grid,
         num_noise=num_noise,
     )
-    _check_functions(model, given, push, rows)
+    _check_functions(model, recover, given, push)
     parts = named.parts, named.shapes, named.units, named.axes
-    prior = StateSpacePrior(*parts, num_moves=at.size * num_noise)
-    made = inverse_problem(model, prior, noise_by_name(noise, columns), observed)
+    prior = StateSpacePrior(*parts, num_moves=times.size * num_noise)
+    values = np.concatenate([each.ravel() for each in observed.values()])
+    made = inverse_problem(model, prior, noise_by_name(noise, observed), values)
     made = StateSpaceProblem(made.model, made.prior, made.noise, made.observed)
-    if observe is not None:
+    if observe is not None and model.recover is not None:
         _check_inverse(made)
     return made
 
@@ -156,13 +186,24 @@ def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
         if not column.size or not column.ndim:
             expected = "a value for each time"
             raise InputError(where, expected, f"shape {column.shape}", "correct it")
-        bad = np.argwhere(~np.isfinite(column))
-        if len(bad):
+        is_missing = np.isnan(column.reshape(len(column), -1))
+        bad = np.argwhere(np.isinf(column))
+        if len(bad) or is_missing.all():
             raise InputError(
                 where,
-                "a finite value at each time, as a state follows from what is read of it",
-                f"{column[tuple(bad[0])]} at index {', '.join(map(str, bad[0]))}",
-                "correct it; with gaps write the model as a function for inverse_problem",
+                "finite values, some of them at least, NaN where nothing was read",
+                f"{column[tuple(bad[0])]} at index {', '.join(map(str, bad[0]))}"
+                if len(bad)
+                else "none",
+                "correct it, or leave the name out",
+            )
+        partly = np.flatnonzero(is_missing.any(axis=1) & ~is_missing.all(axis=1))
+        if partly.size:
+            raise InputError(
+                where,
+                "all entries of one time, or NaN for all of them",
+                f"{is_missing[partly[0]].sum()} NaN of {is_missing.shape[1]} at index {partly[0]}",
+                "name the entries one by one",
             )
         columns[str(name)] = column
     first = next(iter(columns))
@@ -172,7 +213,7 @@ def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
                 f"readings {name}",
                 f"{len(columns[first])} times, as of {first}",
                 f"{len(column)}",
-                "give all that was read each time",
+                "give a value for each time, NaN where nothing was read",
             )
     return columns
 
@@ -198,23 +239,17 @@ def _checked_number(number: Any) -> int:
     return int(number)
 
 
-def _check_pair(observe: Callable | None, recover: Callable | None) -> None:
-    """Check that there are both or neither."""
-    if (observe is None) != (recover is None):
-        missing, other = ("recover", "observe") if recover is None else ("observe", "recover")
-        raise InputError(missing, f"the inverse of {other}", "none", "give both, or neither")
-
-
 def _check_names(state: Shapes, rows: Shapes, prior: NamedPrior, *, is_read: bool) -> None:
     """Check that draws have one name for one thing."""
     unknowns = dict(prior.shapes)
-    for name, _ in state:
+    for name in dict(state) | dict(rows):
         taken = {f"{name}_path": "an unknown"} if f"{name}_path" in unknowns else {}
-        if not is_read and name in dict(rows):
+        if not is_read and name in dict(rows) and name in dict(state):
             taken = {name: "a reading"}
         for each, what in taken.items():
             expected = f"other names than {what} has"
-            raise InputError(f"state {name}", expected, each, "rename one of them")
+            kind = "state" if name in dict(state) else "readings"
+            raise InputError(f"{kind} {name}", expected, each, "rename one of them")
 
 
 def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
@@ -245,33 +280,32 @@ def _in_words(shapes: Shapes) -> str:
     return ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
 
 
-def _check_functions(model: StateSpaceModel, given: dict, push: jax.Array, rows: Shapes) -> None:
+def _check_functions(
+    model: StateSpaceModel, recover: Callable | None, given: dict, push: jax.Array
+) -> None:
     """Check what each function returns at the prior's medians."""
-    state, reading = (
-        {name: jnp.zeros(shape) for name, shape in shapes} for shapes in (model.state_shapes, rows)
-    )
-    calls = {
-        "transition": (
-            lambda: model.fn(1, state, push, **given),
-            "the state as initial has it",
-            model.state_shapes,
-        ),
-        "observe": (lambda: model.observe(state, **given), "what is read", rows),
-        "recover": (
-            lambda: model.recover(reading, **given),
-            "the state as initial has it",
-            model.state_shapes,
-        ),
-    }
-    for name, (call, what, expected) in calls.items():
-        _check_same(name, what, _shapes(name, call), expected)
-    if _size(model.state_shapes) != _size(rows):
+    state, rows = model.state_shapes, model.reading_shapes
+    zeros = {name: jnp.zeros(shape) for name, shape in state}
+    reading = {name: jnp.zeros(shape) for name, shape in rows}
+    what = "the state as initial has it"
+    found = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
+    _check_same("transition", what, found, state)
+    first = model.initial(push, **given)
+    check_finite("initial state", first)
+    check_finite("state 1, which transition returns,", model.fn(1, first, push, **given))
+    if model.observe is not None:
+        found = _shapes("observe", lambda: model.observe(zeros, **given))
+        _check_same("observe", "what is read", found, rows)
+    if recover is None:
+        return
+    found = _shapes("recover", lambda: recover(reading, **given))
+    _check_same("recover", what, found, state)
+    if _size(state) != _size(rows):
         raise InputError(
             "observe",
-            f"as many numbers as the state has, {_size(model.state_shapes)}",
+            f"as many numbers as the state has, {_size(state)}",
             f"{_size(rows)}",
-            "a state must follow from what is read of it: else write the model as a function for "
-            "inverse_problem",
+            "leave recover out if no state follows from what is read of it",
         )
 
 
@@ -295,10 +329,10 @@ def _lost(problem: StateSpaceProblem, white):
 
     def of_path(white):
         model = problem.model
-        given, moves = model.split(problem.prior.transform(white))
-        states = model.states(given, moves)
-        read = jax.vmap(lambda state: model.read(state, given))(states)
-        found = jax.vmap(lambda reading: model.recovered(reading, given))(read)
+        values, moves = model.split(problem.prior.transform(white))
+        states = model.on_path(model.states(values, moves))
+        read = jax.vmap(lambda state: model.read(state, values))(states)
+        found = jax.vmap(lambda reading: model.recovered(reading, values))(read)
         is_close = jnp.abs(found - states) <= CLOSE * jnp.maximum(1.0, jnp.abs(states))
         is_known = jnp.isfinite(states).all(axis=1) & jnp.isfinite(read).all(axis=1)
         return jnp.sum(is_known & ~is_close.all(axis=1)), jnp.sum(is_known)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from invlift.posterior.names import OBSERVED, PREDICTED, path_name
+from invlift.posterior.names import OBSERVED, PREDICTED, UNITS, path_name
 from invlift.posterior.quantity import Quantity
 
 #: Of the quantiles of a series: the 90 and 50 % bands around the median.
@@ -60,7 +60,9 @@ def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, 
         own = {
             axis: [values[row] for row in rows]
             for axis, values in coordinates.items()
-            if axis != "name" and values[rows[0]] != "" and values[rows[0]] == values[rows[0]]
+            if axis not in ("name", UNITS)
+            and values[rows[0]] != ""
+            and values[rows[0]] == values[rows[0]]
         }
         if len(own) == 1 and _are_numbers(*own.values()):
             found[name] = (next(iter(own)), rows)
@@ -90,7 +92,8 @@ def series_of(
             used.add(path.name)
             found.append(_series(name, path, draws[path.name], new_readings.get(path.name), **of))
         elif PREDICTED in draws and len(set(read_at)) > 1:
-            own = Quantity(name, {axis: read_at})
+            unit = coordinates.get(UNITS, {rows[0]: ""})[rows[0]]
+            own = Quantity(name, {axis: read_at}, unit)
             parts = (
                 None if each is None else [chain[:, rows] for chain in each]
                 for each in (draws[PREDICTED], new_readings.get(OBSERVED))

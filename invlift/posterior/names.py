@@ -10,6 +10,8 @@ PREDICTED, NOISE_SCORE = "predicted", "noise_score"
 SIGMA = "sigma"
 #: Readings, measured or new, in groups of files.
 OBSERVED = "observed"
+#: Coordinate of readings: the unit of each, "" if it has none.
+UNITS = "units"
 
 
 def prior_sd_name(name: str) -> str:

@@ -28,7 +28,7 @@ from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.readings import ReadingNoise, Readings
-from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
+from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters, titles_of
 from invlift.posterior.scalars import (
     chosen,
     scalar_draws,
@@ -204,6 +204,11 @@ class Posterior:
         `rate[hare]` where they have coordinates.
         """
         return scalar_draws(self.all_draws, self.described)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What the `scalars` are called where they are shown: with their units, by name."""
+        return titles_of(self.scalars, self.described)
 
     # -- diagnostics ------------------------------------------------------------------------------
 
@@ -458,10 +463,13 @@ class Posterior:
 
     def __str__(self) -> str:
         """Return summary and verdict as text."""
-        table = self.summary().to_string(float_format="{:.4g}".format)
+        table = self._titled_summary().to_string(float_format="{:.4g}".format)
         return f"{table}\n\n{self.verdict()}"
 
     def _repr_html_(self) -> str:
         """Return the same for notebooks."""
-        table = self.summary().to_html(float_format="{:.4g}".format)
+        table = self._titled_summary().to_html(float_format="{:.4g}".format)
         return f"{table}{self.verdict()._repr_html_()}"
+
+    def _titled_summary(self) -> pd.DataFrame:
+        return self.summary().rename(index=self.titles)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -31,6 +31,16 @@ MAX_POINTS, NUM_BARS = 1000, 30
 ENDS, MARGIN = (0.005, 0.995), 0.12
 #: Largest width of all panels of pairs and of one, in inches.
 WIDTH, PANEL = 9.6, 1.8
+
+
+def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[str, str]:
+    """What scalars are called where their units are shown, by name."""
+    found = {}
+    for name in names:
+        of = vector_of(name).removesuffix("_field_mean").removesuffix("_field_std")
+        known = quantities.get(vector_of(name), quantities.get(of))
+        found[name] = with_unit(name, known.unit if known else "")
+    return found
 
 
 def plot_chains(
@@ -115,7 +125,7 @@ def plot_parameters(
         raise InputError("plot of parameters", "draws of a scalar", found, "plot the fields")
     names = list(scalars)[:MAX_SCALARS]
     of = {name: quantities.get(vector_of(name)) or Quantity(name) for name in names}
-    titles = {name: with_unit(name, of[name].unit) for name in names}
+    titles = titles_of(names, quantities)
     values = {name: np.concatenate(scalars[name]).astype(float) for name in names}
     limits = {name: _limits(each) for name, each in values.items()}
     size = min(PANEL, WIDTH / len(names)) * len(names) + 0.6

@@ -176,6 +176,32 @@ def test_exact_readings_that_follow_from_others_are_named():
 
 
 @pytest.mark.slow  # 10 s
+def test_a_reading_that_is_not_reached_is_named():
+    made = problem(
+        noise=None,
+        readings={"square": [0.7, -2.0, 0.4]},
+        observe=lambda state, rate: {"square": state["level"] ** 2},
+    )
+    with pytest.raises(InputError, match=r"chain 0, start: .* square\[1.0\], -2, is missed by 2;"):
+        sample(made, chains=1, warmup=2, draws=2)
+
+
+def test_a_forecast_goes_on_behind_the_readings():
+    made, shorter = problem(forecast=[2.5, 4.0]), problem()
+    assert dict(made.model.kept_axes[0][1])["time"][-5:] == (2.0, 2.25, 2.5, 3.25, 4.0)
+    np.testing.assert_array_equal(made.observed, shorter.observed)
+    theta = np.random.default_rng(0).standard_normal(made.num_unknowns)
+    assert theta.size == shorter.num_unknowns + 4
+    one, other = lifted_posterior(made), lifted_posterior(shorter)
+    found = one.point(jnp.concatenate([theta, jnp.ones(3)]))
+    expected = other.point(jnp.concatenate([theta[:-4], jnp.ones(3)]))
+    np.testing.assert_allclose(found.constraint, expected.constraint, rtol=1e-12)
+    np.testing.assert_allclose(found.logdensity, expected.logdensity, rtol=1e-12)
+    moves = found.logdensity_grad[made.num_unknowns - 4 : made.num_unknowns]
+    np.testing.assert_array_equal(moves, 0.0)  # of which nothing is known
+
+
+@pytest.mark.slow  # 10 s
 def test_chains_start_near_readings_that_most_draws_die_out_before():
     """Of a number of animals below one, nearly none is left a little later."""
     made = diffusion_problem(
@@ -409,6 +435,7 @@ def test_wiener_processes_of_parts_are_their_own_or_shared():
         ({"times": [0.5, 1.0]}, "readings level: expected 2 values"),
         ({"start": 0.7}, "start: expected a time not after the first of the readings, 0.5"),
         ({"start": "now"}, "start: expected a number"),
+        ({"forecast": [2.0]}, "forecast: expected times that increase, after .*, 2, found 2 at"),
         ({"noise": None, "start": None}, "start: expected a time before the first of the readings"),
         ({"steps_per_interval": 0}, "steps_per_interval: expected an integer from 1 to"),
         ({"steps_per_interval": 2.5}, "steps_per_interval: .* found 2.5"),

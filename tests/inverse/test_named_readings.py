@@ -1,5 +1,6 @@
 """Readings by name: a dict of arrays from the model, arrays or xarray's as observed."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -103,6 +104,37 @@ def test_results_have_the_names(posterior, tmp_path):
     assert ticks == LABELS
     ticks = [tick.get_text() for tick in again.plot_leave_one_out().axes[1].get_xticklabels()]
     assert ticks == LABELS
+
+
+def test_readings_without_a_path_have_units():
+    """A number that is kept has one as well; and the program is that without units."""
+    given = inverse_problem(
+        lambda rate: ({"flow": rate * jnp.arange(3.0), "level": rate}, {"half": jnp.log(2) / rate}),
+        {"rate": UNKNOWNS["rate"]},
+        known_noise(0.1),
+        {"flow": HARE, "level": TOTAL},
+        axes={"flow": {"year": YEARS}},
+    )
+    made = given.with_units({"flow": "m3/s", "half": "d"})
+    assert jax.tree.structure(made) == jax.tree.structure(given)
+    posterior = build_posterior(made, sample(made, chains=1, warmup=10, draws=10, seed=1))
+    labels = [axes.get_ylabel() for axes in posterior.plot_series().axes]
+    assert labels == ["flow [m3/s]", "residual"]
+    assert posterior.titles == {"half": "half [d]", "rate": "rate"}
+
+
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [
+        ({"flow": "m"}, "units: expected names among .*hare.*, found 'flow'; rename it"),
+        ({1: "m"}, "units: expected names among .* found 1"),
+        ({"hare": 1000}, "units, hare: expected text, found 1000"),
+        ("m", "units: expected a dict of units by name, found 'm'"),
+    ],
+)
+def test_units_of_nothing_are_named(units, message):
+    with pytest.raises(InputError, match=message):
+        problem().with_units(units)
 
 
 def test_dates_become_text():

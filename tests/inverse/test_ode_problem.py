@@ -76,8 +76,14 @@ def test_posterior_is_that_of_quadrature():
         assert_mean_within(found, [exact[0] * 1.015, exact[1]], min_ess=800)
 
 
-def test_draws_have_times(tmp_path):
-    made = problem(half_normal(1.0))
+def test_draws_have_times_and_units(tmp_path):
+    made = problem(
+        half_normal(1.0),
+        derived=lambda rate, warm: {"life": jnp.stack([rate, warm])},
+        slope=lambda time, state, rate, warm, life: cooling(time, state, rate, warm),
+        initial=lambda rate, warm, life: at_first(rate, warm),
+    )
+    made = made.with_units({"body": "degree C", "life": "min", "sigma": "K"})
     posterior = build_posterior(made, sample(made, chains=2, warmup=60, draws=60, seed=1))
     data = posterior.to_arviz().posterior
     assert data["body_path"].dims[-1] == "time"
@@ -88,6 +94,15 @@ def test_draws_have_times(tmp_path):
     assert "body[4.0]" in (tmp_path / "sensor_fit.csv").read_text()
     new = posterior.to_arviz().posterior_predictive
     assert new["glass_path"].sizes == {"chain": 2, "draw": 60, "time": 6}
+    units = {"body_path": "degree C", "life": "min", "sigma": "K"}
+    for back in (posterior, invlift.load(tmp_path)):
+        found = {name: each.attrs.get("units") for name, each in back.to_arviz().posterior.items()}
+        assert {name: unit for name, unit in found.items() if unit} == units
+        labels = [axes.get_ylabel() for axes in back.plot_series().axes]
+        assert labels == ["body [degree C]", "residual", "glass", "residual"]
+        assert "body_path[4.0] [degree C]" in str(back)
+        assert "life[1] [min]" in str(back)
+        assert "warm " in str(back)
     assert write_picture(posterior, tmp_path) == [tmp_path / "posterior.png"]
     assert (tmp_path / "posterior.png").stat().st_size > 10_000
     assert write_picture(replace(posterior, sensors=None, quantities=()), tmp_path) == []
@@ -168,14 +183,30 @@ def test_one_reading_at_the_start_needs_no_step():
         ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": -1.0}, "sigma"),
-        ({"forecast": [5.0]}, "times: .* found 5 at index 5, after 6"),
         ({"method": "euler"}, "method: expected one of rk4"),
         ({"times": list("abcde")}, "times: expected numbers, found .'a'"),
         ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),
         ({"readings": {"body": [1, [2, 3], 4, 5, 6]}}, "readings body: expected numbers"),
         ({"readings": {"body": np.ones((5, 2))}}, r"readings body: .* found shape \(5, 2\)"),
         ({"readings": BODY}, "readings: expected arrays by name, found ndarray"),
-        ({"start": "noon"}, "start: expected numbers, found 'noon'"),
+        ({"start": "noon"}, "start: expected a number, found 'noon'"),
+        (
+            {"start": 1.5},
+            "start: expected a time not after the first of the readings, 0, found 1.5",
+        ),
+        ({"times": [np.nan, 1.0, 2.0, 3.0, 4.0]}, "times: .* found nan at index 0"),
+        ({"forecast": [5.0]}, "forecast: expected times that increase, after .*, 6, found 5 at"),
+        ({"forecast": [7.0, np.nan]}, "forecast: .* found nan at index 1"),
+        ({"times": TIMES.astype("datetime64[D]")}, "times: expected numbers, found dates; count"),
+        ({"initial": lambda **_: 20.0}, "initial: expected a dict of numbers .* found float"),
+        (
+            {"initial": lambda **_: {"body": "warm", "glass": 20.0}},
+            "initial state at the prior's medians: expected a finite body, found 'warm'",
+        ),
+        (
+            {"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
+            "forward map: .* take jax.numpy in place of numpy, and jnp.where in place of if",
+        ),
         ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
         ({"unknowns": UNKNOWNS | {"rate": Uniform(2.0, 1.0)}}, "unknown rate: .* from 2 to 1"),
         (

@@ -19,6 +19,7 @@ from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.noise import gaussian_noise, student_t_noise
 from invlift.inverse.scale_coordinate import typical_scale
 from invlift.inverse.state_space import StateSpaceProblem, state_space
+from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.samplers.kernels import KERNELS
@@ -67,15 +68,19 @@ def simulated(num_times=30):
 
 
 def kalman(rate, sigma, readings):
-    """Log likelihood of an autoregressive state that is read with noise."""
+    """Of an autoregressive state that is read with noise, NaN where it is not.
+
+    Log likelihood, and mean and variance of the state after the last one.
+    """
     mean, variance, total = 0.0, 1.0, 0.0
     for reading in readings:
-        spread = variance + sigma**2
-        total = total - 0.5 * np.log(spread) - 0.5 * (reading - mean) ** 2 / spread
-        gain = variance / spread
-        mean, variance = mean + gain * (reading - mean), (1.0 - gain) * variance
+        if not np.isnan(reading):
+            spread = variance + sigma**2
+            total = total - 0.5 * np.log(spread) - 0.5 * (reading - mean) ** 2 / spread
+            gain = variance / spread
+            mean, variance = mean + gain * (reading - mean), (1.0 - gain) * variance
         mean, variance = rate * mean, rate**2 * variance + MOVE**2
-    return total
+    return total, mean, variance
 
 
 @pytest.mark.slow  # 8 s
@@ -83,12 +88,40 @@ def test_posterior_is_that_of_the_kalman_filter():
     readings = simulated()
     run = sample(problem(readings), chains=4, warmup=200, draws=1000, seed=2)
     rate, sigma = np.meshgrid(np.linspace(-0.1, 1.5, 301), np.linspace(0.01, 1.4, 301))
-    log_density = kalman(rate, sigma, readings) - 0.5 * ((rate - 0.7) / 0.2) ** 2
+    log_density = kalman(rate, sigma, readings)[0] - 0.5 * ((rate - 0.7) / 0.2) ** 2
     log_density += ERROR.log_density_of_log(jnp.log(sigma))
     mass = np.exp(log_density - log_density.max())
     exact = [(mass * each).sum() / mass.sum() for each in (rate, sigma, sigma**2)]
     found = [stacked(run, "rate"), stacked(run, "sigma"), stacked(run, "sigma") ** 2]
     assert_mean_within(np.stack(found, axis=-1), exact, min_ess=500)
+
+
+GAPS = [3, 4, 12, 13, 14, 15, 16, 22]
+
+
+@pytest.mark.slow  # 10 s
+def test_gaps_and_a_forecast_are_those_of_the_kalman_filter():
+    readings, sigma = simulated(), 0.3
+    readings[GAPS] = np.nan
+    made = problem(readings, sigma, forecast=[30, 31])
+    run = sample(made, chains=4, warmup=200, draws=1000, seed=2)
+    path = stacked(run, "level_path")
+    assert path.shape[-1] == 32
+    rate = np.linspace(-0.1, 1.5, 2001)
+
+    def exact(readings):
+        total, mean, variance = kalman(rate, sigma, readings)
+        log_density = total - 0.5 * ((rate - 0.7) / 0.2) ** 2
+        mass = np.exp(log_density - log_density.max())
+        later, spread = rate * mean, rate**2 * variance + MOVE**2
+        values = rate, mean, mean**2 + variance, later, later**2 + spread
+        return [(mass * each).sum() / mass.sum() for each in values]
+
+    level, later = path[..., 30], path[..., 31]
+    found = np.stack([stacked(run, "rate"), level, level**2, later, later**2], axis=-1)
+    assert_mean_within(found, exact(readings), min_ess=500)
+    with pytest.raises(AssertionError, match="standard errors"):  # as if there were no gaps
+        assert_mean_within(found, exact(readings[~np.isnan(readings)]), min_ess=500)
 
 
 class WithoutStretch(StateSpacePosterior):
@@ -186,6 +219,54 @@ def test_it_is_that_of_the_dense_lift(name):
         determinants = [each.gram.log_determinant() for each in (one, other)]
         assert abs(determinants[0]) > 1.0
         np.testing.assert_allclose(*determinants, rtol=1e-10)
+
+
+def hidden():
+    """Of a level and a trend two functions are read, one of them a pair, with gaps."""
+    return state_space(
+        lambda t, state, push, rate: {
+            "level": jnp.sin(rate * state["level"]) + state["trend"] + 0.1 * t * push[0],
+            "trend": 0.9 * state["trend"] + jnp.exp(0.1 * push[2]) * push[1],
+        },
+        {"rate": lognormal(0.0, 0.3)},
+        lambda push, rate: {"level": push[2] + rate, "trend": push[0]},
+        {
+            "pair": [[0.4, 1.0], [np.nan, np.nan], [0.8, 0.3], [0.1, 0.7]],
+            "sum": [np.nan, np.nan, 0.5, np.nan],
+        },
+        lognormal(median=0.3, factor=1.6),
+        num_noise=3,
+        observe=lambda state, rate: {
+            "sum": jnp.sinh(state["level"] + rate * state["trend"]),
+            "pair": jnp.stack([state["level"], rate * state["level"] ** 2]),
+        },
+        times=[1.0, 1.5, 3.0, 4.0],
+        forecast=[6.0, 7.0],
+    )
+
+
+@pytest.mark.slow  # 10 s
+def test_parts_that_are_not_read_are_those_of_the_dense_lift():
+    made = hidden()
+    assert [len(each.labels) for each in made.model.readings] == [6, 1]
+    assert made.model.readings[1].labels == ["sum[3.0]"]
+    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    assert isinstance(own, DiffusionPosterior)
+    drawn = 0.3 * np.random.default_rng(2).standard_normal(own.dimension)
+    lifted = dense.lift(drawn[: made.num_unknowns])
+    one, other = point_of(own, own.from_lifted(lifted)), point_of(dense, lifted)
+    np.testing.assert_allclose(one.constraint, 0.0, atol=1e-12)
+    np.testing.assert_allclose(one.logdensity, other.logdensity, rtol=1e-10)
+    np.testing.assert_allclose(one.logdensity_grad, other.logdensity_grad, rtol=1e-9, atol=1e-10)
+    determinants = [each.gram.log_determinant() for each in (one, other)]
+    np.testing.assert_allclose(*determinants, rtol=1e-10)
+    found, expected = own.describe(one)[0], dense.describe(other)[0]
+    assert {name: value.shape for name, value in found.items() if "path" in name} == {
+        "level_path": (6,), "trend_path": (6,), "sum_path": (6,), "pair_path": (6, 2)
+    }  # fmt: skip
+    assert found.keys() == expected.keys()
+    for each, value in expected.items():
+        np.testing.assert_allclose(found[each], value, rtol=1e-9, atol=1e-12)
 
 
 class WithoutGramTerm(StateSpacePosterior):
@@ -293,6 +374,9 @@ def test_long_paths_count_towards_the_memory_of_fields():
 
 def test_one_or_several_readings_at_a_time():
     made = several(lognormal(0.2, 0.5))
+    units = {"mass": "kg", "pair_path": "m"}
+    found = {each.name: each.unit for each in quantities_of(made.with_units(units)) if each.unit}
+    assert found == {"mass_path": "kg", "pair_path": "m"}
     assert made.observed.shape == (18,)
     assert made.noise.num_parameters == 2
     assert problem(simulated()).noise.scale.groups is None
@@ -320,7 +404,15 @@ ANGLE = {
         ({"readings": [0.1]}, "readings: expected a dict of arrays by name, found list"),
         ({"readings": {}}, "readings: .* found none"),
         ({"readings": {"level": ["a"]}}, "readings level: expected an array of numbers"),
-        ({"readings": {"level": [0.1, np.nan]}}, "readings level: .* found nan at index 1"),
+        ({"readings": {"level": [0.1, np.inf]}}, "readings level: .* found inf at index 1"),
+        ({"readings": {"level": [np.nan] * 2}}, "readings level: expected finite .* found none"),
+        ({"readings": {"level": [[0.1, 0.2], [np.nan, 0.1]]}},
+         "readings level: expected all entries of one time.* found 1 NaN of 2 at index 1"),
+        ({"times": [0.0, 2.0], "forecast": [2.0]},
+         "forecast: expected times that increase, after the last of the readings, 2, found 2 at"),
+        ({"times": [0.0, 2.0], "forecast": [3.0, np.inf]}, "forecast: .* found inf at index 1"),
+        ({"forecast": [4.0]}, r"forecast: expected 2, 3, .* numbered 0, ..., 1, found \[4.0\]"),
+        ({"forecast": "soon"}, "forecast: expected numbers"),
         ({"readings": {"level": np.zeros((2, 0))}}, r"readings level: .* found shape \(2, 0\)"),
         ({"readings": {"level": 0.3}}, r"readings level: .* found shape \(\)"),
         (
@@ -342,13 +434,19 @@ ANGLE = {
         ({"initial": lambda push, rate: push}, "initial: expected a dict of numbers"),
         ({"initial": lambda push: {"level": push[0]}}, "initial: expected a JAX function"),
         ({"initial": begin, "readings": {"flow": [1.0, 2.0]}},
-         "initial: expected the state, which is read: flow, found level"),
+         "initial: expected the state, of which parts are read: flow, found level"),
         ({"transition": lambda *_, **__: {"level": jnp.zeros(2)}},
          r"transition: expected the state as initial has it: level, found level \(2,\)"),
         ({"transition": lambda t, state, push, rate: {"flow": 1.0}}, "transition: .* found flow"),
         ({"transition": lambda t, state, push, rate: {"level": state["flow"]}},
          "transition: expected a JAX function .* found KeyError: 'flow'"),
-        ({"observe": ANGLE["observe"]}, "recover: expected the inverse of observe, found none"),
+        ({"initial": lambda push, rate: {"level": push[0], "trend": push[1]}},
+         "num_noise: expected how many variables move a state that has more"),
+        ({"unknowns": {"angle_path": normal(0, 1)}, "readings": {"angle": [0.1, 0.2]},
+          "transition": lambda *_, **__: {"level": 0.0},
+          "initial": lambda *_, **__: {"level": 0.0},
+          "observe": lambda state, **_: {"angle": state["level"]}},
+         "readings angle: .* found angle_path"),
         ({"recover": ANGLE["recover"]}, "observe: expected the inverse of recover, found none"),
         (ANGLE | {"observe": lambda state, rate: {"angles": 1.0}},
          "observe: expected what is read: angle, found angles"),
@@ -363,7 +461,15 @@ ANGLE = {
         (ANGLE | {"observe": lambda state, rate: {"angle": state["level"] ** 2},
                   "recover": lambda reading, rate: {"level": jnp.sqrt(reading["angle"])}},
          "recover: expected the inverse of observe, found other states"),
-        ({"initial": lambda push, rate: {"level": push[0] / 0.0}}, "forward map at the prior mean"),
+        ({"initial": lambda push, rate: {"level": push[0] / 0.0}},
+         "initial state at the prior's medians: expected a finite level, found nan"),
+        ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 1.0)}},
+         "state 1, which transition returns, at the prior's medians: expected a finite level"),
+        ({"transition": lambda t, state, push, rate: {"level": state["level"] / (t - 2.0)},
+          "readings": {"level": [0.1] * 3}}, "forward map at the prior mean"),
+        ({"readings": {"level": np.ones((2, 2))}}, r"initial: .* level \(2,\), found level"),
+        ({"times": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")},
+         "times: expected numbers, found dates; count from a start"),
     ],
 )  # fmt: skip
 def test_bad_input(changes, message):

@@ -145,7 +145,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
     columns = ["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]
     rows = [
         [str(name), *(f"{row[column]:.4g}" for column in columns)]
-        for name, row in posterior.summary()[columns].iterrows()
+        for name, row in posterior.summary()[columns].rename(index=posterior.titles).iterrows()
     ]
     say_table(console, ["", *columns], rows)
     say(console, str(verdict))

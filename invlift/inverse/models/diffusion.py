@@ -9,28 +9,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.jacobians.markov import Grid
+from invlift.inverse.models.path import PathModel
 from invlift.inverse.models.sde_schemes import SCHEMES
-from invlift.inverse.unknowns import NamedModel, Shapes, pack, unpack
+from invlift.inverse.unknowns import Shapes, pack, unpack
 from invlift.pytrees import static
 
 
-class DiffusionModel(NamedModel):
-    """Unknowns and the variables v of all steps to what is read without noise.
+class DiffusionModel(PathModel):
+    """The path of a diffusion, of L S steps.
 
-    ``fn`` is the drift of :func:`~invlift.inverse.diffusion_problem.diffusion_problem`.  There are
-    L intervals of S steps each, and T readings times: the start, if something was read there, and
-    the ends of the intervals.  States are rows, (n,), their parts one after the other, and values
-    of all unknowns one vector, (N,).
+    ``fn`` is the drift of :func:`~invlift.inverse.diffusion_problem.diffusion_problem`.
 
     Attributes
     ----------
-    diffusion, initial, observe : callable
-        See :func:`~invlift.inverse.diffusion_problem.diffusion_problem`; observe may be None.
+    diffusion : callable
+        See :func:`~invlift.inverse.diffusion_problem.diffusion_problem`.
     scheme : str
         Of :data:`~invlift.inverse.models.sde_schemes.SCHEMES`.
-    state_shapes : tuple of (str, tuple of int)
-        Parts of the state.
     num_wiener : int
         Number k of Wiener processes.
     num_steps : int
@@ -38,48 +33,20 @@ class DiffusionModel(NamedModel):
     is_read_at_start : bool
     at, lengths : (L S,)
         Times at which steps begin, and their lengths.
-    grid : Grid
-        Where readings, one name after the other, are among all names at all times.
     """
 
     diffusion: Callable = static(kw_only=True)
-    initial: Callable = static(kw_only=True)
-    observe: Callable | None = static(kw_only=True)
     scheme: str = static(kw_only=True)
-    state_shapes: Shapes = static(kw_only=True)
     num_wiener: int = static(kw_only=True)
     num_steps: int = static(kw_only=True)
     is_read_at_start: bool = static(kw_only=True)
     at: jax.Array = field(kw_only=True)
     lengths: jax.Array = field(kw_only=True)
-    grid: Grid = field(kw_only=True)
 
     @property
     def move_shape(self) -> tuple[int, int]:
         """L S, and the number of variables of a step."""
         return self.at.size, SCHEMES[self.scheme].num_noise * self.num_wiener
-
-    def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
-        """The unknowns by their names, and the paths of the states and of what is read."""
-        values, moves = self.split(coefficients)
-        return unpack(values, self.shapes) | self.paths(self.states(values, moves), values)
-
-    def split(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values of the unknowns, (N,), and v, (L S, q)."""
-        rows, width = self.move_shape
-        values, moves = jnp.split(coefficients, [coefficients.size - rows * width])
-        return values, moves.reshape(rows, width)
-
-    def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
-        """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
-
-        def follow(state, each):
-            later = self.step(*each, state, values)
-            return later, later
-
-        first = self.first(values)
-        _, later = jax.lax.scan(follow, first, (self.at, self.lengths, moves))
-        return jnp.concatenate([first[None], later])
 
     def first(self, values: jax.Array) -> jax.Array:
         """State at the start, (n,)."""
@@ -110,31 +77,6 @@ class DiffusionModel(NamedModel):
             return matrix_of(found, self.state_shapes, self.num_wiener)
 
         return drift, diffusion
-
-    def when_read(self, states: jax.Array) -> jax.Array:
-        """Of states at all steps, (1 + L S, n), those at the T times of readings."""
-        return states[0 if self.is_read_at_start else self.num_steps :: self.num_steps]
-
-    def read(self, state: jax.Array, values: jax.Array) -> jax.Array:
-        """What is read of a state, (n,), under each name, (r,)."""
-        found = unpack(state, self.state_shapes)
-        if self.observe is not None:
-            found = self.observe(found, **unpack(values, self.shapes))
-        return jnp.stack([jnp.asarray(found[each.name], float) for each in self.readings])
-
-    def paths(self, states: jax.Array, values: jax.Array) -> dict[str, jax.Array]:
-        """Parts of the states, (1 + L S, n), by name, and what would be read: `level_path`."""
-        parts = jax.vmap(lambda state: unpack(state, self.state_shapes))(states)
-        read = jax.vmap(lambda state: self.read(state, values))(states)
-        for index, each in enumerate(self.readings):
-            parts.setdefault(each.name, read[:, index])
-        return {f"{name}_path": path for name, path in parts.items()}
-
-    def _evaluate(self, coefficients):
-        values, moves = self.split(coefficients)
-        states = self.states(values, moves)
-        read = jax.vmap(lambda state: self.read(state, values))(self.when_read(states))
-        return self.grid.gather(read), self.paths(states, values)
 
 
 def matrix_of(found: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:

@@ -12,6 +12,7 @@ from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.inverse.unknowns import unpack
 from invlift.pytrees import static
 from invlift.targets import Described
 
@@ -56,14 +57,14 @@ class StateSpacePosterior(ManifoldTarget):
         shape = self._model.num_times, self._model.num_noise
         theta, eta = jnp.split(lifted, [self.problem.num_unknowns])
         shared, moves = jnp.split(theta, [theta.size - math.prod(shape)])
-        rows = jnp.concatenate([moves.reshape(shape), self._model.in_time(eta)], axis=1)
+        rows = jnp.concatenate([moves.reshape(shape), self._model.grid.spread(eta)], axis=1)
         return jnp.concatenate([shared, rows.ravel()])
 
     def to_lifted(self, position: jax.Array) -> jax.Array:
         """Point (zeta, w, nu, eta) on the lifted manifold, (Q,), of a position."""
         shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
         moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
-        return jnp.concatenate([shared, moves.ravel(), self._model.by_name(eta)])
+        return jnp.concatenate([shared, moves.ravel(), self._model.grid.gather(eta)])
 
     def unknowns(self, point: ManifoldPoint) -> jax.Array:
         """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
@@ -83,7 +84,7 @@ class StateSpacePosterior(ManifoldTarget):
         def closer(eta, _):
             states = self._meaning(self.from_lifted(jnp.concatenate([theta, eta]))).states
             has_state = jnp.isfinite(states).all(axis=1, keepdims=True)
-            has_state = self._model.by_name(jnp.broadcast_to(has_state, states.shape))
+            has_state = self._model.grid.gather(jnp.broadcast_to(has_state, states.shape))
             return jnp.where(has_state, eta, 0.5 * (eta + left)), None
 
         eta, _ = jax.lax.scan(closer, drawn, length=MAX_HALVINGS)
@@ -92,11 +93,10 @@ class StateSpacePosterior(ManifoldTarget):
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (T n,), in units of the states."""
         model, found = self._model, self._meaning(position)
-        first = model.first(found.moves[0], found.given)
-        later = jax.vmap(lambda *each: model.step(*each, found.given))(
-            jnp.arange(1, model.num_times), found.moves[1:], found.states[:-1]
-        )
-        return (jnp.concatenate([first[None], later]) - found.states).ravel()
+        before = jnp.concatenate([model.first(found.values)[None], found.states[:-1]])
+        step = jax.vmap(model.step, in_axes=(0, 0, 0, 0, None))
+        moved = step(model.at, model.lengths, found.moves, before, found.values)
+        return (moved - found.states).ravel()
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
@@ -104,7 +104,7 @@ class StateSpacePosterior(ManifoldTarget):
         reference = problem.noise.log_reference(found.zeta, found.eta)
         reference += problem.prior.log_reference(found.white)
         reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
-        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.given))
+        recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.values))
         slopes = jax.vmap(recover)(found.noise_free)
         # |det R'| of R' R'^T, which is factorised without pivots.
         squares = jnp.einsum("tij,tkj->tik", slopes, slopes)
@@ -120,8 +120,9 @@ class StateSpacePosterior(ManifoldTarget):
         moves have the rounding errors of all steps before.
         """
         problem, found = self.problem, self._meaning(point.position)
-        kept = found.given | self._model.paths(found.states)
-        kept |= {"predicted": self._model.by_name(found.noise_free), "noise_score": found.eta}
+        kept = unpack(found.values, self._model.shapes)
+        kept |= self._model.paths(found.states, found.values)
+        kept |= {"predicted": self._model.grid.gather(found.noise_free), "noise_score": found.eta}
         kept |= problem.noise.parameters(found.zeta)
         return kept | problem.prior.parameters(found.white), {}
 
@@ -140,10 +141,10 @@ class StateSpacePosterior(ManifoldTarget):
         theta, eta = jnp.split(self.to_lifted(position), [problem.num_unknowns])
         zeta, white = problem.split(theta)
         zeta = jax.lax.stop_gradient(zeta) if self.holds_noise else zeta
-        given, moves = model.split(problem.prior.transform(white))
-        noise_free = model.in_time(problem.noise.predicted(problem.observed, zeta, eta))
-        states = jax.vmap(lambda reading: model.recovered(reading, given))(noise_free)
-        return _Meaning(zeta, white, eta, given, moves, noise_free, states)
+        values, moves = model.split(problem.prior.transform(white))
+        noise_free = model.grid.spread(problem.noise.predicted(problem.observed, zeta, eta))
+        states = jax.vmap(lambda reading: model.recovered(reading, values))(noise_free)
+        return _Meaning(zeta, white, eta, values, moves, noise_free, states)
 
 
 class _Meaning(NamedTuple):
@@ -152,15 +153,15 @@ class _Meaning(NamedTuple):
     Attributes
     ----------
     zeta, white, eta : (h,), (m + T k,), (T n,)
-    given : dict of arrays
-        The unknowns by name.
+    values : (N,)
+        Of the unknowns.
     moves, noise_free, states : (T, k), (T, n), (T, n)
     """
 
     zeta: jax.Array
     white: jax.Array
     eta: jax.Array
-    given: dict[str, jax.Array]
+    values: jax.Array
     moves: jax.Array
     noise_free: jax.Array
     states: jax.Array

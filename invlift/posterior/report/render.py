@@ -137,7 +137,8 @@ def _tables(content: Content, ess: float) -> dict[str, Table | None]:
         digits = {"residual": 2, "p-value": 3}
         found["sensors"] = _of_frame("Readings and predictions", shown.round(digits))
     if content.summary is not None and len(content.summary):
-        found["summary"] = _of_frame("Scalars", content.summary)
+        shown = content.summary.rename(index=content.posterior.titles)
+        found["summary"] = _of_frame("Scalars", shown)
     stats = [chain.stats for chain in content.posterior.chains]
     has_energy = all("energy" in each for each in stats)
     found["chains"] = _chains(record, [each["energy"] for each in stats] if has_energy else [])
