@@ -23,11 +23,8 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
     max_bytes : int
         Nobody's file of this kind is larger.
 
-    Raises
-    ------
-    InputError
-        If there is no such file, it is a directory, a device or a pipe, larger than that, or the
-        system does not let it be read.
+    An InputError if there is no such file, it is a directory, a device or a pipe, larger than that,
+    or the system does not let it be read.
     """
     try:
         mode, size = path.stat().st_mode, path.stat().st_size

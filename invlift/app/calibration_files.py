@@ -34,10 +34,7 @@ _REMEDY = "restore the file, or begin anew in another directory"
 def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
     """Check that a calibration can begin in a directory, or go on there.
 
-    Raises
-    ------
-    InputError
-        If it is to begin and there is one already, or to go on and there is none.
+    An InputError if it is to begin and there is one already, or to go on and there is none.
     """
     there = [name for name in (TABLE, RECORD, FIGURE) if (directory / name).exists()]
     if is_resuming and RECORD not in there:
@@ -61,10 +58,7 @@ def simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simul
 
     ``identity`` is all that decides the ranks, except how many simulations there are.
 
-    Raises
-    ------
-    InputError
-        If the calibration in the directory is another one, or a file is damaged.
+    An InputError if the calibration in the directory is another one, or a file is damaged.
     """
     path, table = directory / RECORD, directory / TABLE
     if not path.exists():
@@ -101,10 +95,7 @@ def write_simulations(path: Path, simulations: Sequence[Simulation], names: Sequ
 def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[Simulation]:
     """Read what :func:`write_simulations` wrote, ranks 0 ... ``num_draws`` of these quantities.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not such a table.
+    An InputError if the file cannot be read or is not such a table.
     """
     what = "the table of this calibration"
     text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)

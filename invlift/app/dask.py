@@ -43,11 +43,8 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
         Number of processes to start on this machine, if there is no scheduler; they end with the
         context.
 
-    Raises
-    ------
-    InputError
-        If the package distributed is not installed, the scheduler does not answer or is lost, or
-        workers are killed again and again.
+    An InputError if the package distributed is not installed, the scheduler does not answer or is
+    lost, or workers are killed again and again.
     """
     option = "--workers" if scheduler is None else "--scheduler"
     try:

@@ -29,10 +29,7 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
 
     The draws are those of ``invlift simulate --draws`` with the seed of the problem file.
 
-    Raises
-    ------
-    InputError
-        If the problem cannot be put together, or a draw has no finite solution.
+    An InputError if the problem cannot be put together, or a draw has no finite solution.
     """
     field = build_problem(spec)
     prior, noise = field.problem.prior, field.problem.noise

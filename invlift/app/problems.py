@@ -52,10 +52,7 @@ def build(spec: ProblemSpec | PythonSpec) -> FieldProblem | OwnProblem:
 def with_a_mesh(text: str, command: str) -> ProblemSpec:
     """The problem file of a command that is about fields alone.
 
-    Raises
-    ------
-    InputError
-        If it is a Python file, or as :func:`~invlift.app.problem_file.read_problem`.
+    An InputError if it is a Python file, or as :func:`~invlift.app.problem_file.read_problem`.
     """
     if is_python(text):
         raise InputError(

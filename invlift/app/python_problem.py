@@ -62,10 +62,7 @@ def read_python_problem(text: str) -> PythonSpec:
         A path, and behind a colon the name of a problem or of a function of no arguments;
         ``problem``, if there is none.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read.
+    An InputError if the file cannot be read.
     """
     file, name = _split(text)
     path = Path(file)

@@ -68,10 +68,7 @@ def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnPro
 
     What the chains run is compiled at the same time.
 
-    Raises
-    ------
-    InputError
-        If there is no start for a chain.
+    An InputError if there is no start for a chain.
     """
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with single_threaded_blas():

@@ -70,10 +70,7 @@ class RunOptions:
     def prepare_output(self, option: str | None = None) -> None:
         """Create the output directory, which an option names if not the problem file.
 
-        Raises
-        ------
-        InputError
-            If a file is in the way or the directory cannot be created or written to.
+        An InputError if a file is in the way or the directory cannot be created or written to.
         """
         directory = self.output.dir
         try:

@@ -183,10 +183,7 @@ def read_chains(
     folder : pathlib.Path
         The ``checkpoint`` of :func:`sample`.
 
-    Raises
-    ------
-    InputError
-        If the folder holds no chains, or those of another run.
+    An InputError if the folder holds no chains, or those of another run.
     """
     plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
     run = fingerprint(problem, plan, seed)
@@ -277,10 +274,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
 def find_kernel(kernel: str | Kernel) -> Kernel:
     """A kernel by its name, with the defaults of its options, or the kernel itself.
 
-    Raises
-    ------
-    InputError
-        If there is none of that name.
+    An InputError if there is none of that name.
     """
     if isinstance(kernel, Kernel):
         return kernel

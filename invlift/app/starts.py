@@ -144,10 +144,7 @@ class GivenStarts(Module):
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain.
 
-        Raises
-        ------
-        InputError
-            If the model is not finite there.
+        An InputError if the model is not finite there.
         """
         lifted = _lifted_above(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
@@ -181,10 +178,7 @@ class RoughStarts(Module):
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain.
 
-        Raises
-        ------
-        InputError
-            If constraints follow from others there.
+        An InputError if constraints follow from others there.
         """
         rough = np.asarray(self.positions[chain])
         if self.kernel.target_kind != "manifold":
@@ -222,10 +216,7 @@ def chosen_starts(
 ) -> Callable[[Kernel, Any, int], Starts | GivenStarts | RoughStarts]:
     """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
 
-    Raises
-    ------
-    InputError
-        If there are none of that name, or not one row for each chain.
+    An InputError if there are none of that name, or not one row for each chain.
     """
     is_problem = isinstance(problem, InverseProblem)
     if is_problem:
@@ -288,11 +279,8 @@ def find_start(
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold.
 
-    Raises
-    ------
-    InputError
-        If none of 20 draws has a finite density, or leads onto the manifold; with the readings that
-        follow from others, if that is why.
+    An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
+    readings that follow from others, if that is why.
     """
     problem = target.problem
     own = problem.own_lifted()

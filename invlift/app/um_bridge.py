@@ -52,10 +52,7 @@ class Request(BaseModel):
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens at an address of this machine; port 0 stands for any that is free.
 
-    Raises
-    ------
-    InputError
-        If there is no such address, or it is taken.
+    An InputError if there is no such address, or it is taken.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

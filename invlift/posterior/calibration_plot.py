@@ -28,10 +28,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     probability, for each quantity by itself; within the outline for all quantities together.
     Quantities that leave the outline are drawn in another colour. It is saved where `path` says.
 
-    Raises
-    ------
-    InputError
-        If no simulation counts.
+    An InputError if no simulation counts.
     """
     uniform, p_values = calibration.uniform(), calibration.p_values()
     bands = [uniform.band(1.0 - level) for level in (LEVEL, calibration.level)]

@@ -52,10 +52,7 @@ def write_fields(
     numbers : mapping of str to number or (k,) array, optional
         What belongs to no place, as VTK's field data.
 
-    Raises
-    ------
-    InputError
-        If a field does not fit the mesh.
+    An InputError if a field does not fit the mesh.
     """
     for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
         for name, values in data.items():

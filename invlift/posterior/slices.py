@@ -76,10 +76,7 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
 
     Where the plane passes close to a node, the cut goes through it.
 
-    Raises
-    ------
-    InputError
-        If the plane misses the mesh.
+    An InputError if the plane misses the mesh.
     """
     distance = points[:, axis] - position
     distance[np.abs(distance) < SNAP * _shortest_edges(points, cells)] = 0.0

@@ -35,10 +35,7 @@ def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> N
 def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
     """The integer that an option's text holds.
 
-    Raises
-    ------
-    InputError
-        If it holds none, or one out of range.
+    An InputError if it holds none, or one out of range.
     """
     try:
         value = int(text)
@@ -53,10 +50,7 @@ def integer_option(option: str, text: str, least: int, most: int | None = None) 
 def positive_option(option: str, text: str) -> float:
     """The positive number that an option's text holds.
 
-    Raises
-    ------
-    InputError
-        If it holds none.
+    An InputError if it holds none.
     """
     try:
         value = float(text)
@@ -70,10 +64,7 @@ def positive_option(option: str, text: str) -> float:
 def check_is_new(option: str, *files: Path) -> None:
     """Check that nothing is in the way of files that an option names, and that their folder exists.
 
-    Raises
-    ------
-    InputError
-        If there is anything by the name of one, be it a link that leads nowhere.
+    An InputError if there is anything by the name of one, be it a link that leads nowhere.
     """
     for file in files:
         if os.path.lexists(file):

@@ -186,10 +186,7 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
     A run that was killed before it had a record of its chains has not begun: another one begins in
     its place, told to go on or not.
 
-    Raises
-    ------
-    InputError
-        If it is to begin and something is there already, or to go on and no run was.
+    An InputError if it is to begin and something is there already, or to go on and no run was.
     """
     chains = directory / "chains"
     entries, saved = _names_in(directory), _names_in(chains)

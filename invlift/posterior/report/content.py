@@ -93,11 +93,8 @@ class Content:
 def gather(directory: Path) -> Content:
     """Read what a run has left in its folder.
 
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or a file in it is damaged; the message names
-        it.
+    An InputError if the folder is not that of a run with draws, or a file in it is damaged; the
+    message names it.
     """
     posterior = read_posterior(directory)
     for name, chains in posterior.all_draws.items():
