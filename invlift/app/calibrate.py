@@ -6,7 +6,6 @@ simulations, and they are arguments of compiled programs: all simulations share 
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,13 +38,7 @@ from invlift.digest import digest
 from invlift.errors import InputError, printable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.calibration import (
-    FINE,
-    Calibration,
-    Simulation,
-    effective_draws,
-    rank_of,
-)  # fmt: skip
+from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
@@ -89,10 +82,9 @@ class Quantities(Scalars):
         problem = self.target.problem
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
-        dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
-        kept = {name: jnp.ravel(value) if value.ndim else value
-                for name, value in recorded.items() if name not in dropped}  # fmt: skip
-        name = problem.model.coefficients_name
+        name, dropped = problem.model.coefficients_name, {FIELD, PARAMETERS, PREDICTED, NOISE_SCORE}
+        kept = {key: jnp.ravel(recorded[key]) if recorded[key].ndim else recorded[key]
+                for key in recorded if key not in dropped}  # fmt: skip
         if name is not None:
             kept[_PLACES] = recorded[name][self.places]
         if name == FIELD:
@@ -174,11 +166,11 @@ def calibrate(
         raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
     if starts not in STARTS:
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
-    if resume and directory is None:
-        raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:
         directory = Path(directory)
         check_is_ready(directory, is_resuming=resume)
+    elif resume:
+        raise InputError("resume", "a directory with a calibration", "none", "name it")
     if places is None:
         name = problem.model.coefficients_name
         chosen = [] if name is None else random_places(problem, seed)
@@ -190,31 +182,26 @@ def calibrate(
         saved = simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
 
-        def those_done(num: int) -> list[Simulation]:
-            return [done[number] for number in sorted(done) if number < num]
+        def wanted() -> list[Simulation]:
+            return [done[number] for number in range(simulations) if number in done]
 
         def keep(simulation: Simulation) -> None:
             done[simulation.simulation] = simulation
             if directory is not None:
-                write_simulations(directory / TABLE, those_done(sys.maxsize), task.names)
-            on_simulation(simulation, len(those_done(simulations)))
+                every = [done[number] for number in sorted(done)]
+                write_simulations(directory / TABLE, every, task.names)
+            on_simulation(simulation, len(wanted()))
 
         missing = [number for number in range(simulations) if number not in done]
         _run(missing, task.simulate, keep)
-        calibration = Calibration(those_done(simulations), task.names, draws, simulations)
+        calibration = Calibration(wanted(), task.names, draws, simulations)
         if directory is not None:
             write_record(directory, identity, calibration)
         return calibration
 
 
 def field_to_calibrate(spec: ProblemSpec) -> FieldProblem:
-    """A problem file's field, sensors and noise; the readings in its table are not needed.
-
-    Raises
-    ------
-    InputError
-        As :func:`~invlift.app.build.build_problem`.
-    """
+    """A problem file's field, sensors and noise; the readings in its table are not needed."""
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors)
     return replace(field, problem=replace(field.problem, noise=noise))
@@ -307,16 +294,10 @@ class _Task:
             return None
         outcome, ess, draws = self._judged(result)
         ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in self.names}
-        return Simulation(
-            simulation,
-            outcome,
-            {} if outcome == _NOT_FINITE else ranks,
-            num_draws=result.num_draws,
-            ess=ess,
-            step_size=float(result.step_size),
-            acceptance_rate=float(np.mean(result.stats["acceptance_rate"])),
-            seconds=time.perf_counter() - began,
-        )
+        ranks = {} if outcome == _NOT_FINITE else ranks
+        numbers = result.step_size, np.mean(result.stats["acceptance_rate"])
+        numbers = *map(float, numbers), time.perf_counter() - began
+        return Simulation(simulation, outcome, ranks, result.num_draws, ess, *numbers)
 
     def _chain(self, problem: InverseProblem, seed: int, is_stopped) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
@@ -325,9 +306,8 @@ class _Task:
         start, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
 
         def next_goal(results: Sequence[ChainResult]) -> int | None:
-            num_draws = results[0].num_draws
+            num_draws, (outcome, *_) = results[0].num_draws, self._judged(results[0])
             is_longest = num_draws >= MOST_DRAWS * self.num_kept
-            outcome = self._judged(results[0])[0]
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
         def on_progress(progress: Progress) -> None:
@@ -335,15 +315,9 @@ class _Task:
                 raise _StoppedError
 
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        run = run_chains(
-            Quantities(target, self._places),
-            Plan(self.kernel, self.num_warmup, num_draws),
-            start[None],
-            seed,
-            next_goal=next_goal,
-            on_progress=on_progress,
-        )
-        return run.chains[0]
+        plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
+        calls = {"next_goal": next_goal, "on_progress": on_progress}
+        return run_chains(told, plan, start[None], seed, **calls).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""

@@ -85,11 +85,8 @@ def matern_correlation(distances: np.ndarray, length: float, smoothness: float) 
 
 def _name_of(index: int, draw: PriorDraw) -> str:
     """Number of a draw, and the unknown range and standard deviation that it has."""
-    parts = [
-        f"{name.removeprefix('prior_')} {draw.numbers[name]:.2g}"
-        for name in ("prior_range", "prior_std")
-        if name in draw.numbers
-    ]
+    unknown = [name for name in ("prior_range", "prior_std") if name in draw.numbers]
+    parts = [f"{name.removeprefix('prior_')} {draw.numbers[name]:.2g}" for name in unknown]
     return ", ".join([f"Draw {index}", *parts])
 
 

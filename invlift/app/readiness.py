@@ -15,8 +15,7 @@ import numpy as np
 
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import OwnProblem
-from invlift.app.python_problem import PythonSpec
+from invlift.app.problems import OwnProblem, PythonSpec
 from invlift.app.sampling import target_of
 from invlift.app.starts import MAX_MISFIT, Start, find_start, name_of_reading
 from invlift.compilation import Program
@@ -46,13 +45,7 @@ MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
-
-    Attributes
-    ----------
-    level : {"ok", "note", "bad"}
-    name, detail : str
-    """
+    """One thing looked at."""
 
     level: Literal["ok", "note", "bad"]
     name: str
@@ -86,13 +79,10 @@ def sensitivity(problem: InverseProblem, start: Start) -> Finding:
     """How far the readings move with the unknowns, in standard deviations of their noise."""
     if problem.noise.is_exact:
         return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
-    moves = start.sensitivity
+    moves, level = start.sensitivity, "ok"
     blind = np.flatnonzero(moves < BLIND)
-    level = "ok"
-    detail = (
-        f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
-        "unknowns, as far as their prior allows"
-    )
+    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
+    detail += "unknowns, as far as their prior allows"
     if blind.size == moves.size:
         level = "bad"
         detail += ": nothing next to the noise; are source, boundary values and units right?"
@@ -112,11 +102,10 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
     if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
-    detail += (
-        f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-        "boundary value where it stands, a unit, too small a noise)"
+    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
+    return Finding(
+        "bad", "fit", f"{detail}boundary value where it stands, a unit, too small a noise)"
     )
-    return Finding("bad", "fit", detail)
 
 
 def method(problem: InverseProblem) -> list[Finding]:
@@ -139,11 +128,9 @@ def method(problem: InverseProblem) -> list[Finding]:
     share = weights.sum() ** 2 / (NUM_WEIGHED * np.square(weights).sum())
     if not share >= NEARLY_NORMAL:
         return []
-    detail = (
-        f"{problem.num_observations} readings of {size} unknowns, and a nearly normal posterior "
-        f"({100 * share:.0f} % of the weights of its normal approximation): nuts with metric = "
-        '"dense" may take less time than chmc; invlift compare says which does'
-    )
+    detail = f"{problem.num_observations} readings of {size} unknowns, and a nearly normal "
+    detail += f"posterior ({100 * share:.0f} % of the weights of its normal approximation): nuts "
+    detail += 'with metric = "dense" may take less time than chmc; invlift compare says which does'
     return [Finding("note", "method", detail)]
 
 
@@ -158,13 +145,9 @@ def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> l
     """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
     if not isinstance(field, FieldProblem):
         return []
-    realised = field.problem.prior.pointwise_std()
-    low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
-    level = "ok"
-    detail = (
-        f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
-        f"{middle:.3g}"
-    )
+    low, middle, high = np.quantile(field.problem.prior.pointwise_std(), [0.0, 0.5, 1.0])
+    level, detail = "ok", "realised standard deviation of the log-conductivity "
+    detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
     if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
         return [Finding(level, "prior", detail)]
     length, std = spec.prior.typical()

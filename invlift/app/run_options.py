@@ -1,19 +1,22 @@
-"""What any problem that a command works on has beside the problem: sampler, output, options."""
+"""What any problem that a command works on has beside the problem, and errors about its keys."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError
 
-from invlift.app import problem_errors
-from invlift.app.sections import OutputTable, SamplerTable
+from invlift.app.sections import OutputTable, SamplerTable, Sections
 from invlift.errors import InputError
-from invlift.table_errors import mistakes
-from invlift.tables import Table
+from invlift.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
+from invlift.tables import PROBLEM, Table, json_schema
+
+#: Tables within a section that are written with a heading of their own.
+_HEADINGS = {("sampler", "options")}
 
 
 class RunOptions:
@@ -21,23 +24,14 @@ class RunOptions:
 
     def where(self, section: str, *keys: str) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
-        return problem_errors.where(self._file, (section, *keys))
+        return where_in(self._file, (section, *keys))
 
     def with_overrides(self, *, out: str | os.PathLike | None = None, **sampler: Any) -> Self:
         """Return the problem with command-line options in place of the file's values.
 
-        Parameters
-        ----------
-        out : str or path-like, optional
-            Output directory, relative to the working directory.
-        **sampler
-            Keys of the sampler, ``draws`` for example: numbers also as the text that was typed;
-            None where an option was not given.
-
-        Raises
-        ------
-        InputError
-            Naming the option, for example ``--draws``.
+        ``out`` is the output directory, relative to the working directory; the rest are keys of the
+        sampler, ``draws`` for example: numbers also as the text that was typed, None where an
+        option was not given. An InputError names the option, for example ``--draws``.
         """
         given = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
         update: dict[str, Any] = {}
@@ -82,12 +76,11 @@ class RunOptions:
             found = f"a file at {directory}"
         except OSError as reason:
             found = f"an error on creating {directory} ({reason.strerror or reason})"
-        raise InputError(
+        where, expected = (
             option or self.where("output", "dir"),
             "a directory that can be written to",
-            found,
-            "choose another directory (here or with --out)",
         )
+        raise InputError(where, expected, found, "choose another directory (here or with --out)")
 
 
 def _as_typed(value: Any) -> Any:
@@ -96,3 +89,35 @@ def _as_typed(value: Any) -> Any:
         with suppress(ValueError):
             return number(value)
     return value
+
+
+def from_validation_error(error: ValidationError, data: Mapping[str, Any], file: str) -> InputError:
+    """Return the most telling of the errors of a problem file's sections as an `InputError`."""
+    (path, kind, expected, found, remedy), *others = mistakes(error, Sections, data)
+    if len(path) == 1 and kind == UNKNOWN:
+        close = did_you_mean(path[0], list(Sections.model_fields))
+        expected = f"one of the tables {', '.join(f'[{name}]' for name in Sections.model_fields)}"
+        found, remedy = "an unknown table", f"did you mean [{close}]?" if close else "remove it"
+    elif (len(path) == 1 or path in _HEADINGS) and kind != PROBLEM:
+        expected = f"a table [{'.'.join(path)}]"
+        found = "no such table" if kind == MISSING else found
+    if kind == UNKNOWN and remedy == "remove it":
+        remedy = _move(path) or remedy
+    remark = f" (and {len(others)} more)" if others else ""
+    return InputError(where_in(file, path), expected, found, remedy + remark)
+
+
+def where_in(file: str, path: tuple[str, ...]) -> str:
+    """Write "problem.toml, [prior] range"."""
+    size = 2 if path[:2] in _HEADINGS else 1
+    heading, key = ".".join(path[:size]), ".".join(path[size:])
+    return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
+
+
+def _move(path: tuple[str, ...]) -> str | None:
+    """Return advice if the key exists in another table."""
+    for section, table in json_schema(Sections)["properties"].items():
+        if path[-1] in keys(table):
+            other = " of another kind" if path[:-1] == (section,) else ""
+            return f"it belongs in [{section}]{other}"
+    return None

@@ -37,12 +37,7 @@ from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
 #: Targets of an inverse problem, by what kernels call them.
-TARGETS = {
-    "manifold": lifted_posterior,
-    "density": OrdinaryPosterior,
-    "laplace": laplace_whitened,
-}
-
+TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
 #: More are a slip: chains take memory before they draw.
 MAX_CHAINS = 10_000
 #: What asks for as many draws as it takes, and how many each chain makes first.
@@ -153,9 +148,8 @@ def sample(
         target = target_of(problem, kernel, scale)
         display = nullcontext(on_progress)
         if on_progress is None:
-            display = bars_if_watched(
-                chains, warmup, None if is_open else draws, kernel.standards.failures_in_brief
-            )
+            failures = kernel.standards.failures_in_brief
+            display = bars_if_watched(chains, warmup, None if is_open else draws, failures)
         with single_threaded_blas(), display as on_progress:
             return run_chains(
                 target,
@@ -175,15 +169,8 @@ def read_chains(
 ) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-    kernel, warmup, seed
-        Those of the run.
-    folder : pathlib.Path
-        The ``checkpoint`` of :func:`sample`.
-
-    An InputError if the folder holds no chains, or those of another run.
+    ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
+    :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
     plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
     run = fingerprint(problem, plan, seed)
@@ -218,13 +205,7 @@ def versions() -> dict[str, str]:
 
 
 def check_positive(**numbers: float | None) -> None:
-    """Refuse what is given and is no positive number.
-
-    Raises
-    ------
-    InputError
-        By the name of the argument.
-    """
+    """Refuse what is given and is no positive number, by the name of the argument."""
     for name, value in numbers.items():
         is_number = is_integer(value) or isinstance(value, float | np.floating)
         if value is not None and not (is_number and value > 0):
@@ -234,10 +215,7 @@ def check_positive(**numbers: float | None) -> None:
 def check_counts(**counts: int) -> None:
     """Refuse numbers of chains beyond 1 to 10,000, of anything else below 1, and seeds below 0.
 
-    Raises
-    ------
-    InputError
-        By the name of the argument; also if it is no integer.
+    By the name of the argument; also if it is no integer.
     """
     for name, value in counts.items():
         least, most = int(name != "seed"), MAX_CHAINS if name == "chains" else 2**63 - 1
@@ -252,30 +230,21 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be
     best.  A target is itself.
     """
-    if not isinstance(problem, InverseProblem):
-        if isinstance(problem, ManifoldTarget) and kernel.target_kind != "manifold":
-            raise InputError(
-                "kernel",
-                "a constrained sampler, for a density on a manifold",
-                f"one on a {kernel.target_kind}",
-                "take chmc, or one of those that begin with constrained",
-            )
+    is_given = not isinstance(problem, InverseProblem)
+    is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
+    if is_on_manifold and kernel.target_kind != "manifold":
+        why = "for a density on a manifold" if is_given else "as the readings are exact"
+        others = "one of those that begin with constrained"
+        remedy = f"take chmc, or {others if is_given else 'give the readings some noise'}"
+        found = f"one on a {kernel.target_kind}"
+        raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
+    if is_given:
         return problem
-    if problem.noise.is_exact and kernel.target_kind != "manifold":
-        raise InputError(
-            "kernel",
-            "a constrained sampler, as the readings are exact",
-            f"one on a {kernel.target_kind}",
-            "take chmc, or give the readings some noise",
-        )
     return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:
-    """A kernel by its name, with the defaults of its options, or the kernel itself.
-
-    An InputError if there is none of that name.
-    """
+    """A kernel by its name, with the defaults of its options, or the kernel itself."""
     if isinstance(kernel, Kernel):
         return kernel
     if kernel not in KERNELS:

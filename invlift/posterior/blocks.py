@@ -28,12 +28,9 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
         raise InputError(f"draws of {name}", expected, found, "cut all chains to one length")
     num_draws, *shape = shapes[0]
     if num_draws == 0:
-        raise InputError(
-            f"draws of {name}",
-            "at least one draw per chain",
-            "none (the run ended during warm-up)",
-            "run again and let it finish, or ask for a shorter warm-up",
-        )
+        expected, found = "at least one draw per chain", "none (the run ended during warm-up)"
+        remedy = "run again and let it finish, or ask for a shorter warm-up"
+        raise InputError(f"draws of {name}", expected, found, remedy)
     return len(shapes), num_draws, tuple(shape)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,8 +127,8 @@ class Calibration:
         """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
         return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
 
-    def shapes(self) -> dict[str, tuple[float, float]]:
-        """See :func:`shape_of`, by quantity; none if no simulation counts."""
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes by quantity; none if no simulation counts."""
         return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
@@ -136,7 +136,7 @@ class Calibration:
         num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
         outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
-            f"{name}: {describe_shape(shapes[name])} (p = {p:.2g})"
+            f"{name}: {shapes[name]} (p = {p:.2g})"
             for name, p in sorted(outside.items(), key=lambda item: item[1])
         ]
         notes, advice = [], list(NOT_CALIBRATED) if outside else []
@@ -148,8 +148,9 @@ class Calibration:
         if has_too_many:
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
-            least = f"{MIN_SIMULATIONS} are the least for a verdict"
-            reasons.append(f"{num} simulations count; {least}")
+            reasons.append(
+                f"{num} simulations count; {MIN_SIMULATIONS} are the least for a verdict"
+            )
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
             advice.append("finish it with --resume")
@@ -161,30 +162,21 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        size = len(self.names)
+        size, headline = len(self.names), "No verdict on the calibration."
         if outside:
             headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
-        elif reasons:
-            headline = "No verdict on the calibration."
-        else:
+        elif not reasons:
             headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
             headline += "quantities are uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
-        record: dict[str, Any] = {
-            "num_simulations": len(self.simulations),
-            "num_requested": self.num_requested,
-            "num_counted": self.num_counted,
-            "num_draws": self.num_draws,
-            "level": self.level,
-            "failures": self.failures,
+        own = "num_requested", "num_counted", "num_draws", "level", "failures"
+        record = {"num_simulations": len(self.simulations)}
+        record |= {name: getattr(self, name) for name in own} | {
             "p_values": self.p_values(),
-            "shapes": {
-                name: {"mean": mean, "spread": spread}
-                for name, (mean, spread) in self.shapes().items()
-            },
+            "shapes": {name: each._asdict() for name, each in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
         }
         if self.num_counted:
@@ -214,29 +206,32 @@ def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
     return int(np.sum(draws[places] < truth))
 
 
-def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
-    """How far the mean of ranks (M,) and their spread are from uniform, in standard errors.
+class Shape(NamedTuple):
+    """How far the mean of ranks and their spread are from uniform, in standard errors.
 
-    Spread is the mean square distance from the middle, L / 2.
+    Spread is the mean square distance from the middle, L / 2. As text, what it says about the
+    posterior: the larger of the two counts, as a shifted mean changes the spread too.
     """
+
+    mean: float
+    spread: float
+
+    def __str__(self) -> str:
+        """Say what is wrong with the posterior."""
+        mean, spread = self
+        if max(abs(mean), abs(spread)) < LIKELY:
+            return "ranks are not uniform, neither shifted nor spread"
+        if abs(mean) >= abs(spread):
+            kind, side = ("low", "above") if mean > 0 else ("high", "below")
+            return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
+        kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
+        return f"the posterior is too {kind}, the truth lies {place} too often"
+
+
+def shape_of(ranks: np.ndarray, num_draws: int) -> Shape:
+    """Shape of ranks (M,) among `num_draws` draws."""
     scores = np.arange(num_draws + 1) - 0.5 * num_draws
     offset = np.asarray(ranks) - 0.5 * num_draws
-    variance = np.mean(scores**2)
-    root = math.sqrt(len(offset))
+    variance, root = np.mean(scores**2), math.sqrt(len(offset))
     mean = root * np.mean(offset) / math.sqrt(variance)
-    return float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2))
-
-
-def describe_shape(shape: tuple[float, float]) -> str:
-    """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior.
-
-    The larger of the two counts, as a shifted mean changes the spread too.
-    """
-    mean, spread = shape
-    if max(abs(mean), abs(spread)) < LIKELY:
-        return "ranks are not uniform, neither shifted nor spread"
-    if abs(mean) >= abs(spread):
-        kind, side = ("low", "above") if mean > 0 else ("high", "below")
-        return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
-    kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
-    return f"the posterior is too {kind}, the truth lies {place} too often"
+    return Shape(float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2)))

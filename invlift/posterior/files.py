@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import meshio
 import numpy as np
 import pandas as pd
+from pydantic_core import PydanticSerializationError, to_json
 
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
@@ -40,29 +39,17 @@ def write_fields(
 ) -> None:
     """Write fields on a mesh as a compressed binary VTU file.
 
-    Parameters
-    ----------
-    path : path-like
-    points : (num_nodes, dim) array
-        Dim 2 or 3, in the length unit of the mesh.
-    cells : (num_cells, dim + 1) array of int
-        Corners of triangles (dim 2) or tetrahedra (dim 3).
-    point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
-        Fields by name. NaN marks "no value".
-    numbers : mapping of str to number or (k,) array, optional
-        What belongs to no place, as VTK's field data.
-
-    An InputError if a field does not fit the mesh.
+    Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
+    dim + 1), corners of triangles or tetrahedra. Fields, (num_nodes,) or (num_cells,), are by name;
+    NaN marks "no value". Numbers, or (k,) arrays, belong to no place: they are VTK's field data. An
+    InputError if a field does not fit the mesh.
     """
     for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
         for name, values in data.items():
             if np.shape(values) != (size,):
-                raise InputError(
-                    f"{kind} field {name}",
-                    f"{size} values, one per {kind}",
-                    f"shape {np.shape(values)}",
-                    "pass the mesh that was used in the run",
-                )
+                expected, found = f"{size} values, one per {kind}", f"shape {np.shape(values)}"
+                remedy = "pass the mesh that was used in the run"
+                raise InputError(f"{kind} field {name}", expected, found, remedy)
     mesh = meshio.Mesh(
         in_three_dimensions(points),
         [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],
@@ -111,8 +98,8 @@ def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
     for name, values in numbers.items():
         values = np.atleast_1d(np.asarray(values, dtype=float)).tolist()
         size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
-        text += f'<DataArray type="Float64" {size} format="ascii">{" ".join(map(repr, values))}'
-        text += "</DataArray>"
+        written = " ".join(map(repr, values))
+        text += f'<DataArray type="Float64" {size} format="ascii">{written}</DataArray>'
     return f"<FieldData>{text}</FieldData>".encode()
 
 
@@ -125,36 +112,17 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
     """Write a record as strict JSON, complete or not at all.
 
-    Nested mappings, sequences, arrays, numbers, text, paths and dates; of all else an InputError
-    names the key. JSON has no NaN and no infinity: both become null.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates; an InputError if there is
+    anything else. JSON has no NaN and no infinity: both become null.
     """
-    text = json.dumps(_plain(record, "record"), indent=2, allow_nan=False, ensure_ascii=False)
+    try:
+        content = to_json(record, inf_nan_mode="null", fallback=lambda x: x.__array__().tolist())
+    except PydanticSerializationError as error:
+        expected, found = "text, numbers, lists or mappings of them", f"others ({error})"
+        raise InputError("record of a run", expected, found, "convert them to text") from None
+    text = json.dumps(json.loads(content), indent=2, ensure_ascii=False)
     with replace_on_success(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
-
-
-def _plain(value: Any, key: str) -> Any:
-    """Reduce `value` to what JSON knows."""
-    if hasattr(value, "__array__"):
-        value = np.asarray(value).tolist()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=str)
-    if isinstance(value, list | tuple):
-        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, PurePath | date):
-        return str(value)
-    raise InputError(
-        f"{key} of the run's record",
-        "text, numbers, lists or mappings of them",
-        f"a {type(value).__name__}",
-        "convert it to text first",
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,14 +52,11 @@ class UniformRanks:
         within with the probability given, or a little more, as close as counts allow; ranks have a
         p-value above 1 - probability if and only if they do.
         """
-        tails = self._tails()
-        low, high = 0.0, 1.0
+        tails, low, high = self._tails(), 0.0, 1.0
         for _ in range(_NUM_HALVINGS):
             middle = 0.5 * (low + high)
-            if self._probability_within(tails > middle) >= probability:
-                low = middle
-            else:
-                high = middle
+            is_wide = self._probability_within(tails > middle) >= probability
+            low, high = (middle, high) if is_wide else (low, middle)
         is_within = tails > low
         lower = is_within.argmax(axis=1)
         upper = self.num_ranks - is_within[:, ::-1].argmax(axis=1)

@@ -16,14 +16,17 @@ from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
-from invlift.posterior.parts import Standards
+from invlift.posterior.parts import Draws, Readings, Standards
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.readings import Draws, Readings
 from invlift.posterior.verdict import Verdict
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
+#: What a posterior has from the record.
+_RECORDED = (
+    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
+)  # fmt: skip
 #: Largest text file of a run that is read.
 MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
@@ -88,13 +91,10 @@ def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
     """
     if not (directory / DRAWS).is_file():
         found = "a file" if directory.exists() else "no such folder"
-        raise InputError(
-            str(directory),
-            "the results folder of a run",
-            f"no {DRAWS} in it" if directory.is_dir() else found,
-            "give the folder that invlift run has written; a run that was stopped before its first "
-            "draw goes on with --resume",
-        )
+        found = f"no {DRAWS} in it" if directory.is_dir() else found
+        remedy = "give the folder that invlift run has written; a run that was stopped before its "
+        remedy += "first draw goes on with --resume"
+        raise InputError(str(directory), "the results folder of a run", found, remedy)
     return {name: read_group(directory / DRAWS, name) for name in names}
 
 
@@ -160,19 +160,12 @@ def read_posterior(
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(*(found[name] for name in further)),
             standards=standards_of(record.method) if standards_of and record.method else None,
-            num_draws_requested=record.num_draws_requested,
-            compile_seconds=record.compile_seconds,
-            is_interrupted=record.is_interrupted,
-            exceedance=record.exceedance,
-            objections=tuple(record.objections),
+            **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:
-        raise InputError(
-            str(directory / DRAWS),
-            "the draws of a run, as invlift run writes them",
-            f"others ({printable(str(reason))[:80]})",
-            REMEDY,
-        ) from None
+        expected = "the draws of a run, as invlift run writes them"
+        found = f"others ({printable(str(reason))[:80]})"
+        raise InputError(str(directory / DRAWS), expected, found, REMEDY) from None
 
 
 def _surroundings(

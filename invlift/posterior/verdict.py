@@ -17,7 +17,7 @@ import numpy as np
 from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import Standards, recorded
+from invlift.posterior.parts import Standards, recorded, total
 from invlift.posterior.scalars import movement
 
 if TYPE_CHECKING:
@@ -50,16 +50,8 @@ MAX_WRONG_RETURNS = 0.01
 class Verdict:
     """Verdict on a run.
 
-    Attributes
-    ----------
-    is_converged : bool
-        Whether there is no reason to doubt the draws.
-    headline : str
-        One sentence.
-    reasons, warnings : tuple of str
-        Findings that withhold convergence, empty if and only if `is_converged`, and others.
-    advice : tuple of str
-        What to do, most useful first.
+    Reasons are findings that withhold convergence, empty if and only if `is_converged`; warnings
+    are others; advice is what to do, most useful first.
     """
 
     is_converged: bool
@@ -158,36 +150,20 @@ def judge(
     num_draws_requested: int | None = None,
     objections: Sequence[str] = (),
 ) -> Verdict:
-    """Judge a run by everything known about it.
+    """Judge a run by everything known about it: diagnostics of its scalars, each of size 1.
 
-    Parameters
-    ----------
-    scalars : mapping of str to Diagnostics
-        Diagnostics of the scalars, each of size 1.
-    num_chains, num_draws : int
-        Chains, and draws per chain.
-    vectors : mapping of str to pair of (N,) arrays, or None
-        R-hat and bulk effective sample size of what is too long to be looked at entry by entry, by
-        what an entry is, in the plural: "nodes", "entries of weights".
-    stats : sequence of mappings
-        Sampler statistics of each chain, (num_draws,) each.
-    standards : Standards or None
-        Of the kernel; without them its statistics are not judged.
-    movement : sequence of (num_draws,) arrays
-        One scalar per chain that changes whenever the chain moves.
-    residuals, misfit_p_value : (d,) array, number, or None
-        See `sensor_fit`. The latter is looked at where no reading alone is far away.
-    num_draws_requested : int or None
-        Draws per chain that were asked for.
-    objections : sequence of str
-        What was found about the problem before it was sampled.
+    `vectors` are R-hat and bulk effective sample size, (N,), of what is too long to be looked at
+    entry by entry, by what an entry is, in the plural: "nodes", "entries of weights". `stats` are
+    the sampler statistics of each chain, (num_draws,) each, which without the standards of the
+    kernel are not judged; `movement` is a scalar per chain, (num_draws,), that changes whenever the
+    chain moves. Residuals, (d,), and p-value are those of `sensor_fit`; the latter is looked at
+    where no reading alone is far away. Objections are what was found about the problem before it
+    was sampled.
     """
     needed = MIN_ESS_PER_CHAIN * num_chains
     rules = [
-        *(
-            Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
-            for each in objections
-        ),
+        *(Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
+          for each in objections),
         Rule(
             num_draws < (num_draws_requested or 0), WARNING,
             f"the run stopped after {num_draws} of {num_draws_requested} draws per chain",
@@ -232,13 +208,14 @@ def judge(
 def _rules_of_movement(movement: Sequence[np.ndarray]) -> Iterator[Rule]:
     for chain, values in enumerate(movement):
         num, longest = len(values), longest_run(values)
-        is_finite, never = bool(np.isfinite(values).all()), longest == num > 1
-        long = longest > max(10, MAX_STUCK_SHARE * num)
+        is_long = longest > max(10, MAX_STUCK_SHARE * num)
         stayed = f"chain {chain} stayed in one place for {longest} of {num} draws"
-        not_finite = f"chain {chain} holds draws that are not finite"
-        yield Rule(not is_finite, REASON, not_finite, NOT_FINITE)
-        yield Rule(is_finite and never, REASON, f"chain {chain} never moved", STUCK)
-        yield Rule(is_finite and long and not never, REASON, stayed, STUCK)
+        if not np.isfinite(values).all():
+            yield Rule(True, REASON, f"chain {chain} holds draws that are not finite", NOT_FINITE)
+        elif longest == num > 1:
+            yield Rule(True, REASON, f"chain {chain} never moved", STUCK)
+        else:
+            yield Rule(is_long, REASON, stayed, STUCK)
 
 
 def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterator[Rule]:
@@ -322,14 +299,10 @@ def _rules_of_sampler(
 
 def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rule]:
     """Of steps of constrained dynamics whose early return check was audited."""
-    num_wrong, num_audited = (
-        int(sum(map(np.sum, _statistic(stats, f"num_return_{name}"))))
-        for name in ("disagreements", "audits")
-    )
-    text = (
-        f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
-        "otherwise than the exact one"
-    )
+    names = "num_return_disagreements", "num_return_audits"
+    num_wrong, num_audited = (total(stats, name) or 0 for name in names)
+    text = f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
+    text += "otherwise than the exact one"
     kind = REASON if num_wrong > MAX_WRONG_RETURNS * num_audited else WARNING
     yield Rule(num_wrong > 0, kind, text, WRONG_RETURNS)
 
@@ -358,8 +331,5 @@ def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> l
 
 def longest_run(values: np.ndarray) -> int:
     """Length of the longest run of equal consecutive values in a (num_draws,) array."""
-    values = np.asarray(values)
-    if values.size == 0:
-        return 0
-    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
-    return int(np.diff(np.concatenate([[0], edges, [values.size]])).max())
+    edges = np.flatnonzero(np.diff(values, prepend=np.nan, append=np.nan))
+    return int(np.diff(edges).max(initial=0))

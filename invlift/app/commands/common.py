@@ -33,10 +33,7 @@ def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> N
 
 
 def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
-    """The integer that an option's text holds.
-
-    An InputError if it holds none, or one out of range.
-    """
+    """The integer that an option's text holds; an InputError if none, or one out of range."""
     try:
         value = int(text)
     except ValueError:
@@ -48,10 +45,7 @@ def integer_option(option: str, text: str, least: int, most: int | None = None) 
 
 
 def positive_option(option: str, text: str) -> float:
-    """The positive number that an option's text holds.
-
-    An InputError if it holds none.
-    """
+    """The positive number that an option's text holds; an InputError if it holds none."""
     try:
         value = float(text)
     except ValueError:
@@ -82,7 +76,5 @@ def headline(field) -> str:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
     outside = f" ({field.outside})" if field.outside else ""
-    return (
-        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
-        f"{outside}; {problem.num_unknowns} unknowns"
-    )
+    sensors = f"{problem.num_observations} sensors{outside}; {problem.num_unknowns} unknowns"
+    return f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {sensors}"

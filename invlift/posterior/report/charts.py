@@ -19,8 +19,7 @@ from invlift.posterior.along_axis import Places, Series
 from invlift.posterior.plots import new_figure
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.scalar_plots import draw_ranks, draw_trace, parameters_of
-from invlift.posterior.sensor_plots import draw_residuals
-from invlift.posterior.series_plots import draw_series
+from invlift.posterior.sensor_plots import draw_residuals, draw_series
 
 #: Width and height of a chart in inches.
 WIDE, NARROW = (4.8, 1.9), (3.2, 1.9)
