@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
-from invlift.app.starts import STARTS, find_start
+from invlift.app.starts import STARTS
 from invlift.atomic import only_writer
 from invlift.compilation import Program, num_cores
 from invlift.digest import digest
@@ -94,11 +95,9 @@ class Quantities(Scalars):
         return kept, {}
 
 
-def _at_theta(problem: InverseProblem, places, theta):
+@partial(Program, effort="none")
+def _truth_at(problem: InverseProblem, places, theta):
     return Quantities(OrdinaryPosterior(problem), places).describe(theta)[0]
-
-
-_truth_at = Program(_at_theta, "none")
 
 
 def calibrate(
@@ -302,8 +301,6 @@ class _Task:
     def _chain(self, problem: InverseProblem, seed: int, is_stopped) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
-        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
-        start, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
 
         def next_goal(results: Sequence[ChainResult]) -> int | None:
             num_draws, (outcome, *_) = results[0].num_draws, self._judged(results[0])
@@ -317,7 +314,8 @@ class _Task:
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
         plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
         calls = {"next_goal": next_goal, "on_progress": on_progress}
-        return run_chains(told, plan, start[None], seed, **calls).chains[0]
+        starts = STARTS[self.starts](self.kernel, target, seed, 1)
+        return run_chains(told, plan, starts, seed, **calls).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -68,12 +69,10 @@ class Report:
 _KERNEL = ConstrainedHMC()
 
 
-def _look(lifted, position, heading) -> Sight:
+@partial(Program, effort="none")
+def _sight(lifted, position, heading) -> Sight:
     """One program for all that is asked of single positions: its parts share a factorisation."""
     return lifted.look(position, heading)
-
-
-_sight = Program(_look, "none")
 
 
 def _evaluate(lifted, position):
@@ -233,7 +232,8 @@ def _slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
     return Finding(level, name, detail)
 
 
-def _there_and_back(lifted, point, seed, size):
+@partial(Program, effort="none")
+def _trial(lifted, point, seed, size):
     """A step with a random momentum, and the one back: failures, errors, factorisations."""
     momentum = sample_momentum(lifted, jax.random.key(seed), point)
 
@@ -249,9 +249,6 @@ def _there_and_back(lifted, point, seed, size):
     )
     error = jnp.max(jnp.abs(end.position - point.position))
     return failures, error, violations[0], evaluations[0]
-
-
-_trial = Program(_there_and_back, "none")
 
 
 def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:

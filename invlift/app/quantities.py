@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -117,14 +118,11 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     }
 
 
-def _curve_of(part: Distribution):
-    values = jax.vmap(part.transform)(jnp.linspace(-_REACH, _REACH, _NUM_POINTS)[:, None])
+@partial(Program, effort="none")
+def _curve(part: Distribution):
+    """Values of a number and densities there, spread like draws from far out in both tails."""
+    values = jax.vmap(part.transform)(jnp.linspace(-6.0, 6.0, 481)[:, None])
     return values, jnp.exp(jax.vmap(part.log_density)(values))
-
-
-#: Values of a number and densities there, spread like draws from far out in both tails.
-_REACH, _NUM_POINTS = 6.0, 481
-_curve = Program(_curve_of, "none")
 
 
 def mesh_of(prior: Prior) -> Mesh | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
@@ -103,9 +104,8 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
     detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-    return Finding(
-        "bad", "fit", f"{detail}boundary value where it stands, a unit, too small a noise)"
-    )
+    detail += "boundary value where it stands, a unit, too small a noise)"
+    return Finding("bad", "fit", detail)
 
 
 def method(problem: InverseProblem) -> list[Finding]:
@@ -134,11 +134,9 @@ def method(problem: InverseProblem) -> list[Finding]:
     return [Finding("note", "method", detail)]
 
 
-def _weigh(target, draws):
+@partial(Program, effort="none")
+def _log_weights(target, draws):
     return jax.lax.map(target.loglikelihood, draws)
-
-
-_log_weights = Program(_weigh, "none")
 
 
 def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[Finding]:

@@ -34,7 +34,10 @@ def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = N
     page cannot be written. Files that were there before are not changed.
     """
     directory = Path(directory)
-    content = _with_setting(gather(directory), directory / "problem.toml")
+    content = gather(directory)
+    groups, reason = _groups(content, directory / "problem.toml")
+    missing = {**content.missing} if groups else {**content.missing, "groups": reason}
+    content = replace(content, groups=groups, missing=missing)
     written = [directory / PAGE if out is None else Path(out)]
     page = render(content)
     with replace_on_success(written[0]) as temporary:
@@ -47,13 +50,6 @@ def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = N
         steps = [Step(each, {}) if is_nodal else Step({}, each) for each in fields]
         write_series(written[-1], body.points, body.cells, steps)
     return written
-
-
-def _with_setting(content: Content, problem: Path) -> Content:
-    """Add what the problem file names and the folder does not hold, where it is still the same."""
-    groups, reason = _groups(content, problem)
-    missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
-    return replace(content, groups=groups, missing=missing)
 
 
 def _groups(content: Content, problem: Path) -> tuple[tuple[Group, ...], str]:

@@ -26,7 +26,6 @@ from invlift.posterior import Posterior, Readings
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
-from invlift.samplers.kernels.base import Standards
 from invlift.targets import ConstrainedTarget
 
 
@@ -58,7 +57,7 @@ def load(directory: str | os.PathLike) -> Posterior:
         field, sampler = build(spec), spec.sampler
         run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
         return build_posterior(field, run)
-    posterior = read_posterior(directory, _standards_of)
+    posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
     mesh = None
@@ -86,10 +85,6 @@ def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
     """The flux of a problem file's equation, which is assembled when it is first asked for."""
     equation = cache(lambda: build(open_problem(str(problem))).problem.model)
     return lambda *arguments: equation().boundary_flux(*arguments)
-
-
-def _standards_of(method: str) -> Standards | None:
-    return KERNELS[method].standards if method in KERNELS else None
 
 
 def build_posterior(
@@ -149,7 +144,11 @@ def field_posterior(
     InputError
         If the parts do not belong together, or the run has no draws.
     """
-    _check_readings(sensors, problem)
+    if not np.array_equal(sensors.values, problem.observed):
+        num, size = problem.num_observations, len(sensors.values)
+        found = "other values" if size == num else f"{size}"
+        remedy = "pass the sensors in use of which the problem was made"
+        raise InputError(sensors.name, f"the {num} readings of the problem", found, remedy)
     return Posterior(
         mesh=mesh,
         num_draws_requested=num_draws_requested,
@@ -182,15 +181,3 @@ def _of_problem(
         "sensors": Readings(np.asarray(problem.observed), sigma, points, labels, coordinates or {}),
         "noise": noise,
     }
-
-
-def _check_readings(sensors: Sensors, problem: InverseProblem) -> None:
-    """Check that the readings are those that the problem was made of."""
-    observed, values = np.asarray(problem.observed), sensors.values
-    if not np.array_equal(values, observed):
-        expected = f"the {observed.size} readings of the problem"
-        found = "other values" if values.shape == observed.shape else f"{values.size}"
-        remedy = (
-            "pass the sensors that the problem was made of (those in use, if some were left out)"
-        )
-        raise InputError(sensors.name, expected, found, remedy)

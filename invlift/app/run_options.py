@@ -61,27 +61,6 @@ class RunOptions:
                 where = self.where(section, *path)
             raise InputError(where, *parts) from None
 
-    def prepare_output(self, option: str | None = None) -> None:
-        """Create the output directory, which an option names if not the problem file.
-
-        An InputError if a file is in the way or the directory cannot be created or written to.
-        """
-        directory = self.output.dir
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            if os.access(directory, os.W_OK):
-                return
-            found = "a directory without permission"
-        except FileExistsError:
-            found = f"a file at {directory}"
-        except OSError as reason:
-            found = f"an error on creating {directory} ({reason.strerror or reason})"
-        where, expected = (
-            option or self.where("output", "dir"),
-            "a directory that can be written to",
-        )
-        raise InputError(where, expected, found, "choose another directory (here or with --out)")
-
 
 def _as_typed(value: Any) -> Any:
     """Return the number that a text holds; anything else is left for the check of types."""

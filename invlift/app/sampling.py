@@ -126,7 +126,11 @@ def sample(
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
     check_counts(chains=chains, warmup=warmup, draws=first, seed=seed)
-    check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
+    sizes = {"max_seconds": max_seconds, "max_field_megabytes": max_field_megabytes}
+    for name, value in sizes.items():
+        is_number = is_integer(value) or isinstance(value, float | np.floating)
+        if value is not None and not (is_number and value > 0):
+            raise InputError(name, "a positive number", f"{value!r}", "correct it")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
@@ -202,14 +206,6 @@ def versions() -> dict[str, str]:
     names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
     found = {name: importlib.metadata.version(name) for name in names}
     return found | {"python": platform.python_version()}
-
-
-def check_positive(**numbers: float | None) -> None:
-    """Refuse what is given and is no positive number, by the name of the argument."""
-    for name, value in numbers.items():
-        is_number = is_integer(value) or isinstance(value, float | np.floating)
-        if value is not None and not (is_number and value > 0):
-            raise InputError(name, "a positive number", f"{value!r}", "correct it")
 
 
 def check_counts(**counts: int) -> None:

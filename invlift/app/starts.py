@@ -124,10 +124,8 @@ class GivenStarts(Module):
         """Start of a chain; an InputError if the model is not finite there."""
         lifted = _lifted_above(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
-            raise InputError(
-                f"starts, row {chain}", "unknowns at which the forward map is finite",
-                "readings that are not", "give another start",
-            )  # fmt: skip
+            where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
+            raise InputError(where, expected, "readings that are not", "give another start")
         return np.asarray(_from_lifted(self.target, lifted))
 
 
@@ -162,9 +160,8 @@ def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:
     """Starts on a target of a user's: its own random ones, or standard normal ones."""
-    return RoughStarts(
-        kernel, target, np.stack([_random_position(target, seed, c) for c in range(num_chains)])
-    )
+    positions = [_random_position(target, seed, chain) for chain in range(num_chains)]
+    return RoughStarts(kernel, target, np.stack(positions))
 
 
 #: What chains on a problem can start from, by name.
@@ -179,11 +176,8 @@ def chosen_starts(
     An InputError if there are none of that name, or not one row for each chain.
     """
     is_problem = isinstance(problem, InverseProblem)
-    if is_problem:
-        names, size = STARTS, problem.prior.num_white
-    else:
-        size = getattr(problem, "dimension", None)
-        names = {} if size is None else {"prior": random_starts}
+    size = problem.prior.num_white if is_problem else getattr(problem, "dimension", None)
+    names = STARTS if is_problem else {} if size is None else {"prior": random_starts}
     expected = f"an array ({num_chains}, {'Q' if size is None else size}), a row for each chain"
     expected = f"one of {', '.join(names)}, or {expected}" if names else expected
     if isinstance(starts, str):
@@ -242,10 +236,8 @@ def find_start(
     An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
     readings that follow from others, if that is why.
     """
-    problem = target.problem
-    own = problem.own_lifted()
-    has_many = problem.num_unknowns > FEW_UNKNOWNS
-    candidates, masses = [], []
+    problem, candidates, masses = target.problem, [], []
+    own, has_many = problem.own_lifted(), problem.num_unknowns > FEW_UNKNOWNS
     for attempt in range(MAX_STARTS):
         if own is None or approximation is not None:
             lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
@@ -270,12 +262,9 @@ def find_start(
         if own is not None:
             _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
             check_independent(own, onto_manifold(own, rough), _names_of_constraints(own))
-        expected = "a prior draw at which the forward map is finite"
-        remedy = (
-            "check the prior (a smaller std), the noise scale and the forward map (its source, "
-        )
-        remedy += "source, say)"
-        raise InputError(f"chain {chain}, start", expected, f"none in {MAX_STARTS} draws", remedy)
+        where, expected = f"chain {chain}, start", "a prior draw at which the forward map is finite"
+        remedy = "check the prior (a smaller std), the noise scale and the forward map (its source,"
+        raise InputError(where, expected, f"none in {MAX_STARTS} draws", f"{remedy} say)")
     least = max(masses) - NEGLIGIBLE
     return next(start for start, mass in zip(candidates, masses, strict=True) if mass >= least)
 
@@ -295,9 +284,7 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
     wrong = readings[np.asarray(predicted) * readings < 0.0]
     if problem.noise.relative and wrong.size:
         expected = "readings with the signs of the predictions, as the noise is relative"
-        found = (
-            f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first of them"
-        )
+        found = f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first"
         remedy = "correct the readings, or take additive noise (relative = false)"
         raise InputError(where, expected, found, remedy)
 

@@ -71,19 +71,11 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
     density (1,), up to a constant, with respect to Lebesgue measure. For noise of known scale theta
     is w.
     """
-    target, num_white = target_of(problem, HMC()), problem.prior.num_white
+    target, sizes = target_of(problem, HMC()), (problem.prior.num_white, problem.num_observations)
     return [
-        ServedModel("forward", num_white, problem.num_observations, _forward, problem),
-        ServedModel("posterior", target.dimension, 1, _logdensity, target),
+        ServedModel("forward", *sizes, lambda of, x: of.model(of.prior.transform(x)), problem),
+        ServedModel("posterior", target.dimension, 1, lambda of, x: of.logdensity(x)[None], target),
     ]
-
-
-def _forward(problem: InverseProblem, white):
-    return problem.model(problem.prior.transform(white))
-
-
-def _logdensity(target, theta):
-    return target.logdensity(theta)[None]
 
 
 class RefusedError(Exception):

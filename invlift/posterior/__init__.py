@@ -7,7 +7,7 @@ from invlift.posterior.parts import Readings, Standards
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.sensor_fit import SensorStatistics, sensor_statistics
-from invlift.posterior.verdict import Verdict, judge
+from invlift.posterior.verdict import Verdict
 
 __all__ = [
     "Diagnostics",
@@ -21,7 +21,6 @@ __all__ = [
     "diagnose",
     "diagnose_field",
     "field_statistics",
-    "judge",
     "sensor_statistics",
     "variance_reduction",
 ]

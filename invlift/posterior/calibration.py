@@ -148,9 +148,8 @@ class Calibration:
         if has_too_many:
             advice.append(FAILED_CHAINS)
         if num < MIN_SIMULATIONS:
-            reasons.append(
-                f"{num} simulations count; {MIN_SIMULATIONS} are the least for a verdict"
-            )
+            least = f"{MIN_SIMULATIONS} are the least for a verdict"
+            reasons.append(f"{num} simulations count; {least}")
         if num_done < self.num_requested:
             reasons.append(f"stopped after {num_done} of {self.num_requested} simulations")
             advice.append("finish it with --resume")

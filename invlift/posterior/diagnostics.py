@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from invlift.posterior.blocks import coefficient_blocks
 
@@ -127,26 +128,11 @@ def rank_normalise(values: np.ndarray) -> np.ndarray:
     together; equal draws share the mean of their ranks, so that the repeated draws of a rejecting
     sampler stay equal.
     """
-    flat = values.reshape(values.shape[0], -1)
+    flat = values.reshape(len(values), -1)
     size = flat.shape[1]
-    order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, axis=1)
-    is_first = np.empty(flat.shape, dtype=bool)
-    is_first[:, 0] = True
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=is_first[:, 1:])
-
     # a mean rank is a multiple of 1/2: twice a rank indexes a table of normal scores
     table = ndtri((np.arange(2 * size + 1) / 2 - 0.375) / (size + 0.25))
-    position = np.arange(size)
-    twice_rank = np.broadcast_to(2 * position + 2, flat.shape)
-    if not is_first.all():
-        first = np.maximum.accumulate(np.where(is_first, position, 0), axis=1)
-        is_last = np.roll(is_first, -1, axis=1)  # before the first of others; at the end always
-        last = np.where(is_last, position, size)[:, ::-1]
-        twice_rank = first + np.minimum.accumulate(last, axis=1)[:, ::-1] + 2
-    scores = np.empty_like(flat)
-    np.put_along_axis(scores, order, table[twice_rank], axis=1)
-    return scores.reshape(values.shape)
+    return table[(2 * rankdata(flat, axis=1)).astype(int)].reshape(values.shape)
 
 
 def _plain_r_hat(values: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from invlift.posterior.parts import (
     check_chains,
     check_fit,
     every_of,
-)  # fmt: skip
+)
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters
@@ -49,7 +49,7 @@ from invlift.posterior.sensor_plots import (
     plot_leave_one_out,
     plot_sensors,
     plot_series,
-)  # fmt: skip
+)
 from invlift.posterior.verdict import Verdict, verdict_of
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive

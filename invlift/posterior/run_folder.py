@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,11 +141,11 @@ class SavedNoise:
 
 
 def read_posterior(
-    directory: str | os.PathLike, standards_of: Callable[[str], Standards | None] | None = None
+    directory: str | os.PathLike, standards: Mapping[str, Standards] | None = None
 ) -> Posterior:
     """Read the posterior that a run has written, with all draws in memory.
 
-    `standards_of` gives the `Standards` of a method by its name. Of a field of which not all draws
+    `standards` are those of methods by name. Of a field of which not all draws
     were stored, all statistics are those of the stored draws. An InputError if the folder is not
     that of a run with draws, or a file is damaged.
     """
@@ -159,7 +159,7 @@ def read_posterior(
             _chains([found[name] for name in names], record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(*(found[name] for name in further)),
-            standards=standards_of(record.method) if standards_of and record.method else None,
+            standards=(standards or {}).get(record.method),
             **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:

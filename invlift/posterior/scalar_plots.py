@@ -27,6 +27,10 @@ from invlift.posterior.quantity import Quantity
 NUM_RANK_BINS = 20
 #: Points of a pair, and bars of a histogram.
 MAX_POINTS, NUM_BARS = 1000, 30
+POINTS = {
+    "color": CHAIN_COLOURS[0], "markersize": 1.6, "alpha": 0.5, "rasterized": True,
+    "markeredgewidth": 0,
+}  # fmt: skip
 #: Quantiles between which draws are shown for certain, and the share of their distance beyond.
 ENDS, MARGIN = (0.005, 0.995), 0.12
 #: Largest width of all panels of pairs and of one, in inches.
@@ -72,7 +76,7 @@ def draw_trace(ax: Axes, chains: np.ndarray) -> None:
 def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     """Draw the rank histogram of each chain, (chains, num_draws), the first on top."""
     num_chains, num_draws = chains.shape
-    share = ndtr(rank_normalise(chains[None])[0])
+    share = ndtr(rank_normalise(np.nan_to_num(chains[None], nan=np.inf))[0])
     edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
     expected = num_draws / NUM_RANK_BINS
     for index, chain in enumerate(share):
@@ -130,7 +134,8 @@ def plot_parameters(
             if row == column:
                 draw_marginal(ax, values[across], limits[across], of[across].prior_density)
             else:
-                draw_pair(ax, values[across], values[down])
+                shown = slice(None, None, -(-len(values[across]) // MAX_POINTS))
+                ax.plot(values[across][shown], values[down][shown], "o", **POINTS)
                 ax.set_ylim(limits[down])
             ax.set_xlim(limits[across])
             _label(ax, "x", titles[across] if down == names[-1] else None)
@@ -153,13 +158,6 @@ def draw_marginal(
         ax.plot(at, density, color=CHAIN_COLOURS[4], linewidth=1.2, label="prior density")
         top = max(top, density.max())
     ax.set_ylim(0.0, 1.08 * top or 1.0)
-
-
-def draw_pair(ax: Axes, across: np.ndarray, down: np.ndarray) -> None:
-    """Draw some of the pairs of values, (n,) each, as points."""
-    shown = slice(None, None, -(-len(across) // MAX_POINTS))
-    style = {"color": CHAIN_COLOURS[0], "markersize": 1.6, "alpha": 0.5, "rasterized": True}
-    ax.plot(across[shown], down[shown], "o", markeredgewidth=0, **style)
 
 
 def _label(ax: Axes, which: str, title: str | None) -> None:

@@ -24,7 +24,7 @@ from invlift.posterior.plots import (
     draw_legend,
     new_figure,
     with_unit,
-)  # fmt: skip
+)
 from invlift.posterior.sensor_fit import SensorStatistics
 
 #: Readings of which each has a mark of full size.

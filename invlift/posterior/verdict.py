@@ -115,59 +115,15 @@ class Rule(NamedTuple):
 
 def verdict_of(posterior: Posterior) -> Verdict:
     """Judge a run by everything that its posterior knows."""
-    field, vectors = posterior.field, {}
-    if field is not None:
-        r_hat, ess = (posterior.fields()[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
-        vectors[f"{field.place}s"] = r_hat, ess
-    for name, each in posterior.vector_diagnostics.items():
-        vectors[f"entries of {name}"] = each.r_hat, each.ess_bulk
-    return judge(
-        posterior.scalar_diagnostics,
-        posterior.num_chains,
-        posterior.num_draws,
-        vectors=vectors,
-        stats=recorded(posterior.chains, "stats"),
-        standards=posterior.standards,
-        movement=movement(posterior.all_draws, None if field is None else field.name),
-        residuals=posterior.sensor_fit().standardised_residual if posterior.has_fit else None,
-        misfit_p_value=posterior.misfit_p_value,
-        num_draws_requested=posterior.num_draws_requested,
-        objections=posterior.objections,
-    )
-
-
-def judge(
-    scalars: Mapping[str, Diagnostics],
-    num_chains: int,
-    num_draws: int,
-    *,
-    vectors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    stats: Sequence[Mapping[str, np.ndarray]] = (),
-    standards: Standards | None = None,
-    movement: Sequence[np.ndarray] = (),
-    residuals: np.ndarray | None = None,
-    misfit_p_value: float | None = None,
-    num_draws_requested: int | None = None,
-    objections: Sequence[str] = (),
-) -> Verdict:
-    """Judge a run by everything known about it: diagnostics of its scalars, each of size 1.
-
-    `vectors` are R-hat and bulk effective sample size, (N,), of what is too long to be looked at
-    entry by entry, by what an entry is, in the plural: "nodes", "entries of weights". `stats` are
-    the sampler statistics of each chain, (num_draws,) each, which without the standards of the
-    kernel are not judged; `movement` is a scalar per chain, (num_draws,), that changes whenever the
-    chain moves. Residuals, (d,), and p-value are those of `sensor_fit`; the latter is looked at
-    where no reading alone is far away. Objections are what was found about the problem before it
-    was sampled.
-    """
-    needed = MIN_ESS_PER_CHAIN * num_chains
+    field, num_chains, num_draws = posterior.field, posterior.num_chains, posterior.num_draws
+    needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
+    stats = recorded(posterior.chains, "stats")
     rules = [
         *(Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
-          for each in objections),
+          for each in posterior.objections),
         Rule(
-            num_draws < (num_draws_requested or 0), WARNING,
-            f"the run stopped after {num_draws} of {num_draws_requested} draws per chain",
-            MORE_DRAWS,
+            num_draws < num_requested, WARNING,
+            f"the run stopped after {num_draws} of {num_requested} draws per chain", MORE_DRAWS,
         ),
         Rule(
             num_draws < MIN_DRAWS, REASON,
@@ -178,17 +134,22 @@ def judge(
             num_chains < MIN_CHAINS, REASON,
             "one chain alone cannot show that other starts lead to the same answer", MORE_CHAINS,
         ),
-        *_rules_of_movement(movement),
+        *_rules_of_movement(movement(posterior.all_draws, field and field.name)),
     ]  # fmt: skip
     if num_draws >= MIN_DRAWS_TO_DIAGNOSE:
-        rules += _rules_of_scalars(scalars, needed)
-        for entries, (r_hat, ess) in (vectors or {}).items():
-            rules += _rules_of_vector(entries, r_hat, ess, needed)
-    if standards is not None:
-        rules += _rules_of_sampler(stats, standards)
+        rules += _rules_of_scalars(posterior.scalar_diagnostics, needed)
+        if field is not None:
+            found = posterior.fields()
+            pair = (found[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+            rules += _rules_of_vector(f"{field.place}s", *pair, needed)
+        for name, each in posterior.vector_diagnostics.items():
+            rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
+    if posterior.standards is not None:
+        rules += _rules_of_sampler(stats, posterior.standards)
     rules += _rules_of_returns(stats)
+    residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
     if residuals is not None and len(residuals):
-        rules += _rules_of_fit(residuals, misfit_p_value)
+        rules += _rules_of_fit(residuals, posterior.misfit_p_value)
     rules = [rule for rule in rules if rule.applies]
     reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
@@ -196,17 +157,13 @@ def judge(
     if reasons:
         plural = "s" * (len(reasons) > 1)
         headline = f"Not converged: {len(reasons)} reason{plural} to doubt {size}."
-    return Verdict(
-        not reasons,
-        headline,
-        reasons,
-        tuple(rule.text for rule in rules if rule.kind == WARNING),
-        tuple(dict.fromkeys(rule.advice for rule in rules)),
-    )
+    warnings = tuple(rule.text for rule in rules if rule.kind == WARNING)
+    advice = tuple(dict.fromkeys(rule.advice for rule in rules))
+    return Verdict(not reasons, headline, reasons, warnings, advice)
 
 
-def _rules_of_movement(movement: Sequence[np.ndarray]) -> Iterator[Rule]:
-    for chain, values in enumerate(movement):
+def _rules_of_movement(changes: Sequence[np.ndarray]) -> Iterator[Rule]:
+    for chain, values in enumerate(changes):
         num, longest = len(values), longest_run(values)
         is_long = longest > max(10, MAX_STUCK_SHARE * num)
         stayed = f"chain {chain} stayed in one place for {longest} of {num} draws"

@@ -25,7 +25,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory, settings = spec.output.dir, spec.sampler
     check_is_ready(directory, is_resuming=parsed.resume)
     field = field_to_calibrate(spec) if isinstance(spec, ProblemSpec) else build(spec)
-    spec.prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
     places = field_places(field, settings.seed) if isinstance(field, FieldProblem) else None
     with interrupts_raise(), calibration_display(errors, num_simulations) as on_simulation:

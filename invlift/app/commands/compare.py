@@ -44,14 +44,12 @@ def execute(parsed, console: Console, errors: Console) -> int:
             expected = "a directory without a comparison"
             raise InputError(f"{directory}", expected, found, "choose another with --out")
     field = build(spec)
-    spec.prepare_output("--out" if parsed.out else None)
+    directory.mkdir(parents=True, exist_ok=True)
     say(console, headline(field))
     rows = []
     with interrupts_raise(), comparison_display(errors) as on_progress:
-        found = compare(
-            field.problem, methods, seconds=seconds, **settings, on_progress=on_progress
-        )
-        for row in found:
+        settings |= {"seconds": seconds, "on_progress": on_progress}
+        for row in compare(field.problem, methods, **settings):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
             write_comparison(files[0], rows)

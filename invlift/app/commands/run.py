@@ -46,7 +46,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
     field = build(spec)
     info = _run_info(spec)
     is_new = not directory.exists()
-    spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with only_writer(chains):
@@ -58,11 +57,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
             if objections and not parsed.anyway:
                 if is_new:
                     shutil.rmtree(directory, ignore_errors=True)
-                expected, remedy = (
-                    "a problem that is ready to run",
-                    "mend that, or insist with --anyway",
-                )
-                raise InputError(parsed.problem, expected, "; ".join(objections), remedy)
+                found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
+                raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
             for leftover in (*unfinished_files(directory), *unfinished_files(chains)):
                 leftover.unlink()
             _write_problem(spec)

@@ -96,10 +96,8 @@ def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Pi
 
 def ranks(name: str, chains: np.ndarray) -> Picture:
     """Rank histogram of each chain, (chains, num_draws), the first on top."""
-    alternative = (
-        f"Rank histograms of {name}, a row for each of {len(chains)} chains: chains that agree "
-        "have bars that end near the dashed line."
-    )
+    alternative = f"Rank histograms of {name}, a row for each of {len(chains)} chains: chains that "
+    alternative += "agree have bars that end near the dashed line."
     with new_figure(*NARROW) as figure:
         draw_ranks(figure.subplots(), chains)
         return picture(figure, "Ranks among all chains", alternative)
@@ -117,10 +115,9 @@ def residuals(values: np.ndarray, places: Places | None = None) -> Picture:
 
 def series(shown: Series) -> Picture:
     """Median and bands along an axis with numbers as coordinates, and the readings."""
-    text = (
-        f"Median of {shown.name} and the intervals from its 5 to its 95 % and from its 25 to its "
-        f"75 % quantile along {shown.axis}, from {number(shown.at[0])} to {number(shown.at[-1])}"
-    )
+    text = f"Median of {shown.name} and the intervals from its 5 to its 95 % and from its 25 to "
+    text += f"its 75 % quantile along {shown.axis}, "
+    text += f"from {number(shown.at[0])} to {number(shown.at[-1])}"
     note = "median, 50 % and 90 % interval without noise"
     if shown.new_readings is not None:
         note += "; dashed: 90 % of new readings, with noise"
