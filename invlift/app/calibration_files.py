@@ -27,10 +27,7 @@ _REMEDY = "restore the file, or begin anew in another directory"
 
 
 def check_is_ready(directory: Path, *, is_resuming: bool) -> None:
-    """Check that a calibration can begin in a directory, or go on there.
-
-    An InputError if it is to begin and there is one already, or to go on and there is none.
-    """
+    """Check that a calibration can begin in a directory, or go on there; else an InputError."""
     there = [name for name in (TABLE, RECORD, FIGURE) if (directory / name).exists()]
     if is_resuming and RECORD not in there:
         raise InputError(
@@ -78,10 +75,7 @@ def write_simulations(path: Path, simulations: Sequence[Simulation], names: Sequ
 
 
 def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[Simulation]:
-    """Read what :func:`write_simulations` wrote, ranks 0 ... ``num_draws`` of these quantities.
-
-    An InputError if the file cannot be read or is not such a table.
-    """
+    """Read what :func:`write_simulations` wrote; an InputError if it is not such a table."""
     what = "the table of this calibration"
     text = read_text(path, f"{path}", what, remedy=_REMEDY, max_bytes=MAX_BYTES)
     simulations, number, row, adapter = [], 1, [], TypeAdapter(Simulation)

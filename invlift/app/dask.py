@@ -18,10 +18,7 @@ TIMEOUT = 10
 
 
 def dask_setup(worker) -> None:
-    """Have a worker of this machine leave Ctrl-C, and words, to the process that it works for.
-
-    Dask calls this in each worker that is told of this module.
-    """
+    """Have a worker of this machine, in which Dask calls it, leave Ctrl-C and words to others."""
     del worker
     _be_quiet()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -37,10 +37,7 @@ class OwnProblem:
 
 
 class PythonSpec(RunOptions, Table):
-    """A Python file, its content as it is run and kept, the name in it of a problem, and options.
-
-    Or the name of a function that makes one.
-    """
+    """A Python file, its content, the name in it of a problem or of what makes one, and options."""
 
     source: Path
     content: str
@@ -52,19 +49,12 @@ class PythonSpec(RunOptions, Table):
 
 
 def open_problem(text: str) -> ProblemSpec | PythonSpec:
-    """What a command is given: ``problem.toml``, or ``model.py:problem``.
-
-    An InputError as by :func:`~invlift.app.problem_file.read_problem`, or if the Python file cannot
-    be read.
-    """
+    """What a command is given, ``problem.toml`` or ``model.py:problem``, read or refused."""
     return read_problem(text) if _split(text) is None else read_python_problem(text)
 
 
 def build(spec: ProblemSpec | PythonSpec) -> FieldProblem | OwnProblem:
-    """Put the problem together; a Python file is run.
-
-    An InputError as by :func:`~invlift.app.build.build_problem` and :func:`load`.
-    """
+    """Put the problem together; a Python file is run. An InputError if it cannot be."""
     if isinstance(spec, ProblemSpec):
         return build_problem(spec)
     found = load(spec)

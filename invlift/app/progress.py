@@ -135,10 +135,7 @@ def _display(
 
 @contextmanager
 def says_that_it_compiles(console: Console, is_silent: Callable[[], bool] = lambda: True):
-    """Print why nothing is to be seen yet, if programs are compiled meanwhile.
-
-    ``is_silent`` tells whether nothing else has been printed.
-    """
+    """Say why nothing is to be seen yet, if programs are compiled while ``is_silent()``."""
     num_before, is_over = Program.num_begun, threading.Event()
 
     def watch() -> None:

@@ -58,12 +58,7 @@ class Finding:
 
 
 def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[str]:
-    """What makes a problem not ready to run, of what can be told without a step of a chain.
-
-    What the chains run is compiled at the same time.
-
-    An InputError if there is no start for a chain.
-    """
+    """What makes a problem not ready to run; what the chains run is compiled at the same time."""
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with single_threaded_blas():
         target = target_of(field.problem, kernel)

@@ -69,10 +69,7 @@ def load(directory: str | os.PathLike) -> Posterior:
 
 
 def mesh_of_run(spec: ProblemSpec, own: Any) -> Mesh | None:
-    """The mesh of a run, with its groups, from the file that its problem names.
-
-    None if there is no such file, or it has other points or cells than the run's ``own`` mesh.
-    """
+    """The mesh, with its groups, that a problem names; None if it is not the run's ``own``."""
     try:
         mesh = read_mesh(spec.mesh.file)
     except InputError:

@@ -187,10 +187,7 @@ def read_chains(
 def _next_goal(
     kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[ChainResult]
 ) -> int | None:
-    """How many draws chains are to have next; None if the verdict on them is good.
-
-    It is asked for at the same numbers of draws whether or not the run was interrupted.
-    """
+    """How many draws chains are to have next, interrupted or not; None if the verdict is good."""
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
     goal = FIRST_GOAL
     while goal < least:
@@ -209,10 +206,7 @@ def versions() -> dict[str, str]:
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse numbers of chains beyond 1 to 10,000, of anything else below 1, and seeds below 0.
-
-    By the name of the argument; also if it is no integer.
-    """
+    """Refuse what is no integer, is below 1 (seeds: 0), or beyond 10,000 chains."""
     for name, value in counts.items():
         least, most = int(name != "seed"), MAX_CHAINS if name == "chains" else 2**63 - 1
         if not is_integer(value) or not least <= value <= most:

@@ -103,10 +103,7 @@ class Request(BaseModel):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address of this machine; port 0 stands for any that is free.
-
-    An InputError if there is no such address, or it is taken.
-    """
+    """A socket that listens at an address that is free, else an InputError; port 0 is any."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)

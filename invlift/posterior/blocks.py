@@ -16,10 +16,7 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Check that all chains hold as many draws of one shape; return these three.
-
-    An InputError if there is no chain, no draw, or the chains differ. `name` says of what.
-    """
+    """Number of chains, draws and shape of a draw; an InputError if these differ, or are none."""
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
         raise InputError(f"draws of {name}", "at least one chain", "none", "run the sampler first")

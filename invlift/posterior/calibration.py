@@ -62,11 +62,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class CalibrationVerdict:
-    """Verdict on a calibration.
-
-    Reasons speak against it and are empty if and only if `is_calibrated`; advice is what to do,
-    most useful first.
-    """
+    """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
 
     is_calibrated: bool
     headline: str
@@ -81,10 +77,7 @@ class CalibrationVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks, 0 ... `num_draws`, of quantities in all simulations that are done, by number.
-
-    `num_requested` is how many were asked for.
-    """
+    """Ranks, 0 ... `num_draws`, of quantities in the simulations done of those requested."""
 
     simulations: Sequence[Simulation]
     names: tuple[str, ...]
@@ -187,10 +180,7 @@ class Calibration:
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
-    """Smallest bulk effective sample size of quantities of one chain (Vehtari et al. 2021).
-
-    0 if one of the (num_draws,) arrays never changes or is not finite.
-    """
+    """Smallest bulk effective sample size of (num_draws,) draws of a chain; 0 if there is none."""
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
     return float(np.min(np.nan_to_num(diagnose_block(values)["ess_bulk"])))
 

@@ -79,10 +79,7 @@ class Efficiency:
 
 
 def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
-    """Sum up the chains of a method, of equally many draws and with their times.
-
-    `standards` are those of its kernel.
-    """
+    """Sum up the chains of a method, of equally many draws, by the standards of its kernel."""
     if not chains:
         return Efficiency(method, note="no draws within the budget")
     stats = recorded(chains, "stats")
@@ -151,10 +148,7 @@ def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
 
 
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
-    """Bars of effective draws per second and per factorisation, hollow where they are in doubt.
-
-    The figure is saved where `path` says, if anywhere.
-    """
+    """Bars of effective draws per second and per factorisation, hollow where in doubt."""
     rows = list(rows)[::-1]
     with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)

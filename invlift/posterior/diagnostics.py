@@ -42,10 +42,7 @@ class Diagnostics:
 
 
 def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
-    """All diagnostics of N quantities, from one array (num_draws, N) for each chain.
-
-    `name` says in errors what the draws are of: see `blocks.coefficient_blocks`.
-    """
+    """All diagnostics of N quantities, from (num_draws, N) for each chain; errors say the name."""
     return Diagnostics(**_diagnose(draws, name, tuple(Diagnostics.__annotations__)))
 
 

@@ -53,13 +53,21 @@ def plot_fields(
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
         raise InputError("plot of fields", expected, "a model without one", "plot the chains")
+    fields, sensors, panels = posterior.fields(), posterior.sensors, []
     if field.name == FIELD:
-        panels = _overview(posterior, conductivity_unit, solution_name, solution_unit)
+        log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
+        if "solution_mean" in fields:
+            style = True, "inferno", solution_unit, False, getattr(sensors, "values", None)
+            third = Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style)
+        else:
+            style = field.place == "node", "plasma", conductivity_unit
+            third = Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style)
+        panels += _panels_of(fields, field, log_unit, "", third)
     else:
-        quantities = posterior.described.values()
-        on_mesh = [each for each in quantities if each.place and not each.is_derived]
-        panels = [panel for each in on_mesh for panel in _panels_of(posterior.fields(), each)]
-    flat, points = flatten(mesh.points, mesh.cells), getattr(posterior.sensors, "points", None)
+        for each in posterior.described.values():
+            if each.place and not each.is_derived:
+                panels += _panels_of(fields, each, each.unit, each.unit)
+    flat, points = flatten(mesh.points, mesh.cells), getattr(sensors, "points", None)
     across, up = np.ptp(flat.points, axis=0)
     height = WIDTH * float(np.clip(up / across, 0.2, 1.6))
     num_columns = min(2, len(panels))
@@ -78,42 +86,28 @@ def plot_fields(
     return figure
 
 
-def _panels_of(fields: dict[str, np.ndarray], quantity: Quantity) -> list[Panel]:
-    """Panels of a field of a model of one's own: its mean, sd and variance reduction."""
-    name, is_nodal, unit = quantity.name, quantity.place == "node", quantity.unit
-    panels = [
-        Panel(f"{name}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", unit),
-        Panel(f"{name}, posterior sd", fields[f"{name}_sd"], is_nodal, "magma", unit),
-    ]
-    return panels + _reduction(fields, is_nodal, f"{name}_variance_reduction", f"{name}, variance")
-
-
-def _reduction(fields, is_nodal: bool, name: str, title: str) -> list[Panel]:
-    if name not in fields:
-        return []
-    style = is_nodal, "cividis", "of prior variance", True
-    return [Panel(f"{title} reduction", fields[name], *style)]
-
-
-def _overview(
-    posterior: Posterior, conductivity_unit: str, solution_name: str, solution_unit: str
+def _panels_of(
+    fields: dict[str, np.ndarray],
+    quantity: Quantity,
+    mean_label: str,
+    sd_label: str,
+    *others: Panel,
 ) -> list[Panel]:
-    """Panels of a field problem."""
-    fields, is_nodal = posterior.fields(), posterior.field.place == "node"
-    log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
-    mean, sd, title = fields[f"{FIELD}_mean"], fields[f"{FIELD}_sd"], "Log-conductivity, posterior"
-    if "solution_mean" in fields:
-        style = True, "inferno", solution_unit, False, getattr(posterior.sensors, "values", None)
-        third = Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style)
-    else:
-        style = is_nodal, "plasma", conductivity_unit
-        third = Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style)
-    return [
-        Panel(f"{title} mean", mean, is_nodal, "viridis", log_unit),
-        Panel(f"{title} sd", sd, is_nodal, "magma"),
-        third,
-        *_reduction(fields, is_nodal, "variance_reduction", "Variance"),
+    """Panels of a field: its mean and sd, others, and its variance reduction."""
+    name, is_nodal, title = quantity.name, quantity.place == "node", f"{quantity.name},"
+    key, what = f"{name}_variance_reduction", f"{name}, variance"
+    if name == FIELD:
+        title, key, what = "Log-conductivity,", "variance_reduction", "Variance"
+    mean, sd = (fields[f"{name}_{each}"] for each in ("mean", "sd"))
+    panels = [
+        Panel(f"{title} posterior mean", mean, is_nodal, "viridis", mean_label),
+        Panel(f"{title} posterior sd", sd, is_nodal, "magma", sd_label),
+        *others,
     ]
+    if key in fields:
+        style = is_nodal, "cividis", "of prior variance", True
+        panels.append(Panel(f"{what} reduction", fields[key], *style))
+    return panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +133,7 @@ class PriorPicture:
 
 
 def plot_prior(picture: PriorPicture) -> Figure:
-    """Draw fields of the prior on one colour scale, and below spread, readings and correlation.
-
-    Bodies in space are shown by a slice through the middle.
-    """
+    """Draw fields of the prior on one colour scale, and below spread, readings and correlation."""
     flat, is_nodal = flatten(picture.mesh.points, picture.mesh.cells), picture.is_nodal
     across, up = np.ptp(flat.points, axis=0)
     height = FIELD_WIDTH * float(np.clip(up / across, 0.3, 1.6))

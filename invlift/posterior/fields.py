@@ -28,10 +28,7 @@ def fields_of(
     further: Iterable[Quantity],
     thresholds: Sequence[float],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Statistics of all fields on nodes and on cells, by "node" and "cell".
-
-    `further` are quantities of which there may be moments alone: see `Posterior.fields`.
-    """
+    """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
     found = {place: {} for place in PLACES}
     moments = recorded(chains, "moments")
     for name, quantity in (described | {each.name: each for each in further}).items():

@@ -127,10 +127,7 @@ def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step of a series shows: fields on nodes and on cells by name.
-
-    `numbers` belong to no place, such as a noise scale.
-    """
+    """What a step of a series shows: fields on nodes and on cells, and numbers, by name."""
 
     on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
     on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)

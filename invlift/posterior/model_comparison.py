@@ -70,10 +70,7 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 
 
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
-    """Compare runs by how well each predicts every reading from all others, best first.
-
-    An InputError if they are not of the same readings in the same order.
-    """
+    """Compare runs, best first; an InputError if they are not of the same readings in one order."""
     first = runs[0]
     for run in runs[1:]:
         if not np.array_equal(first.observed, run.observed):

@@ -118,10 +118,7 @@ def every_of(chains: Sequence[Chain], name: str) -> int:
 
 
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
-    """Check that the draws of all chains are one sample; return the shape of a draw by name.
-
-    An InputError if there is no chain or no draw, or chains differ in what they hold.
-    """
+    """Shape of a draw by name; an InputError if the draws of all chains are not one sample."""
     known = {frozenset(chain.draws) for chain in chains}
     if known in (set(), {frozenset()}):
         raise InputError("posterior", "at least one chain with draws", "none", "run for longer")

@@ -79,10 +79,7 @@ def draw_panel(
     sensor_points: np.ndarray | None = None,
     norm: Normalize | None = None,
 ) -> None:
-    """Draw a field with its title, its sensors, (d, dim), and its colour bar.
-
-    Fields that share the scale `norm` have no bars of their own.
-    """
+    """Draw a field with title, sensors, (d, dim), and its bar, or on the shared scale `norm`."""
     values = flat.shown(panel.values, panel.is_nodal)
     scale = norm or (Normalize(0.0, 1.0) if panel.is_share else colour_limits(values))
     draw_values(ax, flat, values, panel.is_nodal, panel.colour_map, scale)

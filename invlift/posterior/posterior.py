@@ -161,10 +161,7 @@ class Posterior:
         return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
     def replicated(self) -> dict[str, list[np.ndarray]]:
-        """New readings for each draw: "observed", and along the paths of readings by name.
-
-        Empty if the noise is unknown here.
-        """
+        """New readings, "observed" and along paths by name; empty if the noise is unknown here."""
         if self.noise is None or not self.has_fit:
             return {}
         rng = np.random.default_rng(NOISE_SEED)
@@ -186,11 +183,6 @@ class Posterior:
         observed = self.sensors.values if self.has_fit else None
         new = self.replicated() if readings_along(self._coordinates) else {}
         return series_of(self.all_draws, self.described, self._coordinates, observed, new)
-
-    @property
-    def has_series(self) -> bool:
-        """Whether there is something along an axis of numbers, for `plot_series`."""
-        return bool(self.series)
 
     @cached_property
     def log_likelihood(self) -> list[np.ndarray] | None:
@@ -253,10 +245,7 @@ class Posterior:
         return self.fields_by_place["node"] | self.fields_by_place["cell"]
 
     def sensor_fit(self) -> SensorStatistics:
-        """Readings against predictions at the sensors.
-
-        An `InputError` if there are no sensors, or no draws of "predicted".
-        """
+        """Readings against predictions; an `InputError` without sensors, or predictions."""
         if not self.has_fit:
             expected, found = "sensors and draws of predicted", "neither or only one of them"
             remedy = "pass sensors, and store the predictions while sampling"

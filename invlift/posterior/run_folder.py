@@ -33,10 +33,7 @@ REMEDY = "take the file from a copy of the run, or run again"
 
 
 class Record(BaseModel):
-    """What is read of ``run.json``; docs/outputs.md says what each entry is.
-
-    Entries that a run does not know are None or empty, and others are passed over.
-    """
+    """What is read of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -85,10 +82,7 @@ def read_record(directory: Path) -> Record:
 
 
 def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
-    """Read groups of the draws of a run, ``posterior.nc``; empty those that it does not have.
-
-    An InputError if the folder is not that of a run with draws, or the file is damaged.
-    """
+    """Read groups of ``posterior.nc``, empty where there is none; an InputError without a file."""
     if not (directory / DRAWS).is_file():
         found = "a file" if directory.exists() else "no such folder"
         found = f"no {DRAWS} in it" if directory.is_dir() else found

@@ -57,10 +57,7 @@ class FlatMesh:
 
 
 def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
-    """Show a mesh in a plane: itself, or the slice through its middle across its shortest side.
-
-    Points are (num_nodes, dim), cells (num_cells, dim + 1) triangles or tetrahedra.
-    """
+    """Show points (num_nodes, dim) and cells in a plane: all, or the middle slice of a body."""
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     if points.shape[1] == 2:
         nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)

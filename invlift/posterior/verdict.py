@@ -48,11 +48,7 @@ MAX_WRONG_RETURNS = 0.01
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on a run.
-
-    Reasons are findings that withhold convergence, empty if and only if `is_converged`; warnings
-    are others; advice is what to do, most useful first.
-    """
+    """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
 
     is_converged: bool
     headline: str

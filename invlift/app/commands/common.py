@@ -56,10 +56,7 @@ def positive_option(option: str, text: str) -> float:
 
 
 def check_is_new(option: str, *files: Path) -> None:
-    """Check that nothing is in the way of files that an option names, and that their folder exists.
-
-    An InputError if there is anything by the name of one, be it a link that leads nowhere.
-    """
+    """Refuse new files for which there is no folder, or of whose names there is anything."""
     for file in files:
         if os.path.lexists(file):
             found = f"{file}, which is there already"

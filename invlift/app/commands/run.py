@@ -140,7 +140,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
 
 def write_picture(posterior, directory: Path) -> list[Path]:
     """Draw the fields on the mesh, or where there is none what has an axis of numbers."""
-    if posterior.mesh is None and not posterior.has_series:
+    if posterior.mesh is None and not posterior.series:
         return []
     plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
     plot(directory / PICTURE)

@@ -47,10 +47,7 @@ class Picture:
 def picture(
     figure: Figure, title: str, alternative: str, note: str = "", colour_map: str | None = None
 ) -> Picture:
-    """Draw a figure, in few colours so that the page stays small.
-
-    With a colour map they are those of its steps, which are then the same in all pictures.
-    """
+    """Draw a figure in few colours, so that the page stays small: those of a colour map, if any."""
     figure.set_dpi(DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()

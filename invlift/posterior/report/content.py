@@ -91,11 +91,7 @@ class Content:
 
 
 def gather(directory: Path) -> Content:
-    """Read what a run has left in its folder.
-
-    An InputError if the folder is not that of a run with draws, or a file in it is damaged; the
-    message names it.
-    """
+    """Read what a run has left in its folder; an InputError names a file that is damaged."""
     posterior = read_posterior(directory)
     for name, chains in posterior.all_draws.items():
         largest = max(np.abs(draws[np.isfinite(draws)]).max(initial=0.0) for draws in chains)

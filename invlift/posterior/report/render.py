@@ -44,10 +44,7 @@ class Table(NamedTuple):
 
 
 def render(content: Content) -> str:
-    """Write a page of HTML that needs no other file.
-
-    All text of the content is escaped, and the page's policy allows no script but its own.
-    """
+    """Write a page of HTML that needs no other file; its policy allows no script but its own."""
     style = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("invlift.posterior.report", "page")
     environment = Environment(loader=loader, undefined=StrictUndefined, **style)
