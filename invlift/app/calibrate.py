@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,6 @@ class Quantities(Scalars):
     of a user's model some parameters; all that is unknown about noise and prior; and the log
     likelihood, which depends on the data as well: without such a quantity draws of the prior would
     pass (Modrak et al. 2023, arXiv:2211.02383).
-
     """
 
     #: Coefficients, (k,) int.
@@ -176,7 +175,6 @@ def calibrate(
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
         task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
-        task = replace(task, names=task.find_names())
         identity = task.identity()
         saved = simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
@@ -237,8 +235,6 @@ class _Task:
     seed: int
     starts: str
     places: dict[str, int]
-    #: Of the quantities that are ranked.
-    names: tuple[str, ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
@@ -253,7 +249,8 @@ class _Task:
             "names": list(self.names),
         }
 
-    def find_names(self) -> tuple[str, ...]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:
         """Quantities that differ from one another, and between simulations; few of each vector."""
         truths, reason = [], None
         for simulation in range(NUM_TRIED):

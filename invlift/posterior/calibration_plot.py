@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from invlift.posterior.calibration import LEVEL, Calibration
+from invlift.posterior.calibration import LEVEL, Calibration, UniformRanks
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
-from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_COLUMNS = 4
 #: Bars of a histogram, at most, and ranks expected in each, at least.

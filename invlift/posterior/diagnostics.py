@@ -119,13 +119,13 @@ def split_chains(values: np.ndarray) -> np.ndarray:
 
 
 def rank_normalise(values: np.ndarray) -> np.ndarray:
-    """Replace (N, chains, num_draws) finite draws by the normal scores of their ranks.
+    """Replace (N, chains, num_draws) draws by the normal scores of their ranks; NaN is largest.
 
     z = Phi^-1((rank - 3/8) / (size + 1/4)) (Vehtari et al. 2021, eq. 14). Ranks run over all chains
     together; equal draws share the mean of their ranks, so that the repeated draws of a rejecting
     sampler stay equal.
     """
-    flat = values.reshape(len(values), -1)
+    flat = np.nan_to_num(values.reshape(len(values), -1), nan=np.inf)
     size = flat.shape[1]
     # a mean rank is a multiple of 1/2: twice a rank indexes a table of normal scores
     table = ndtri((np.arange(2 * size + 1) / 2 - 0.375) / (size + 0.25))

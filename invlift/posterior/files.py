@@ -41,15 +41,8 @@ def write_fields(
 
     Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
     dim + 1), corners of triangles or tetrahedra. Fields, (num_nodes,) or (num_cells,), are by name;
-    NaN marks "no value". Numbers, or (k,) arrays, belong to no place: they are VTK's field data. An
-    InputError if a field does not fit the mesh.
+    NaN marks "no value". Numbers, or (k,) arrays, belong to no place: they are VTK's field data.
     """
-    for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
-        for name, values in data.items():
-            if np.shape(values) != (size,):
-                expected, found = f"{size} values, one per {kind}", f"shape {np.shape(values)}"
-                remedy = "pass the mesh that was used in the run"
-                raise InputError(f"{kind} field {name}", expected, found, remedy)
     mesh = meshio.Mesh(
         in_three_dimensions(points),
         [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,11 @@ from invlift.posterior.verdict import Verdict
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
-#: What a posterior has from the record.
+#: What a posterior has from the record, and what its chains have.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
 )  # fmt: skip
+_OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
 #: Largest text file of a run that is read.
 MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
@@ -90,19 +92,6 @@ def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
         remedy += "first draw goes on with --resume"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
     return {name: read_group(directory / DRAWS, name) for name in names}
-
-
-@dataclass(frozen=True, eq=False)
-class SavedChain:
-    """Draws and statistics of a chain, as files have them: see `Chain`."""
-
-    draws: Mapping[str, np.ndarray]
-    stats: Mapping[str, np.ndarray]
-    warmup_stats: Mapping[str, np.ndarray]
-    every: Mapping[str, int]
-    step_size: float | None = None
-    warmup_seconds: float | None = None
-    sampling_seconds: float | None = None
 
 
 class SavedMesh(NamedTuple):
@@ -182,21 +171,19 @@ def _surroundings(
     return found
 
 
-def _chains(groups: list[xr.Dataset], record: Record) -> list[SavedChain]:
+def _chains(groups: list[xr.Dataset], record: Record) -> list[SimpleNamespace]:
+    """Draws and statistics of each chain, as files have them: see `parts.Chain`."""
     every = {}
     for name, variable in groups[0].data_vars.items():
         numbers = variable[variable.dims[1]].to_numpy()
         if len(numbers) > 1 and numbers[1] > 1:
             every[name] = int(numbers[1])
-    values = [
-        {str(name): each.to_numpy() for name, each in group.data_vars.items()} for group in groups
-    ]
-    times = record.step_size, record.warmup_seconds, record.sampling_seconds
-    return [
-        SavedChain(
-            *({name: array[chain] for name, array in group.items()} for group in values),
-            every,
-            *(numbers[chain] if numbers else None for numbers in times),
-        )
-        for chain in range(groups[0].sizes["chain"])
-    ]
+    kinds = zip(("draws", "stats", "warmup_stats"), groups, strict=True)
+    values = {kind: {str(name): group[name].to_numpy() for name in group} for kind, group in kinds}
+    times = {name: getattr(record, name) for name in _OF_CHAINS}
+    chains = []
+    for chain in range(groups[0].sizes["chain"]):
+        own = {kind: {name: x[chain] for name, x in each.items()} for kind, each in values.items()}
+        own |= {name: each[chain] if each else None for name, each in times.items()}
+        chains.append(SimpleNamespace(every=every, **own))
+    return chains

@@ -76,7 +76,7 @@ def draw_trace(ax: Axes, chains: np.ndarray) -> None:
 def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
     """Draw the rank histogram of each chain, (chains, num_draws), the first on top."""
     num_chains, num_draws = chains.shape
-    share = ndtr(rank_normalise(np.nan_to_num(chains[None], nan=np.inf))[0])
+    share = ndtr(rank_normalise(chains[None])[0])
     edges = np.linspace(0.0, 1.0, NUM_RANK_BINS + 1)
     expected = num_draws / NUM_RANK_BINS
     for index, chain in enumerate(share):
