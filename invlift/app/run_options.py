@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from invlift.app.sections import OutputTable, SamplerTable, Sections
+from invlift.app.sections import Sections
 from invlift.errors import InputError
 from invlift.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
 from invlift.tables import PROBLEM, Table, json_schema
@@ -33,14 +33,11 @@ class RunOptions:
         sampler, ``draws`` for example: numbers also as the text that was typed, None where an
         option was not given. An InputError names the option, for example ``--draws``.
         """
-        given = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
-        update: dict[str, Any] = {}
-        if given:
-            data = {**self.sampler.model_dump(exclude_none=True), **given}
-            update["sampler"] = self._validated(SamplerTable, "sampler", data)
-        if out is not None:
-            data = {**self.output.model_dump(), "dir": os.fspath(out)}
-            update["output"] = self._validated(OutputTable, "output", data)
+        typed = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
+        given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
+        update = {
+            name: self._validated(name, options) for name, options in given.items() if options
+        }
         return self.model_copy(update=update)
 
     def with_output(self, out: str | None, suffix: str) -> Self:
@@ -50,12 +47,14 @@ class RunOptions:
             out=directory.with_name(f"{directory.name}{suffix}") if out is None else out
         )
 
-    def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
-        """Validate a section into which options went, blaming the option for an error."""
+    def _validated(self, section: str, options: Mapping[str, Any]) -> Table:
+        """Validate a section with options in it, blaming the option for an error."""
+        table = getattr(self, section)
+        data = {**table.model_dump(exclude_none=True), **options}
         try:
-            return table.model_validate(data, context={"base": Path.cwd()})
+            return type(table).model_validate(data, context={"base": Path.cwd()})
         except ValidationError as error:
-            path, _, *parts = mistakes(error, table, data)[0]
+            path, _, *parts = mistakes(error, type(table), data)[0]
             where = "--out" if path[0] == "dir" else f"--{path[0]}"
             if path[0] == "options":  # those in the file do not fit the method that was asked for
                 where = self.where(section, *path)
