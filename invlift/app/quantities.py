@@ -35,20 +35,10 @@ def quantities_of(
     *,
     with_prior: bool = False,
 ) -> tuple[Quantity, ...]:
-    """Describe the draws of a problem.
+    """Describe the draws of a problem, of what has axes, a unit or a known prior.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-    labels : sequence of d str, optional
-        Names of the readings.
-    with_prior : bool
-        Whether to compute the prior standard deviation of fields and densities of numbers.
-
-    Returns
-    -------
-    tuple of Quantity
-        Of what has axes, a unit or a known prior.
+    `labels` are names of the d readings. With the prior its standard deviation of fields and its
+    densities of numbers are computed.
     """
     prior, scale = problem.prior, problem.noise.scale
 
