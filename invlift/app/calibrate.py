@@ -82,9 +82,10 @@ class Quantities(Scalars):
         problem = self.target.problem
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
-        name, dropped = problem.model.coefficients_name, {FIELD, PARAMETERS, PREDICTED, NOISE_SCORE}
-        kept = {key: jnp.ravel(recorded[key]) if recorded[key].ndim else recorded[key]
-                for key in recorded if key not in dropped}  # fmt: skip
+        dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
+        kept = {name: jnp.ravel(value) if value.ndim else value
+                for name, value in recorded.items() if name not in dropped}  # fmt: skip
+        name = problem.model.coefficients_name
         if name is not None:
             kept[_PLACES] = recorded[name][self.places]
         if name == FIELD:

@@ -62,7 +62,8 @@ def _groups(content: Content, problem: Path) -> tuple[tuple[Group, ...], str]:
     mesh = mesh_of_run(spec, content.body)
     if mesh is None:
         return (), "The mesh file is gone or has changed since the run: its groups are not shown."
-    conditions, names = _conditions(spec.pde), list(mesh.boundaries)
+    conditions = _conditions(spec.pde)
+    names = list(mesh.boundaries)
     if ALL in conditions and ALL not in names:
         names.insert(0, ALL)
     facets = {name: mesh.boundaries.get(name, mesh.boundary_facets) for name in names}
