@@ -20,7 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 
-CELL_TYPES = {3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
+CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
@@ -32,24 +32,35 @@ def in_three_dimensions(points: np.ndarray) -> np.ndarray:
 def write_fields(
     path: str | os.PathLike,
     points: np.ndarray,
-    cells: np.ndarray,
+    cells: np.ndarray | None,
     point_data: Mapping[str, np.ndarray],
-    cell_data: Mapping[str, np.ndarray],
+    cell_data: Mapping[str, np.ndarray] | None = None,
     numbers: Mapping[str, np.ndarray | float] | None = None,
 ) -> None:
-    """Write fields on a mesh as a compressed binary VTU file.
+    """Write fields on a mesh, or at points such as sensors, as a compressed binary VTU file.
 
     Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
-    dim + 1), corners of triangles or tetrahedra. Fields, (num_nodes,) or (num_cells,), are by name;
-    NaN marks "no value". Numbers, or (k,) arrays, belong to no place: they are VTK's field data.
+    dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
+    (num_cells,), are by name; NaN marks "no value". Numbers, or (k,) arrays, belong to no place:
+    they are VTK's field data.
     """
+    cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
+    on_nodes, on_cells = (
+        {name: np.ascontiguousarray(values, dtype=float) for name, values in (data or {}).items()}
+        for data in (point_data, cell_data)
+    )
     mesh = meshio.Mesh(
         in_three_dimensions(points),
-        [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],
-        point_data=_contiguous(point_data),
-        cell_data={name: [values] for name, values in _contiguous(cell_data).items()},
+        [(CELL_TYPES[cells.shape[1]], cells.astype(np.int64))],
+        point_data=on_nodes,
+        cell_data={name: [values] for name, values in on_cells.items()},
     )
-    _write_vtu(path, mesh, numbers or {})
+    with replace_on_success(path) as temporary:
+        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
+        if numbers:  # which meshio reads, but does not write
+            grid = b"<UnstructuredGrid>"
+            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
+            temporary.write_bytes(written)
 
 
 def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
@@ -60,30 +71,6 @@ def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
             return meshio.read(path, file_format="vtu")
     except (Exception, SystemExit):
         return None
-
-
-def write_points(
-    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray]
-) -> None:
-    """Write values (d,) by name at points (d, dim), sensors say, as a VTU file of vertices."""
-    points = in_three_dimensions(points)
-    cells = [("vertex", np.arange(len(points), dtype=np.int64)[:, None])]
-    _write_vtu(path, meshio.Mesh(points, cells, point_data=_contiguous(data)), {})
-
-
-def _contiguous(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: np.ascontiguousarray(values, dtype=float) for name, values in data.items()}
-
-
-def _write_vtu(
-    path: str | os.PathLike, mesh: meshio.Mesh, numbers: Mapping[str, np.ndarray | float]
-) -> None:
-    with replace_on_success(path) as temporary:
-        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
-        if numbers:  # which meshio reads, but does not write
-            grid = b"<UnstructuredGrid>"
-            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
-            temporary.write_bytes(written)
 
 
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:

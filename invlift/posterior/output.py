@@ -76,7 +76,7 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
         table = pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
         files.write_table(new("sensor_fit.csv"), table)
         if sensors.points is not None:
-            files.write_points(new("sensors.vtu"), sensors.points, data)
+            files.write_fields(new("sensors.vtu"), sensors.points, None, data)
     files.write_table(new("summary.csv"), summary_with_totals(posterior))
     labelled.save_netcdf(labelled.groups_of(posterior), new("posterior.nc"))
     files.write_json(new("run.json"), record)
