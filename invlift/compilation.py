@@ -48,18 +48,13 @@ class Program:
 
     Like ``jax.jit``, but it can be compiled ahead of its first call, for shapes alone
     (:meth:`prepare`), and what it has compiled is kept for later processes, which then need not
-    even trace it (:func:`keep_compiled_programs`).
+    even trace it (:func:`keep_compiled_programs`). It has positional arguments, arrays and pytrees
+    of them, and is called from outside other compiled programs.
 
-    Parameters
-    ----------
-    fn : callable
-        Of positional arguments, arrays and pytrees of them.  To be called from outside other
-        compiled programs.
-    effort : {"none", "some", "full"}
-        What the compiler spends on it.  Compiled and run, the disc's evaluation of a position takes
-        0.7 s and 1.9 ms, 2.0 s and 0.65 ms, 4.2 s and 0.70 ms; to compile that of 30,301 nodes
-        takes 0.3, 0.3 and 1.3 GB.  The integrator's step runs 5 to 15 % slower with "some" than
-        with "full".
+    `effort` is what the compiler spends on it.  Compiled and run, the disc's evaluation of a
+    position takes 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and 0.70 ms
+    with "full"; to compile that of 30,301 nodes takes 0.3, 0.3 and 1.3 GB.  The integrator's step
+    runs 5 to 15 % slower with "some" than with "full".
     """
 
     #: How many this process has had the compiler begin with.
@@ -83,11 +78,9 @@ class Program:
         self._find(*key)
 
     def shapes(self, *arguments) -> Any:
-        """What the function returns for arguments like these, without having it compiled.
+        """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
 
-        Returns
-        -------
-        pytree of jax.ShapeDtypeStruct
+        It is not compiled for that.
         """
         _, *key = _flatten(arguments)
         file = _file_of(self._fn, self._effort, *key)
@@ -162,10 +155,9 @@ def keep_compiled_programs() -> None:
     """Keep what is compiled, so that the next run of a problem of the same shapes starts at once.
 
     In the user's cache folder for applications, up to 1 GB, where no other user may write; not
-    where that cannot be written to, or is another user's.
-    If JAX's own option ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there
-    instead, and finds them after it has traced them: a program that it has found cannot be kept
-    once more.
+    where that cannot be written to, or is another user's. If JAX's own option
+    ``jax_compilation_cache_dir`` names a folder, JAX keeps programs there instead, and finds them
+    after it has traced them: a program that it has found cannot be kept once more.
     """
     if jax.config.jax_compilation_cache_dir:
         return

@@ -31,14 +31,10 @@ _LIBRARIES = tuple(
 def digest(*things: Any) -> str:
     """Hexadecimal digest of things, 64 characters.
 
-    Equal things have equal digests whether or not they share what they hold: a structure that was
-    saved and loaded shares other parts than one just made.
-
-    Parameters
-    ----------
-    *things
-        Numbers, text, arrays, containers, dataclasses, functions, ``functools.partial``, objects
-        with attributes, and whatever these hold.
+    Things are numbers, text, arrays, containers, dataclasses, functions, ``functools.partial``,
+    objects with attributes, and whatever these hold. Equal things have equal digests whether or not
+    they share what they hold: a structure that was saved and loaded shares other parts than one
+    just made.
     """
     return _digest(things, {}, {}).hex()
 
@@ -136,21 +132,15 @@ def _enclosed(function: Any) -> list:
 
 def _names(code: types.CodeType) -> set[str]:
     """Names that code, and code within it, may look up."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
 
 
 def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes without what Python adds by itself."""
     ignored = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"}
-    return {
-        name: value
-        for name, value in attributes.items()
-        if name not in ignored and not isinstance(value, types.GetSetDescriptorType)
-    }
+    added = types.GetSetDescriptorType
+    return {k: x for k, x in attributes.items() if k not in ignored and not isinstance(x, added)}
 
 
 def _is_of_library(thing: Any) -> bool:

@@ -11,23 +11,11 @@ from invlift.errors import InputError
 def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int) -> bytes:
     """Content of a file.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-    name : str
-        How error messages call it.
-    what : str
-        What it should be, for example "a sensor table".
-    remedy : str
-        What to do if there is no such file.
-    max_bytes : int
-        Nobody's file of this kind is larger.
+    Error messages call it `name`; `what` it should be is "a sensor table", for example; `remedy` is
+    what to do if there is no such file. Nobody's file of this kind is larger than `max_bytes`.
 
-    Raises
-    ------
-    InputError
-        If there is no such file, it is a directory, a device or a pipe, larger than that, or the
-        system does not let it be read.
+    An InputError if there is no such file, it is a directory, a device or a pipe, larger than that,
+    or the system does not let it be read.
     """
     try:
         mode, size = path.stat().st_mode, path.stat().st_size
@@ -55,10 +43,7 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
 def read_text(path: Path, name: str, what: str, *, remedy: str, max_bytes: int) -> str:
     """The same as text in UTF-8; a byte-order mark in front, as spreadsheets write it, is left out.
 
-    Raises
-    ------
-    InputError
-        As :func:`read_input`; also if the content is not text in UTF-8.
+    An InputError also if the content is not text in UTF-8.
     """
     content = read_input(path, name, what, remedy=remedy, max_bytes=max_bytes)
     try:

@@ -187,10 +187,9 @@ def _listing(texts: list[str]) -> str:
 def _range(kind: str, low, high, above) -> str:
     """Write what numbers are allowed."""
     limits = [f"above {_written(above)}"] if above else []
-    if low is not None and high is not None:
-        limits.append(f"from {_written(low)} to {_written(high)}")
-    elif low is not None:
-        limits.append(f"of at least {_written(low)}")
+    if low is not None:
+        upper = "" if high is None else f" to {_written(high)}"
+        limits.append(f"from {_written(low)}{upper}" if upper else f"of at least {_written(low)}")
     elif high is not None:
         limits.append(f"at most {_written(high)}")
     if above == 0 or (kind == "number" and (low or 0) > 0):

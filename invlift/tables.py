@@ -102,15 +102,9 @@ _DESCRIBED: ContextVar[tuple[Mapping, ...]] = ContextVar("described", default=()
 class OneOf:
     """Makes one of the keys of a table choose what table it is: put it into `Annotated`.
 
-    Attributes
-    ----------
-    registry : dict
-        Name -> subclass of :class:`Table` with a field called `key`. It is looked up whenever a
-        table is validated or described.
-    key : str
-        The key that holds the name.
-    default : str, optional
-        The name where the key is left out.
+    The registry, by name subclasses of :class:`Table` with a field called `key`, which holds the
+    name, is looked up whenever a table is validated or described. `default` is the name where the
+    key is left out.
     """
 
     registry: Mapping[str, type[Table]]
@@ -150,30 +144,18 @@ class OneOf:
 def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
     """Return the JSON schema of a table one of whose keys chooses among several forms.
 
-    Parameters
-    ----------
-    table : dict
-        What all forms share.
-    forms : dict
-        Name -> JSON schema.
-    key, default : str
-        As of :class:`OneOf`.
+    The table has what all forms share; forms are JSON schemas by name; `key` and `default` are as
+    of :class:`OneOf`.
     """
     chooser = {**table["properties"][key], "enum": list(forms)}
     chooser |= {} if default is None else {"default": default}
     required = {name for name in table.get("required", ()) if name != key or default is None}
-    branches = [
-        {
-            **form,
-            "properties": {**form["properties"], key: {"const": name}},
-            "required": sorted(
-                {*form.get("required", ()), key} - ({key} if name == default else set())
-            ),
-        }
-        for name, form in forms.items()
-    ]
-    return {
-        **table,
+    branches = []
+    for name, form in forms.items():
+        needed = {*form.get("required", ()), key} - ({key} if name == default else set())
+        own = {"properties": {**form["properties"], key: {"const": name}}}
+        branches.append(form | own | {"required": sorted(needed)})
+    return table | {
         "properties": {**table["properties"], key: chooser},
         "required": sorted(required),
         "oneOf": branches,
@@ -188,13 +170,10 @@ def one_of(registry: Mapping[str, type[Table]], key: str, *, default: str | None
 
 @cache
 def table_of_dataclass(cls: type) -> type[Table]:
-    """Return a table of the fields that a dataclass is made with, as its docstrings describe them.
+    """Return a table of the fields that a dataclass is made with.
 
-    Parameters
-    ----------
-    cls : type
-        A dataclass. What its fields are is told by its docstring and those of its bases, in
-        sections of the form of numpydoc.
+    What they are is told by its docstring and those of its bases, in sections of the form of
+    numpydoc.
     """
     types = typing.get_type_hints(cls, include_extras=True)
     entry = re.compile(r"^(\w+) : .*\n((?:    .*\n?)+)", re.MULTILINE)

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from invlift.app.python_problem import load, read_python_problem
+from invlift.app.problems import load, read_python_problem
 
 FILE = Path(__file__).parents[1] / "examples" / "hare_lynx" / "hare_lynx.py"
 

@@ -6,13 +6,13 @@ simulations, and they are arguments of compiled programs: all simulations share 
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +32,14 @@ from invlift.app.compare import Scalars
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.simulate import simulate_problem
-from invlift.app.starts import STARTS, find_start
+from invlift.app.starts import STARTS
 from invlift.atomic import only_writer
 from invlift.compilation import Program, num_cores
 from invlift.digest import digest
 from invlift.errors import InputError, printable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.calibration import (
-    FINE,
-    Calibration,
-    Simulation,
-    effective_draws,
-    rank_of,
-)  # fmt: skip
+from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
@@ -78,7 +72,6 @@ class Quantities(Scalars):
     of a user's model some parameters; all that is unknown about noise and prior; and the log
     likelihood, which depends on the data as well: without such a quantity draws of the prior would
     pass (Modrak et al. 2023, arXiv:2211.02383).
-
     """
 
     #: Coefficients, (k,) int.
@@ -102,11 +95,9 @@ class Quantities(Scalars):
         return kept, {}
 
 
-def _at_theta(problem: InverseProblem, places, theta):
+@partial(Program, effort="none")
+def _truth_at(problem: InverseProblem, places, theta):
     return Quantities(OrdinaryPosterior(problem), places).describe(theta)[0]
-
-
-_truth_at = Program(_at_theta, "none")
 
 
 def calibrate(
@@ -174,47 +165,41 @@ def calibrate(
         raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
     if starts not in STARTS:
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
-    if resume and directory is None:
-        raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:
         directory = Path(directory)
         check_is_ready(directory, is_resuming=resume)
+    elif resume:
+        raise InputError("resume", "a directory with a calibration", "none", "name it")
     if places is None:
         name = problem.coefficients_name
         chosen = [] if name is None else random_places(problem, seed)
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
         task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
-        task = replace(task, names=task.find_names())
         identity = task.identity()
         saved = simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
 
-        def those_done(num: int) -> list[Simulation]:
-            return [done[number] for number in sorted(done) if number < num]
+        def wanted() -> list[Simulation]:
+            return [done[number] for number in range(simulations) if number in done]
 
         def keep(simulation: Simulation) -> None:
             done[simulation.simulation] = simulation
             if directory is not None:
-                write_simulations(directory / TABLE, those_done(sys.maxsize), task.names)
-            on_simulation(simulation, len(those_done(simulations)))
+                every = [done[number] for number in sorted(done)]
+                write_simulations(directory / TABLE, every, task.names)
+            on_simulation(simulation, len(wanted()))
 
         missing = [number for number in range(simulations) if number not in done]
         _run(missing, task.simulate, keep)
-        calibration = Calibration(those_done(simulations), task.names, draws, simulations)
+        calibration = Calibration(wanted(), task.names, draws, simulations)
         if directory is not None:
             write_record(directory, identity, calibration)
         return calibration
 
 
 def field_to_calibrate(spec: ProblemSpec) -> FieldProblem:
-    """A problem file's field, sensors and noise; the readings in its table are not needed.
-
-    Raises
-    ------
-    InputError
-        As :func:`~invlift.app.build.build_problem`.
-    """
+    """A problem file's field, sensors and noise; the readings in its table are not needed."""
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors)
     return replace(field, problem=replace(field.problem, noise=noise))
@@ -251,8 +236,6 @@ class _Task:
     seed: int
     starts: str
     places: dict[str, int]
-    #: Of the quantities that are ranked.
-    names: tuple[str, ...] = ()
 
     def identity(self) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
@@ -267,7 +250,8 @@ class _Task:
             "names": list(self.names),
         }
 
-    def find_names(self) -> tuple[str, ...]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:
         """Quantities that differ from one another, and between simulations; few of each vector."""
         truths, reason = [], None
         for simulation in range(NUM_TRIED):
@@ -307,27 +291,18 @@ class _Task:
             return None
         outcome, ess, draws = self._judged(result)
         ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in self.names}
-        return Simulation(
-            simulation,
-            outcome,
-            {} if outcome == _NOT_FINITE else ranks,
-            num_draws=result.num_draws,
-            ess=ess,
-            step_size=float(result.step_size),
-            acceptance_rate=float(np.mean(result.stats["acceptance_rate"])),
-            seconds=time.perf_counter() - began,
-        )
+        ranks = {} if outcome == _NOT_FINITE else ranks
+        numbers = result.step_size, np.mean(result.stats["acceptance_rate"])
+        numbers = *map(float, numbers), time.perf_counter() - began
+        return Simulation(simulation, outcome, ranks, result.num_draws, ess, *numbers)
 
     def _chain(self, problem: InverseProblem, seed: int, is_stopped) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
-        approximation = STARTS[self.starts](self.kernel, target, seed, 1).approximation
-        start, *_ = find_start(self.kernel, target, seed, 0, approximation=approximation)
 
         def next_goal(results: Sequence[ChainResult]) -> int | None:
-            num_draws = results[0].num_draws
+            num_draws, (outcome, *_) = results[0].num_draws, self._judged(results[0])
             is_longest = num_draws >= MOST_DRAWS * self.num_kept
-            outcome = self._judged(results[0])[0]
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
         def on_progress(progress: Progress) -> None:
@@ -335,15 +310,10 @@ class _Task:
                 raise _StoppedError
 
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        run = run_chains(
-            Quantities(target, self._places),
-            Plan(self.kernel, self.num_warmup, num_draws),
-            start[None],
-            seed,
-            next_goal=next_goal,
-            on_progress=on_progress,
-        )
-        return run.chains[0]
+        plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
+        calls = {"next_goal": next_goal, "on_progress": on_progress}
+        starts = STARTS[self.starts](self.kernel, target, seed, 1)
+        return run_chains(told, plan, starts, seed, **calls).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +14,7 @@ import numpy as np
 from invlift.app import readiness
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import OwnProblem, build
-from invlift.app.python_problem import PythonSpec
+from invlift.app.problems import OwnProblem, PythonSpec, build
 from invlift.app.readiness import Finding
 from invlift.app.sampling import FIRST_GOAL, target_of
 from invlift.app.sections import SamplerTable
@@ -45,17 +45,10 @@ TAYLOR_STEPS = 2.0 ** -np.arange(3, 10)
 
 @dataclass(frozen=True)
 class Report:
-    """Everything found.
-
-    Attributes
-    ----------
-    findings : list of Finding
-    description : str
-        What a problem of a Python file is made of, in lines.
-    """
+    """Everything found."""
 
     findings: list[Finding]
-    description: str = ""
+    description: str = ""  # what a problem of a Python file is made of, in lines
 
     @property
     def is_good(self) -> bool:
@@ -76,12 +69,10 @@ class Report:
 _KERNEL = ConstrainedHMC()
 
 
-def _look(lifted, position, heading) -> Sight:
+@partial(Program, effort="none")
+def _sight(lifted, position, heading) -> Sight:
     """One program for all that is asked of single positions: its parts share a factorisation."""
     return lifted.look(position, heading)
-
-
-_sight = Program(_look, "none")
 
 
 def _evaluate(lifted, position):
@@ -90,14 +81,6 @@ def _evaluate(lifted, position):
 
 def check_problem(spec: ProblemSpec | PythonSpec) -> Report:
     """Look a problem over.
-
-    Parameters
-    ----------
-    spec : ProblemSpec or PythonSpec
-
-    Returns
-    -------
-    Report
 
     Raises
     ------
@@ -117,11 +100,9 @@ def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) ->
         beside.submit(_sight.prepare, lifted, position, position)
         prior = beside.submit(readiness.prior, spec, field)
         method = beside.submit(readiness.method, field.problem)
-        start = find_start(
-            _KERNEL, lifted, spec.sampler.seed, 0, lambda _, *arguments: _evaluate(*arguments)
-        )
-        point = _evaluate(lifted, start.position)
-        rng = np.random.default_rng(spec.sampler.seed)
+        seed = spec.sampler.seed
+        start = find_start(_KERNEL, lifted, seed, 0, lambda _, *arguments: _evaluate(*arguments))
+        point, rng = _evaluate(lifted, start.position), np.random.default_rng(seed)
         findings = []
         if isinstance(spec, ProblemSpec):
             findings = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
@@ -137,23 +118,11 @@ def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) ->
 def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:
     """Order at which the remainder of a linearisation vanishes.
 
-    Parameters
-    ----------
-    value_fn : callable
-        h -> f(x + h v), an array.
-    linear_fn : callable
-        h -> f(x) + h Df(x) v.
-    steps : (k,) array
-        Decreasing h.
-
-    Returns
-    -------
-    slope : float
-        Median slope of log remainder over log h where the remainder is above round-off; 2 for a
-        right derivative, 1 for a wrong one (with second derivatives 3 and 2), NaN where everything
-        is round-off.
-    remainder : float
-        Largest remainder relative to the size of f.
+    `value_fn` and `linear_fn` give f(x + h v), an array, and f(x) + h Df(x) v for h, which
+    decreases along the steps. Returns the median slope of log remainder over log h where the
+    remainder is above round-off: 2 for a right derivative, 1 for a wrong one (with second
+    derivatives 3 and 2), NaN where everything is round-off; and the largest remainder relative to
+    the size of f.
     """
     values = [np.asarray(value_fn(step)) for step in steps]
     remainders = np.array(
@@ -179,10 +148,8 @@ def _mesh(mesh: Mesh) -> Finding:
         detail += f"; {poor.size} slivers below {POOR_QUALITY}, the first is cell {poor[0]}"
     num_parts = int(mesh.components.max()) + 1
     if num_parts > 1:
-        detail += (
-            f"; {num_parts} parts that share no node: nothing flows between them (merge the nodes "
-            "where they touch if it should)"
-        )
+        detail += f"; {num_parts} parts that share no node: nothing flows between them (merge the "
+        detail += "nodes where they touch if it should)"
     return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
 
 
@@ -242,24 +209,19 @@ def _derivatives(lifted, point, rng) -> list[Finding]:
     value, slope, first, second, scale = map(np.asarray, found)
     heading = scale * heading
     there = {h: _sight(lifted, position + h * heading, 0.0 * heading) for h in TAYLOR_STEPS}
+    name, along = f"derivative of the {lifted.looked_at}", point.logdensity_grad
+    second_order = 0.5 * np.asarray(second)
     findings = [
+        _slope_finding(name, lambda h: there[h].value, lambda h: value + h * slope),
         _slope_finding(
-            f"derivative of the {lifted.looked_at}",
-            lambda h: there[h].value,
-            lambda h: value + h * slope,
+            f"second {name}", lambda h: there[h].value,
+            lambda h: value + h * first + h**2 * second_order, order=3,
         ),
         _slope_finding(
-            f"second derivative of the {lifted.looked_at}",
-            lambda h: there[h].value,
-            lambda h: value + h * first + 0.5 * h**2 * second,
-            order=3,
+            "gradient of log det G", lambda h: there[h].point.logdensity,
+            lambda h: point.logdensity + h * (np.asarray(along) @ heading),
         ),
-        _slope_finding(
-            "gradient of log det G",
-            lambda h: there[h].point.logdensity,
-            lambda h: point.logdensity + h * (np.asarray(point.logdensity_grad) @ heading),
-        ),
-    ]
+    ]  # fmt: skip
     probe = rng.standard_normal(value.shape)
     left, right = first @ probe, slope @ probe
     error = float(abs(left - right) / max(abs(left), abs(right), 1e-300))
@@ -281,7 +243,8 @@ def _slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
     return Finding(level, name, detail)
 
 
-def _there_and_back(lifted, point, seed, size):
+@partial(Program, effort="none")
+def _trial(lifted, point, seed, size):
     """A step with a random momentum, and the one back: failures, errors, factorisations."""
     momentum = sample_momentum(lifted, jax.random.key(seed), point)
 
@@ -299,9 +262,6 @@ def _there_and_back(lifted, point, seed, size):
     return failures, error, violations[0], evaluations[0]
 
 
-_trial = Program(_there_and_back, "none")
-
-
 def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:
     """One step forwards and back, and the time a draw will take."""
     size = TRIAL_STEP
@@ -314,10 +274,8 @@ def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> list[Finding]:
     if has_failed:
         detail = f"no step down to {size:.1e} could be projected back onto the manifold"
         return [Finding("bad", "step", detail)]
-    detail = (
-        f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
-        f"{violation:.1e}; {num_factorisations:.0f} factorisations"
-    )
+    detail = f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
+    detail += f"{violation:.1e}; {num_factorisations:.0f} factorisations"
     level = "ok" if not num_failures and error < 1e-6 else "bad"
     return [Finding(level, "step", detail), _time(spec.sampler, lifted, point, num_factorisations)]
 
@@ -335,13 +293,10 @@ def _time(settings: SamplerTable, lifted, point, num_factorisations: float) -> F
     if draws is None:
         draws, more = FIRST_GOAL, "; as many more as it takes for a good verdict"
     total = per_draw * settings.chains * (settings.warmup + draws)
-    return Finding(
-        "ok",
-        "time",
-        f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for "
-        f"{settings.chains} chains of {settings.warmup} + {draws} iterations, within "
-        f"a factor of two; compilation not included{more}",
-    )
+    chains = f"{settings.chains} chains of {settings.warmup} + {draws} iterations"
+    detail = f"about {_duration(per_draw)} per draw, {_duration(total)} of one core for {chains}, "
+    detail += f"within a factor of two; compilation not included{more}"
+    return Finding("ok", "time", detail)
 
 
 def _duration(seconds: float) -> str:

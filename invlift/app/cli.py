@@ -26,13 +26,7 @@ BAD_INPUT = 2
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit.
-
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Instead of those of the process.
-    """
+    """Run the command line, by default with the arguments of the process, and exit."""
     parsed = _parser().parse_args(arguments)
     enable_x64()
     # Of what cannot be helped: a folder for matplotlib's fonts that cannot be written to.
@@ -91,11 +85,9 @@ def _refuse(err: Output, error: InputError) -> int:
 
 
 _OUT_OF_MEMORY = InputError(
-    "problem",
-    "one that fits into memory",
-    "more nodes or sensors than do",
+    "problem", "one that fits into memory", "more nodes or sensors than do",
     "use a coarser mesh, fewer sensors or a machine with more memory",
-)
+)  # fmt: skip
 #: What a command has saved of its work when the system refuses it something.
 _SAVED = {
     "run": "; chains saved so far are kept, --resume goes on with them",
@@ -114,16 +106,13 @@ def _from_system(error: OSError, command: str) -> InputError:
     return InputError(f"{error.filename or 'a file'}", expected, reason, remedy)
 
 
-#: What several commands are given in the same way.
+#: What several commands are given in the same way: name of the value, and help.
 _SHARED = {
-    "problem": {
-        "metavar": "PROBLEM",
-        "help": "a problem file, or a Python file and a name in it: model.py:problem",
-    },
-    "--method": {"metavar": "NAME", "help": " or ".join(KERNELS)},
-    "--chains": {"metavar": "C", "help": "number of chains"},
-    "--warmup": {"metavar": "W", "help": "warm-up iterations per chain"},
-    "--seed": {"metavar": "S", "help": "seed of the random numbers"},
+    "problem": ("PROBLEM", "a problem file, or a Python file and a name in it: model.py:problem"),
+    "--method": ("NAME", " or ".join(KERNELS)),
+    "--chains": ("C", "number of chains"),
+    "--warmup": ("W", "warm-up iterations per chain"),
+    "--seed": ("S", "seed of the random numbers"),
 }
 
 
@@ -139,84 +128,58 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, text: str, *shared: str) -> Callable:
         """Add a command with some of the shared options; what is returned adds one of its own."""
         own = commands.add_parser(name, help=text)
-        for option in shared:
-            own.add_argument(option, **_SHARED[option])
-        return own.add_argument
 
-    option = command(
-        "run", "sample the posterior and write the results",
-        "problem", "--method", "--chains", "--warmup", "--seed",
-    )  # fmt: skip
-    option("--draws", metavar="N", help='draws per chain, or "converged"')
-    option(
-        "--until-converged",
-        action="store_const",
-        const="converged",
-        dest="draws",
-        help="draw until the verdict is good",
-    )
-    option("--budget", metavar="SECONDS", help="time after which the chains end")
-    option("--workers", metavar="N", help="run the chains in N processes")
-    option(
-        "--scheduler", metavar="ADDRESS", help="run the chains on a Dask cluster, tcp://host:8786"
-    )
-    option("--out", metavar="DIR", help="results directory (default: [output] dir)")
-    option("--resume", action="store_true", help="go on with an interrupted run")
-    option("--anyway", action="store_true", help="run a problem that check calls not ready")
+        def option(flag: str, value: str | None, text: str | None, **settings) -> None:
+            own.add_argument(flag, help=text, **settings | ({"metavar": value} if value else {}))
+
+        for flag in shared:
+            option(flag, *_SHARED[flag])
+        return option
+
+    shared = "problem", "--method", "--chains", "--warmup", "--seed"
+    option = command("run", "sample the posterior and write the results", *shared)
+    option("--draws", "N", 'draws per chain, or "converged"')
+    constant = {"action": "store_const", "const": "converged", "dest": "draws"}
+    option("--until-converged", None, "draw until the verdict is good", **constant)
+    option("--budget", "SECONDS", "time after which the chains end")
+    option("--workers", "N", "run the chains in N processes")
+    option("--scheduler", "ADDRESS", "run the chains on a Dask cluster, tcp://host:8786")
+    option("--out", "DIR", "results directory (default: [output] dir)")
+    option("--resume", None, "go on with an interrupted run", action="store_true")
+    option("--anyway", None, "run a problem that check calls not ready", action="store_true")
 
     option = command("check", "look a problem over before running it", "problem")
-    option(
-        "--plot",
-        metavar="FILE.png",
-        nargs="?",
-        const="",
-        help="draw the prior: fields, readings they give, standard deviation, correlation "
-        "(default: the problem file's name with _prior.png, in the working directory)",
-    )
+    text = "draw the prior: fields, readings they give, standard deviation, correlation (default: "
+    text += "the problem file's name with _prior.png, in the working directory)"
+    option("--plot", "FILE.png", text, nargs="?", const="")
 
-    option = command(
-        "compare", "run several sampling methods for the same time and tell how they did",
-        "problem", "--chains", "--warmup", "--seed",
-    )  # fmt: skip
-    option(
-        "--methods",
-        metavar="A,B,C",
-        required=True,
-        help=f"of {', '.join(KERNELS)}; numpyro-nuts for its models",
-    )
-    option("--budget", metavar="SECONDS", default="60", help="time of each chain (default: 60)")
-    option("--out", metavar="DIR", help="where to write (default: [output] dir, with -comparison)")
+    text = "run several sampling methods for the same time and tell how they did"
+    option = command("compare", text, "problem", "--chains", "--warmup", "--seed")
+    text = f"of {', '.join(KERNELS)}; numpyro-nuts for its models"
+    option("--methods", "A,B,C", text, required=True)
+    option("--budget", "SECONDS", "time of each chain (default: 60)", default="60")
+    option("--out", "DIR", "where to write (default: [output] dir, with -comparison)")
 
     option = command("report", "show a run in one page of HTML")
-    option("directory", metavar="DIR", help="results directory of the run")
-    option("--out", metavar="FILE.html", help="where to write (default: report.html in DIR)")
+    option("directory", "DIR", "results directory of the run")
+    option("--out", "FILE.html", "where to write (default: report.html in DIR)")
 
-    option = command(
-        "serve", "let other programs call the forward map and the log posterior (UM-Bridge)",
-        "problem",
-    )  # fmt: skip
-    option("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
-    option("--port", metavar="P", default="4242", help="port (default: 4242)")
+    text = "let other programs call the forward map and the log posterior (UM-Bridge)"
+    option = command("serve", text, "problem")
+    text = "address to listen on (default: this machine alone)"
+    option("--host", None, text, default="127.0.0.1")
+    option("--port", "P", "port (default: 4242)", default="4242")
 
-    option = command(
-        "calibrate", "see in simulations whether the draws are those of the posterior",
-        "problem", "--method", "--warmup", "--seed",
-    )  # fmt: skip
-    option(
-        "--simulations", metavar="M", required=True, help="number of simulations, 200 for example"
-    )
-    option(
-        "--draws", metavar="L", default="63", help="draws the truth is ranked among (default: 63)"
-    )
-    option("--out", metavar="DIR", help="where to write (default: [output] dir, with -calibration)")
-    option(
-        "--resume",
-        action="store_true",
-        help="go on with an interrupted calibration, or a longer one",
-    )
+    text = "see in simulations whether the draws are those of the posterior"
+    option = command("calibrate", text, "problem", "--method", "--warmup", "--seed")
+    option("--simulations", "M", "number of simulations, 200 for example", required=True)
+    option("--draws", "L", "draws the truth is ranked among (default: 63)", default="63")
+    option("--out", "DIR", "where to write (default: [output] dir, with -calibration)")
+    text = "go on with an interrupted calibration, or a longer one"
+    option("--resume", None, text, action="store_true")
 
     option = command("loo", "compare runs of the same readings by leave-one-out predictions")
-    option("runs", metavar="DIR", nargs="+", help="results directories, two or more")
+    option("runs", "DIR", "results directories, two or more", nargs="+")
 
     option = command("next-sensor", "where one more reading would tell most, by the draws of a run")
     option("directory", metavar="DIR", help="results directory of the run")
@@ -225,21 +188,14 @@ def _parser() -> argparse.ArgumentParser:
            "(default: the field, everywhere)")  # fmt: skip
 
     option = command("schema", "print the JSON schema of problem files, for editors")
-    option("--page", action="store_true", help="print a page of all keys instead")
+    option("--page", None, "print a page of all keys instead", action="store_true")
 
     option = command("simulate", "sensor readings of a draw from the prior")
-    option("problem", metavar="PROBLEM.toml")
-    option(
-        "--sigma",
-        metavar="SD",
-        help="standard deviation of normal noise (default: the noise of the problem file)",
-    )
-    option("--draws", metavar="K", help="write K fields drawn from the prior, and no readings")
-    option("--seed", metavar="S", required=True, help="seed of the draw")
-    option(
-        "--out",
-        metavar="FILE",
-        required=True,
-        help="sensor table to write, or with --draws a series for ParaView, draws.pvd",
-    )
+    option("problem", "PROBLEM.toml", None)
+    text = "standard deviation of normal noise (default: the noise of the problem file)"
+    option("--sigma", "SD", text)
+    option("--draws", "K", "write K fields drawn from the prior, and no readings")
+    option("--seed", "S", "seed of the draw", required=True)
+    text = "sensor table to write, or with --draws a series for ParaView, draws.pvd"
+    option("--out", "FILE", text, required=True)
     return parser

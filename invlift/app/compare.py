@@ -33,15 +33,10 @@ MAX_DRAWS = 1_000_000
 
 
 class Scalars(Module):
-    """A target that records scalars alone: the same for all methods, and little of it.
+    """A target of any kind that records scalars alone: the same for all methods, and little of it.
 
     Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
     (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
-
-    Attributes
-    ----------
-    target
-        Of any kind.
     """
 
     target: Any
@@ -53,15 +48,10 @@ class Scalars(Module):
 
     def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """Scalars and short vectors by name, and no moments."""
-        recorded, _ = self.target.describe(where)
-        kept = {
-            name: value
-            for name, value in recorded.items()
-            if name not in (FIELD, PREDICTED, NOISE_SCORE)
-        }
-        if FIELD in recorded:
-            kept["field_mean"] = jnp.mean(recorded[FIELD])
-            kept["field_std"] = jnp.std(recorded[FIELD])
+        kept = dict(self.target.describe(where)[0])
+        field, *_ = (kept.pop(name, None) for name in (FIELD, PREDICTED, NOISE_SCORE))
+        if field is not None:
+            kept |= {"field_mean": jnp.mean(field), "field_std": jnp.std(field)}
         return kept, {}
 
 
@@ -83,7 +73,6 @@ def compare(
 
     Parameters
     ----------
-    problem : InverseProblem
     methods : names, or mapping of str to name or Kernel
         A mapping says what each is called, ``{"hmc, dense": HMC(metric="dense")}`` for example.
         For a NumPyro model also "numpyro-nuts": NUTS in the coordinates of NumPyro's samplers.
@@ -135,13 +124,9 @@ def _rows(walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficie
         try:
             target = make_target()
             with single_threaded_blas():
-                run = run_chains(
-                    Scalars(target),
-                    plan,
-                    Starts(kernel, target, seed, chains),
-                    seed,
-                    on_progress=lambda news, name=name: on_progress(name, news),
-                )
+                starts = Starts(kernel, target, seed, chains)
+                tell = partial(on_progress, name)
+                run = run_chains(Scalars(target), plan, starts, seed, on_progress=tell)
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue

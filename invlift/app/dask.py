@@ -18,10 +18,7 @@ TIMEOUT = 10
 
 
 def dask_setup(worker) -> None:
-    """Have a worker of this machine leave Ctrl-C, and words, to the process that it works for.
-
-    Dask calls this in each worker that is told of this module.
-    """
+    """Have a worker of this machine, in which Dask calls it, leave Ctrl-C and words to others."""
     del worker
     _be_quiet()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -35,30 +32,18 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     the same draws.  Nothing is read or written by the workers: they need invlift, in the versions
     of this process, and no files.
 
-    Parameters
-    ----------
-    scheduler : str, optional
-        Address of a running scheduler, ``tcp://host:8786``.
-    workers : int, optional
-        Number of processes to start on this machine, if there is no scheduler; they end with the
-        context.
+    ``scheduler`` is the address of a running scheduler, ``tcp://host:8786``; without one
+    ``workers`` is the number of processes to start on this machine, which end with the context.
 
-    Raises
-    ------
-    InputError
-        If the package distributed is not installed, the scheduler does not answer or is lost, or
-        workers are killed again and again.
+    An InputError if the package distributed is not installed, the scheduler does not answer or is
+    lost, or workers are killed again and again.
     """
     option = "--workers" if scheduler is None else "--scheduler"
     try:
         import distributed
     except ImportError:
-        raise InputError(
-            option,
-            "the package distributed",
-            "none",
-            "install it: pip install 'invlift[distributed]'",
-        ) from None
+        remedy = "install it: pip install 'invlift[distributed]'"
+        raise InputError(option, "the package distributed", "none", remedy) from None
     _be_quiet()
     cluster = None
     try:
@@ -79,26 +64,17 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     except (OSError, ValueError) as error:
         if scheduler is None or (isinstance(error, OSError) and error.filename):
             raise
-        raise InputError(
-            option,
-            "the address of a Dask scheduler, tcp://host:8786 for example",
-            f"no answer from {scheduler} within {TIMEOUT} s",
-            "start one with the command dask scheduler, or check the address",
-        ) from None
+        expected = "the address of a Dask scheduler, tcp://host:8786 for example"
+        found = f"no answer from {scheduler} within {TIMEOUT} s"
+        remedy = "start one with the command dask scheduler, or check the address"
+        raise InputError(option, expected, found, remedy) from None
     except distributed.KilledWorker as error:
-        raise InputError(
-            f"{option}, worker {error.last_worker.address}",
-            "workers that live",
-            "workers that were killed again and again",
-            "give them more memory, then go on with --resume: what came before is saved",
-        ) from None
+        where, found = f"{option}, worker {error.last_worker.address}", "workers that were killed"
+        remedy = "give them more memory, then go on with --resume: what came before is saved"
+        raise InputError(where, "workers that live", f"{found} again and again", remedy) from None
     except CancelledError:
-        raise InputError(
-            option,
-            "a scheduler that stays",
-            "a lost connection",
-            "start it anew, then go on with --resume: what came before is saved",
-        ) from None
+        remedy = "start it anew, then go on with --resume: what came before is saved"
+        raise InputError(option, "a scheduler that stays", "a lost connection", remedy) from None
     finally:
         if cluster is not None:
             cluster.close()

@@ -19,21 +19,9 @@ class NumPyroModel(NumPyroProblem):
     def sample(self, **options) -> dict[str, np.ndarray]:
         """Draws of the latent and deterministic sites, as ``MCMC.get_samples`` gives them.
 
-        Warns where they have not converged.
-
-        Parameters
-        ----------
-        **options
-            As of :func:`~invlift.app.sampling.sample`: ``chains``, ``warmup``, ``draws``, ``seed``.
-
-        Returns
-        -------
-        dict of arrays (chains * draws, ...)
-
-        Raises
-        ------
-        InputError
-            As :func:`~invlift.app.sampling.sample`.
+        Arrays (chains * draws, ...) by name, with a warning where they have not converged. Options,
+        and errors, are those of :func:`~invlift.app.sampling.sample`: ``chains``, ``warmup``,
+        ``draws``, ``seed``.
         """
         run = sample(self, **options)
         verdict = build_posterior(self, run).verdict()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln, kv
@@ -13,7 +15,7 @@ from invlift.compilation import Program
 from invlift.fem.priors.hierarchical_matern import HierarchicalMaternPrior
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.priors.base import AffinePrior
-from invlift.posterior.prior_plots import PriorPicture
+from invlift.posterior.field_plots import PriorPicture
 from invlift.tables import Table
 
 #: Draws of which the readings are shown, the fields among them, and the unknown ranges.
@@ -29,10 +31,7 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
 
     The draws are those of ``invlift simulate --draws`` with the seed of the problem file.
 
-    Raises
-    ------
-    InputError
-        If the problem cannot be put together, or a draw has no finite solution.
+    An InputError if the problem cannot be put together, or a draw has no finite solution.
     """
     field = build_problem(spec)
     prior, noise = field.problem.prior, field.problem.noise
@@ -40,14 +39,12 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
     places, distances = line_outward(field.places)
     formula, label = _formula(spec, distances[-1])
     return PriorPicture(
-        points=field.mesh.points,
-        cells=field.mesh.cells,
+        mesh=field.mesh,
+        sensors=field.sensors,
         is_nodal=field.is_nodal,
-        sensor_points=field.sensors.points,
         fields=np.stack([draw.log_conductivity for draw in draws[:NUM_FIELDS]]),
         field_names=[_name_of(index, draw) for index, draw in enumerate(draws[:NUM_FIELDS])],
         predicted=np.stack([draw.predicted for draw in draws]),
-        observed=np.asarray(field.sensors.values),
         noise_scale=_noise_scale(field, draws),
         is_noise_known=not noise.scale.num_parameters,
         std=prior.pointwise_std(),
@@ -88,11 +85,8 @@ def matern_correlation(distances: np.ndarray, length: float, smoothness: float) 
 
 def _name_of(index: int, draw: PriorDraw) -> str:
     """Number of a draw, and the unknown range and standard deviation that it has."""
-    parts = [
-        f"{name.removeprefix('prior_')} {draw.numbers[name]:.2g}"
-        for name in ("prior_range", "prior_std")
-        if name in draw.numbers
-    ]
+    unknown = [name for name in ("prior_range", "prior_std") if name in draw.numbers]
+    parts = [f"{name.removeprefix('prior_')} {draw.numbers[name]:.2g}" for name in unknown]
     return ", ".join([f"Draw {index}", *parts])
 
 
@@ -123,15 +117,13 @@ def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> 
     return np.corrcoef(values, rowvar=False)[:1]
 
 
-def _correlation_with_first(prior: AffinePrior | HierarchicalMaternPrior, hyper, units):
+@partial(Program, effort="none")
+def _correlation(prior: AffinePrior | HierarchicalMaternPrior, hyper, units):
     """S^T e_i for each place, and the cosines of their angles with the first, (k,)."""
     prior = prior if hyper is None else prior.given(hyper)
     roots = prior.sqrt_transpose(units)
     lengths = jnp.linalg.norm(roots, axis=0)
     return roots[:, 0] @ roots / (lengths[0] * lengths)
-
-
-_correlation = Program(_correlation_with_first, "none")
 
 
 def _formula(spec: ProblemSpec, reach: float) -> tuple[np.ndarray | None, str]:

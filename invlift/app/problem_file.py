@@ -16,8 +16,7 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
-from invlift.app import problem_errors
-from invlift.app.run_options import RunOptions
+from invlift.app.run_options import RunOptions, from_validation_error
 from invlift.app.sections import ExperimentTable, Sections
 from invlift.errors import InputError
 from invlift.input_files import read_text
@@ -89,7 +88,7 @@ def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSp
     try:
         spec = ProblemSpec.model_validate(data, context=context)
     except ValidationError as error:
-        raise problem_errors.from_validation_error(error, data, name) from None
+        raise from_validation_error(error, data, name) from None
     spec._file = name
     return spec
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,20 +35,10 @@ def quantities_of(
     *,
     with_prior: bool = False,
 ) -> tuple[Quantity, ...]:
-    """Describe the draws of a problem.
+    """Describe the draws of a problem, of what has axes, a unit or a known prior.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-    labels : sequence of d str, optional
-        Names of the readings.
-    with_prior : bool
-        Whether to compute the prior standard deviation of fields and densities of numbers.
-
-    Returns
-    -------
-    tuple of Quantity
-        Of what has axes, a unit or a known prior.
+    `labels` are names of the d readings. With the prior its standard deviation of fields and its
+    densities of numbers are computed.
     """
     prior, scale = problem.prior, problem.noise.scale
 
@@ -126,14 +117,11 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     }
 
 
-def _curve_of(part: Distribution):
-    values = jax.vmap(part.transform)(jnp.linspace(-_REACH, _REACH, _NUM_POINTS)[:, None])
+@partial(Program, effort="none")
+def _curve(part: Distribution):
+    """Values of a number and densities there, spread like draws from far out in both tails."""
+    values = jax.vmap(part.transform)(jnp.linspace(-6.0, 6.0, 481)[:, None])
     return values, jnp.exp(jax.vmap(part.log_density)(values))
-
-
-#: Values of a number and densities there, spread like draws from far out in both tails.
-_REACH, _NUM_POINTS = 6.0, 481
-_curve = Program(_curve_of, "none")
 
 
 def mesh_of(prior: Prior) -> Mesh | None:

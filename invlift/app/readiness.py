@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
@@ -15,8 +16,7 @@ import numpy as np
 
 from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import OwnProblem
-from invlift.app.python_problem import PythonSpec
+from invlift.app.problems import OwnProblem, PythonSpec
 from invlift.app.sampling import target_of
 from invlift.app.starts import MAX_MISFIT, Start, find_start, name_of_reading
 from invlift.compilation import Program
@@ -46,13 +46,7 @@ MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
-
-    Attributes
-    ----------
-    level : {"ok", "note", "bad"}
-    name, detail : str
-    """
+    """One thing looked at."""
 
     level: Literal["ok", "note", "bad"]
     name: str
@@ -64,15 +58,7 @@ class Finding:
 
 
 def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[str]:
-    """What makes a problem not ready to run, of what can be told without a step of a chain.
-
-    What the chains run is compiled at the same time.
-
-    Raises
-    ------
-    InputError
-        If there is no start for a chain.
-    """
+    """What makes a problem not ready to run; what the chains run is compiled at the same time."""
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with single_threaded_blas():
         target = target_of(field.problem, kernel)
@@ -89,13 +75,10 @@ def sensitivity(problem: InverseProblem, start: Start) -> Finding:
     """How far the readings move with the unknowns, in standard deviations of their noise."""
     if problem.noise.is_exact:
         return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
-    moves = start.sensitivity
+    moves, level = start.sensitivity, "ok"
     blind = np.flatnonzero(moves < BLIND)
-    level = "ok"
-    detail = (
-        f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
-        "unknowns, as far as their prior allows"
-    )
+    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
+    detail += "unknowns, as far as their prior allows"
     if blind.size == moves.size:
         level = "bad"
         detail += ": nothing next to the noise; are source, boundary values and units right?"
@@ -115,10 +98,8 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
     if most <= MAX_MISFIT:
         return Finding("ok", "fit", detail)
-    detail += (
-        f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-        "boundary value where it stands, a unit, too small a noise)"
-    )
+    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
+    detail += "boundary value where it stands, a unit, too small a noise)"
     return Finding("bad", "fit", detail)
 
 
@@ -142,32 +123,24 @@ def method(problem: InverseProblem) -> list[Finding]:
     share = weights.sum() ** 2 / (NUM_WEIGHED * np.square(weights).sum())
     if not share >= NEARLY_NORMAL:
         return []
-    detail = (
-        f"{problem.num_observations} readings of {size} unknowns, and a nearly normal posterior "
-        f"({100 * share:.0f} % of the weights of its normal approximation): nuts with metric = "
-        '"dense" may take less time than chmc; invlift compare says which does'
-    )
+    detail = f"{problem.num_observations} readings of {size} unknowns, and a nearly normal "
+    detail += f"posterior ({100 * share:.0f} % of the weights of its normal approximation): nuts "
+    detail += 'with metric = "dense" may take less time than chmc; invlift compare says which does'
     return [Finding("note", "method", detail)]
 
 
-def _weigh(target, draws):
+@partial(Program, effort="none")
+def _log_weights(target, draws):
     return jax.lax.map(target.loglikelihood, draws)
-
-
-_log_weights = Program(_weigh, "none")
 
 
 def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[Finding]:
     """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
     if not isinstance(field, FieldProblem):
         return []
-    realised = field.problem.prior.pointwise_std()
-    low, middle, high = np.quantile(realised, [0.0, 0.5, 1.0])
-    level = "ok"
-    detail = (
-        f"realised standard deviation of the log-conductivity {low:.3g} to {high:.3g}, median "
-        f"{middle:.3g}"
-    )
+    low, middle, high = np.quantile(field.problem.prior.pointwise_std(), [0.0, 0.5, 1.0])
+    level, detail = "ok", "realised standard deviation of the log-conductivity "
+    detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
     if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
         return [Finding(level, "prior", detail)]
     length, std = spec.prior.typical()

@@ -22,31 +22,21 @@ ALL = "boundary"
 
 
 def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = None) -> list[Path]:
-    """Write the report of a run from the files in its folder.
+    """Write the report of a run from the files in its folder, finished or not.
 
-    Parameters
-    ----------
-    directory : path-like
-        Folder of a run, finished or not. What it does not hold is left out, with a line of why.
-    out : path-like, optional
-        Where to write the page, and nothing else. Otherwise the page goes to ``report.html`` in the
-        folder and the draws that it shows to ``draws.pvd`` and ``draws/`` there; older files of
-        these names are replaced.
+    What the folder does not hold is left out, with a line of why. ``out`` says where to write the
+    page, and nothing else. Otherwise the page goes to ``report.html`` in the folder and the draws
+    that it shows to ``draws.pvd`` and ``draws/`` there; older files of these names are replaced.
+    Returns the page, and ``draws.pvd`` if it was written.
 
-    Returns
-    -------
-    list of pathlib.Path
-        The page, and ``draws.pvd`` if it was written.
-
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run, or a file in it is damaged.
-    OSError
-        If the page cannot be written. Files that were there before are not changed.
+    An InputError if the folder is not that of a run, or a file in it is damaged; an OSError if the
+    page cannot be written. Files that were there before are not changed.
     """
     directory = Path(directory)
-    content = _with_setting(gather(directory), directory / "problem.toml")
+    content = gather(directory)
+    groups, reason = _groups(content, directory / "problem.toml")
+    missing = {**content.missing} if groups else {**content.missing, "groups": reason}
+    content = replace(content, groups=groups, missing=missing)
     written = [directory / PAGE if out is None else Path(out)]
     page = render(content)
     with replace_on_success(written[0]) as temporary:
@@ -61,22 +51,14 @@ def write_report(directory: str | os.PathLike, out: str | os.PathLike | None = N
     return written
 
 
-def _with_setting(content: Content, problem: Path) -> Content:
-    """Add what the problem file names and the folder does not hold, where it is still the same."""
-    if not problem.exists() or content.body is None:
-        reason = "There is no mesh to show them on."
-        if content.body is not None:
-            reason = "There is no problem.toml in the folder, which names them."
-        return replace(content, missing={**content.missing, "groups": reason})
-    spec = read_problem(problem)
-    groups, reason = _groups(spec, content)
-    missing = dict(content.missing) if groups else {**content.missing, "groups": reason}
-    return replace(content, groups=groups, missing=missing)
-
-
-def _groups(spec: ProblemSpec, content: Content) -> tuple[tuple[Group, ...], str]:
+def _groups(content: Content, problem: Path) -> tuple[tuple[Group, ...], str]:
     """Boundary groups of the mesh file; if none, why."""
-    mesh = mesh_of_run(spec, content.body.points, content.body.cells)
+    if content.body is None:
+        return (), "There is no mesh to show them on."
+    if not problem.exists():
+        return (), "There is no problem.toml in the folder, which names them."
+    spec = read_problem(problem)
+    mesh = mesh_of_run(spec, content.body)
     if mesh is None:
         return (), "The mesh file is gone or has changed since the run: its groups are not shown."
     conditions = _conditions(spec)

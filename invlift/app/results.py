@@ -27,7 +27,6 @@ from invlift.posterior.names import UNITS
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
-from invlift.samplers.kernels.base import Standards
 from invlift.targets import ConstrainedTarget
 
 
@@ -53,51 +52,37 @@ def load(directory: str | os.PathLike) -> Posterior:
         If the folder is not that of a run with draws, or a file in it is damaged or has changed.
     """
     directory = Path(directory)
-    problem = problem_file(directory)
-    if (directory / DRAWS).exists() or not (directory / "chains").is_dir():
-        posterior = read_posterior(directory, _standards_of)
-        if posterior.mesh is None:
-            return posterior
-        points, cells = posterior.mesh.points, posterior.mesh.cells
-        mesh = None
-        with suppress(InputError):
-            mesh = mesh_of_run(read_problem(problem), points, cells)
-        if mesh is None:
-            return replace(posterior, mesh=mesh_from_arrays(points, cells))
-        return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
-    spec = open_problem(str(problem))
-    field, sampler = build(spec), spec.sampler
-    folder = directory / "chains"
-    run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
-    return build_posterior(field, run)
+    problem, folder = problem_file(directory), directory / "chains"
+    if not (directory / DRAWS).exists() and folder.is_dir():
+        spec = open_problem(str(problem))
+        field, sampler = build(spec), spec.sampler
+        run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
+        return build_posterior(field, run)
+    posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
+    if posterior.mesh is None:
+        return posterior
+    mesh = None
+    with suppress(InputError):
+        mesh = mesh_of_run(read_problem(problem), posterior.mesh)
+    if mesh is None:
+        return replace(posterior, mesh=mesh_from_arrays(*posterior.mesh))
+    return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
 
 
-def mesh_of_run(spec: ProblemSpec, points: np.ndarray, cells: np.ndarray) -> Mesh | None:
-    """The mesh of a run, with its groups, from the file that its problem names.
-
-    None if there is no such file, or it has other nodes or cells than the run's ``points`` and
-    ``cells``.
-    """
+def mesh_of_run(spec: ProblemSpec, own: Any) -> Mesh | None:
+    """The mesh, with its groups, that a problem names; None if it is not the run's ``own``."""
     try:
         mesh = read_mesh(spec.mesh.file)
     except InputError:
         return None
-    is_same = np.array_equal(mesh.points, points) and np.array_equal(mesh.cells, cells)
+    is_same = np.array_equal(mesh.points, own.points) and np.array_equal(mesh.cells, own.cells)
     return mesh if is_same else None
 
 
 def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
     """The flux of a problem file's equation, which is assembled when it is first asked for."""
-
-    @cache
-    def equation():
-        return build(open_problem(str(problem))).problem.model
-
+    equation = cache(lambda: build(open_problem(str(problem))).problem.model)
     return lambda *arguments: equation().boundary_flux(*arguments)
-
-
-def _standards_of(method: str) -> Standards | None:
-    return KERNELS[method].standards if method in KERNELS else None
 
 
 def build_posterior(
@@ -109,12 +94,7 @@ def build_posterior(
 ) -> Posterior:
     """Posterior of a run of a problem, built from a file or of a model of one's own.
 
-    Parameters
-    ----------
-    problem : FieldProblem, OwnProblem, InverseProblem or target
-    run : Run
-    num_draws_requested, objections
-        As for :func:`field_posterior`.
+    ``num_draws_requested`` and ``objections`` are as for :func:`field_posterior`.
 
     Raises
     ------
@@ -153,29 +133,24 @@ def field_posterior(
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh, run
     sensors : Sensors
         The d sensors of the problem.
     problem : InverseProblem
         With a field prior.
-    run : Run
-    num_draws_requested : int, optional
-        Draws per chain asked for, to notice a run that was cut short.
-    exceedance : sequence of float
-        Thresholds of the conductivity, in its unit: see `Posterior`.
-    objections : sequence of str
-        What makes the problem a doubtful one: see `Posterior`.
-
-    Returns
-    -------
-    Posterior
+    num_draws_requested, exceedance, objections
+        See `Posterior`.
 
     Raises
     ------
     InputError
         If the parts do not belong together, or the run has no draws.
     """
-    _check_readings(sensors, problem)
+    if not np.array_equal(sensors.values, problem.observed):
+        num, size = problem.num_observations, len(sensors.values)
+        found = "other values" if size == num else f"{size}"
+        remedy = "pass the sensors in use of which the problem was made"
+        raise InputError(sensors.name, f"the {num} readings of the problem", found, remedy)
     return Posterior(
         mesh=mesh,
         num_draws_requested=num_draws_requested,
@@ -213,16 +188,3 @@ def _of_problem(
         "sensors": Readings(np.asarray(problem.observed), sigma, points, labels, coordinates or {}),
         "noise": noise,
     }
-
-
-def _check_readings(sensors: Sensors, problem: InverseProblem) -> None:
-    """Check that the readings are those that the problem was made of."""
-    observed, values = np.asarray(problem.observed), sensors.values
-    if not np.array_equal(values, observed):
-        is_other = values.shape == observed.shape
-        raise InputError(
-            sensors.name,
-            f"the {observed.size} readings of the problem",
-            "other values" if is_other else f"{values.size}",
-            "pass the sensors that the problem was made of (those in use, if some were left out)",
-        )

@@ -1,19 +1,22 @@
-"""What any problem that a command works on has beside the problem: sampler, output, options."""
+"""What any problem that a command works on has beside the problem, and errors about its keys."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError
 
-from invlift.app import problem_errors
-from invlift.app.sections import OutputTable, SamplerTable
+from invlift.app.sections import Sections
 from invlift.errors import InputError
-from invlift.table_errors import mistakes
-from invlift.tables import Table
+from invlift.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
+from invlift.tables import PROBLEM, Table, json_schema
+
+#: Tables within a section that are written with a heading of their own.
+_HEADINGS = {("sampler", "options")}
 
 
 class RunOptions:
@@ -21,32 +24,20 @@ class RunOptions:
 
     def where(self, section: str, *keys: str) -> str:
         """Return how error messages call a key, for example "problem.toml, [prior] range"."""
-        return problem_errors.where(self._file, (section, *keys))
+        return where_in(self._file, (section, *keys))
 
     def with_overrides(self, *, out: str | os.PathLike | None = None, **sampler: Any) -> Self:
         """Return the problem with command-line options in place of the file's values.
 
-        Parameters
-        ----------
-        out : str or path-like, optional
-            Output directory, relative to the working directory.
-        **sampler
-            Keys of the sampler, ``draws`` for example: numbers also as the text that was typed;
-            None where an option was not given.
-
-        Raises
-        ------
-        InputError
-            Naming the option, for example ``--draws``.
+        ``out`` is the output directory, relative to the working directory; the rest are keys of the
+        sampler, ``draws`` for example: numbers also as the text that was typed, None where an
+        option was not given. An InputError names the option, for example ``--draws``.
         """
-        given = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
-        update: dict[str, Any] = {}
-        if given:
-            data = {**self.sampler.model_dump(exclude_none=True), **given}
-            update["sampler"] = self._validated(SamplerTable, "sampler", data)
-        if out is not None:
-            data = {**self.output.model_dump(), "dir": os.fspath(out)}
-            update["output"] = self._validated(OutputTable, "output", data)
+        typed = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
+        given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
+        update = {
+            name: self._validated(name, options) for name, options in given.items() if options
+        }
         return self.model_copy(update=update)
 
     def with_output(self, out: str | None, suffix: str) -> Self:
@@ -56,41 +47,18 @@ class RunOptions:
             out=directory.with_name(f"{directory.name}{suffix}") if out is None else out
         )
 
-    def _validated(self, table: type[Table], section: str, data: dict[str, Any]) -> Table:
-        """Validate a section into which options went, blaming the option for an error."""
+    def _validated(self, section: str, options: Mapping[str, Any]) -> Table:
+        """Validate a section with options in it, blaming the option for an error."""
+        table = getattr(self, section)
+        data = {**table.model_dump(exclude_none=True), **options}
         try:
-            return table.model_validate(data, context={"base": Path.cwd()})
+            return type(table).model_validate(data, context={"base": Path.cwd()})
         except ValidationError as error:
-            path, _, *parts = mistakes(error, table, data)[0]
+            path, _, *parts = mistakes(error, type(table), data)[0]
             where = "--out" if path[0] == "dir" else f"--{path[0]}"
             if path[0] == "options":  # those in the file do not fit the method that was asked for
                 where = self.where(section, *path)
             raise InputError(where, *parts) from None
-
-    def prepare_output(self, option: str | None = None) -> None:
-        """Create the output directory, which an option names if not the problem file.
-
-        Raises
-        ------
-        InputError
-            If a file is in the way or the directory cannot be created or written to.
-        """
-        directory = self.output.dir
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            if os.access(directory, os.W_OK):
-                return
-            found = "a directory without permission"
-        except FileExistsError:
-            found = f"a file at {directory}"
-        except OSError as reason:
-            found = f"an error on creating {directory} ({reason.strerror or reason})"
-        raise InputError(
-            option or self.where("output", "dir"),
-            "a directory that can be written to",
-            found,
-            "choose another directory (here or with --out)",
-        )
 
 
 def _as_typed(value: Any) -> Any:
@@ -99,3 +67,35 @@ def _as_typed(value: Any) -> Any:
         with suppress(ValueError):
             return number(value)
     return value
+
+
+def from_validation_error(error: ValidationError, data: Mapping[str, Any], file: str) -> InputError:
+    """Return the most telling of the errors of a problem file's sections as an `InputError`."""
+    (path, kind, expected, found, remedy), *others = mistakes(error, Sections, data)
+    if len(path) == 1 and kind == UNKNOWN:
+        close = did_you_mean(path[0], list(Sections.model_fields))
+        expected = f"one of the tables {', '.join(f'[{name}]' for name in Sections.model_fields)}"
+        found, remedy = "an unknown table", f"did you mean [{close}]?" if close else "remove it"
+    elif (len(path) == 1 or path in _HEADINGS) and kind != PROBLEM:
+        expected = f"a table [{'.'.join(path)}]"
+        found = "no such table" if kind == MISSING else found
+    if kind == UNKNOWN and remedy == "remove it":
+        remedy = _move(path) or remedy
+    remark = f" (and {len(others)} more)" if others else ""
+    return InputError(where_in(file, path), expected, found, remedy + remark)
+
+
+def where_in(file: str, path: tuple[str, ...]) -> str:
+    """Write "problem.toml, [prior] range"."""
+    size = 2 if path[:2] in _HEADINGS or path[:1] == ("experiment",) else 1
+    heading, key = ".".join(path[:size]), ".".join(path[size:])
+    return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
+
+
+def _move(path: tuple[str, ...]) -> str | None:
+    """Return advice if the key exists in another table."""
+    for section, table in json_schema(Sections)["properties"].items():
+        if path[-1] in keys(table):
+            other = " of another kind" if path[:-1] == (section,) else ""
+            return f"it belongs in [{section}]{other}"
+    return None

@@ -37,12 +37,7 @@ from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
 #: Targets of an inverse problem, by what kernels call them.
-TARGETS = {
-    "manifold": lifted_posterior,
-    "density": OrdinaryPosterior,
-    "laplace": laplace_whitened,
-}
-
+TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
 #: More are a slip: chains take memory before they draw.
 MAX_CHAINS = 10_000
 #: What asks for as many draws as it takes, and how many each chain makes first.
@@ -131,7 +126,11 @@ def sample(
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
     check_counts(chains=chains, warmup=warmup, draws=first, seed=seed)
-    check_positive(max_seconds=max_seconds, max_field_megabytes=max_field_megabytes)
+    sizes = {"max_seconds": max_seconds, "max_field_megabytes": max_field_megabytes}
+    for name, value in sizes.items():
+        is_number = is_integer(value) or isinstance(value, float | np.floating)
+        if value is not None and not (is_number and value > 0):
+            raise InputError(name, "a positive number", f"{value!r}", "correct it")
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
@@ -153,9 +152,8 @@ def sample(
         target = target_of(problem, kernel, scale)
         display = nullcontext(on_progress)
         if on_progress is None:
-            display = bars_if_watched(
-                chains, warmup, None if is_open else draws, kernel.standards.failures_in_brief
-            )
+            failures = kernel.standards.failures_in_brief
+            display = bars_if_watched(chains, warmup, None if is_open else draws, failures)
         with single_threaded_blas(), display as on_progress:
             return run_chains(
                 target,
@@ -175,18 +173,8 @@ def read_chains(
 ) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-    kernel, warmup, seed
-        Those of the run.
-    folder : pathlib.Path
-        The ``checkpoint`` of :func:`sample`.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no chains, or those of another run.
+    ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
+    :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
     plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
     run = fingerprint(problem, plan, seed)
@@ -199,10 +187,7 @@ def read_chains(
 def _next_goal(
     kernel: Kernel, quantities: Sequence[Quantity], chains: Sequence[ChainResult]
 ) -> int | None:
-    """How many draws chains are to have next; None if the verdict on them is good.
-
-    It is asked for at the same numbers of draws whether or not the run was interrupted.
-    """
+    """How many draws chains are to have next, interrupted or not; None if the verdict is good."""
     least, most = (extreme(chain.num_draws for chain in chains) for extreme in (min, max))
     goal = FIRST_GOAL
     while goal < least:
@@ -220,28 +205,8 @@ def versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def check_positive(**numbers: float | None) -> None:
-    """Refuse what is given and is no positive number.
-
-    Raises
-    ------
-    InputError
-        By the name of the argument.
-    """
-    for name, value in numbers.items():
-        is_number = is_integer(value) or isinstance(value, float | np.floating)
-        if value is not None and not (is_number and value > 0):
-            raise InputError(name, "a positive number", f"{value!r}", "correct it")
-
-
 def check_counts(**counts: int) -> None:
-    """Refuse numbers of chains beyond 1 to 10,000, of anything else below 1, and seeds below 0.
-
-    Raises
-    ------
-    InputError
-        By the name of the argument; also if it is no integer.
-    """
+    """Refuse what is no integer, is below 1 (seeds: 0), or beyond 10,000 chains."""
     for name, value in counts.items():
         least, most = int(name != "seed"), MAX_CHAINS if name == "chains" else 2**63 - 1
         if not is_integer(value) or not least <= value <= most:
@@ -255,33 +220,21 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be
     best.  A target is itself.
     """
-    if not isinstance(problem, InverseProblem):
-        if isinstance(problem, ManifoldTarget) and kernel.target_kind != "manifold":
-            raise InputError(
-                "kernel",
-                "a constrained sampler, for a density on a manifold",
-                f"one on a {kernel.target_kind}",
-                "take chmc, or one of those that begin with constrained",
-            )
+    is_given = not isinstance(problem, InverseProblem)
+    is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
+    if is_on_manifold and kernel.target_kind != "manifold":
+        why = "for a density on a manifold" if is_given else "as the readings are exact"
+        others = "one of those that begin with constrained"
+        remedy = f"take chmc, or {others if is_given else 'give the readings some noise'}"
+        found = f"one on a {kernel.target_kind}"
+        raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
+    if is_given:
         return problem
-    if problem.noise.is_exact and kernel.target_kind != "manifold":
-        raise InputError(
-            "kernel",
-            "a constrained sampler, as the readings are exact",
-            f"one on a {kernel.target_kind}",
-            "take chmc, or give the readings some noise",
-        )
     return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:
-    """A kernel by its name, with the defaults of its options, or the kernel itself.
-
-    Raises
-    ------
-    InputError
-        If there is none of that name.
-    """
+    """A kernel by its name, with the defaults of its options, or the kernel itself."""
     if isinstance(kernel, Kernel):
         return kernel
     if kernel not in KERNELS:

@@ -54,17 +54,12 @@ logger = logging.getLogger(__name__)
 
 
 class Start(NamedTuple):
-    """Where a chain starts.
+    """Where a chain starts: a position, (target.dimension,), and what is known of it, (d,) each.
 
-    Attributes
-    ----------
-    position : (target.dimension,)
-    misfit : (d,)
-        How far the readings are from the predictions there, in standard deviations of the noise;
-        zero if the noise has unknown parameters: its scale grows with what does not fit.
-    sensitivity : (d,)
-        How far each reading moves with the field in standard deviations of its noise: one standard
-        deviation of the prior's, at the mode nearby.
+    The misfit is how far the readings are from the predictions there, in standard deviations of the
+    noise; zero if the noise has unknown parameters: its scale grows with what does not fit. The
+    sensitivity is how far each reading moves with the field in standard deviations of its noise:
+    one standard deviation of the prior's, at the mode nearby.
     """
 
     position: np.ndarray
@@ -76,16 +71,7 @@ class Start(NamedTuple):
 
 
 class Starts(Module):
-    """Starts on the posterior of a problem, found by :func:`find_start`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
-    seed, num_chains : int
-    approximation : LaplaceApproximation or None
-        Whose draws are taken instead of the prior's.
-    """
+    """Starts on the posterior of a problem, found by :func:`find_start`."""
 
     #: They are lifted, and so on the manifold.
     is_exact: ClassVar[bool] = True
@@ -107,16 +93,13 @@ class Starts(Module):
             self.kernel, self.target, self.seed, chain, approximation=self.approximation
         )
         far = np.flatnonzero(misfit > MAX_MISFIT)
-        if far.size:
-            # Said before hours are spent on it.
+        if far.size:  # said before hours are spent on it
             names = ", ".join(name_of_reading(self.target.problem, index) for index in far[:8])
             logger.warning(
-                "chain %d starts from values that miss the readings of %s by up to %.3g standard "
-                "deviations of the noise: they may contradict each other or the model (a boundary "
-                "or initial value, a unit, too small a noise)",
-                chain,
-                names + (" and others" if far.size > 8 else ""),
-                misfit.max(),
+                f"chain {chain} starts from values that miss the readings of {names}"
+                f"{' and others' * (far.size > 8)} by up to {misfit.max():.3g} standard deviations "
+                "of the noise: they may contradict each other or the model (a boundary or initial "
+                "value, a unit, too small a noise)"
             )
         return position
 
@@ -124,11 +107,7 @@ class Starts(Module):
 class GivenStarts(Module):
     """Starts from given unknowns, with the noise parameters that are most probable there.
 
-    Attributes
-    ----------
-    target : LiftedPosterior, OrdinaryPosterior or LaplaceWhitened
-    white : (num_chains, m)
-        Standard normal variables that the prior transforms into the unknowns.
+    ``white``, (num_chains, m), are standard normal variables that the prior transforms into them.
     """
 
     is_exact: ClassVar[bool] = True
@@ -142,32 +121,16 @@ class GivenStarts(Module):
         return len(self.white), self.target.dimension
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain.
-
-        Raises
-        ------
-        InputError
-            If the model is not finite there.
-        """
+        """Start of a chain; an InputError if the model is not finite there."""
         lifted = _lifted_above(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
-            raise InputError(
-                f"starts, row {chain}", "unknowns at which the forward map is finite",
-                "readings that are not", "give another start",
-            )  # fmt: skip
+            where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
+            raise InputError(where, expected, "readings that are not", "give another start")
         return np.asarray(_from_lifted(self.target, lifted))
 
 
 class RoughStarts(Module):
-    """Starts on a target of a user's: given positions, moved onto its manifold if it has one.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    target
-        Of the kind that the kernel walks on.
-    positions : (num_chains, Q)
-    """
+    """Starts on a user's target: positions, (num_chains, Q), moved onto its manifold if any."""
 
     kernel: Kernel
     target: ConstrainedTarget
@@ -179,13 +142,7 @@ class RoughStarts(Module):
         return self.positions.shape
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain.
-
-        Raises
-        ------
-        InputError
-            If constraints follow from others there.
-        """
+        """Start of a chain; an InputError if constraints follow from others there."""
         rough = np.asarray(self.positions[chain])
         if self.kernel.target_kind != "manifold":
             return rough
@@ -197,13 +154,7 @@ class RoughStarts(Module):
 
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
-    """Starts that are draws of the posterior's Laplace approximation.
-
-    Raises
-    ------
-    InputError
-        As :func:`~invlift.inverse.laplace_approximation.laplace_approximation`.
-    """
+    """Starts that are draws of the posterior's Laplace approximation."""
     return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem))
 
 
@@ -222,17 +173,11 @@ def chosen_starts(
 ) -> Callable[[Kernel, Any, int], Starts | GivenStarts | RoughStarts]:
     """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
 
-    Raises
-    ------
-    InputError
-        If there are none of that name, or not one row for each chain.
+    An InputError if there are none of that name, or not one row for each chain.
     """
     is_problem = isinstance(problem, InverseProblem)
-    if is_problem:
-        names, size = STARTS, problem.prior.num_white
-    else:
-        size = getattr(problem, "dimension", None)
-        names = {} if size is None else {"prior": random_starts}
+    size = problem.prior.num_white if is_problem else getattr(problem, "dimension", None)
+    names = STARTS if is_problem else {} if size is None else {"prior": random_starts}
     expected = f"an array ({num_chains}, {'Q' if size is None else size}), a row for each chain"
     expected = f"one of {', '.join(names)}, or {expected}" if names else expected
     if isinstance(starts, str):
@@ -288,16 +233,11 @@ def find_start(
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold.
 
-    Raises
-    ------
-    InputError
-        If none of 20 draws has a finite density, or leads onto the manifold; with the readings that
-        follow from others, if that is why.
+    An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
+    readings that follow from others, if that is why.
     """
-    problem = target.problem
-    own = problem.own_lifted()
-    has_many = problem.num_unknowns > FEW_UNKNOWNS
-    candidates, masses = [], []
+    problem, candidates, masses = target.problem, [], []
+    own, has_many = problem.own_lifted(), problem.num_unknowns > FEW_UNKNOWNS
     for attempt in range(MAX_STARTS):
         if own is None or approximation is not None:
             lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
@@ -358,12 +298,10 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
     readings = np.asarray(problem.observed)
     wrong = readings[np.asarray(predicted) * readings < 0.0]
     if problem.noise.relative and wrong.size:
-        raise InputError(
-            where,
-            "readings with the signs of the predictions, as the noise is relative",
-            f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first of them",
-            "correct the readings, or take additive noise (relative = false)",
-        )
+        expected = "readings with the signs of the predictions, as the noise is relative"
+        found = f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first"
+        remedy = "correct the readings, or take additive noise (relative = false)"
+        raise InputError(where, expected, found, remedy)
 
 
 def _landed(own, seed, chain, attempt) -> np.ndarray:

@@ -14,12 +14,7 @@ STREAMS = ("standard output", "standard error")
 
 
 class Output:
-    """A standard stream that takes any text, also when nobody reads on (as with ``| head -1``).
-
-    Parameters
-    ----------
-    stream : text stream
-    """
+    """A standard stream that takes any text, also when nobody reads on (as with ``| head -1``)."""
 
     def __init__(self, stream: TextIO) -> None:
         if hasattr(stream, "reconfigure"):  # names of files may hold what the terminal cannot show

@@ -187,7 +187,7 @@ class InverseProblem(Module):
     def reading_noise(self) -> Any:
         """What a posterior asks about noise, given draws; None where readings are exact.
 
-        A :class:`~invlift.posterior.readings.ReadingNoise`.
+        A :class:`~invlift.posterior.parts.ReadingNoise`.
         """
         if self.noise.is_exact:
             return None

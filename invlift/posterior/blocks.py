@@ -16,10 +16,7 @@ BLOCK_SIZE = 2**17  # numbers per block: 1 MiB in float64, some thirty times tha
 
 
 def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple[int, ...]]:
-    """Check that all chains hold as many draws of one shape; return these three.
-
-    An InputError if there is no chain, no draw, or the chains differ. `name` says of what.
-    """
+    """Number of chains, draws and shape of a draw; an InputError if these differ, or are none."""
     shapes = [np.shape(chain) for chain in draws]
     if not shapes:
         raise InputError(f"draws of {name}", "at least one chain", "none", "run the sampler first")
@@ -28,12 +25,9 @@ def check_draws(draws: Sequence[np.ndarray], name: str) -> tuple[int, int, tuple
         raise InputError(f"draws of {name}", expected, found, "cut all chains to one length")
     num_draws, *shape = shapes[0]
     if num_draws == 0:
-        raise InputError(
-            f"draws of {name}",
-            "at least one draw per chain",
-            "none (the run ended during warm-up)",
-            "run again and let it finish, or ask for a shorter warm-up",
-        )
+        expected, found = "at least one draw per chain", "none (the run ended during warm-up)"
+        remedy = "run again and let it finish, or ask for a shorter warm-up"
+        raise InputError(f"draws of {name}", expected, found, remedy)
     return len(shapes), num_draws, tuple(shape)
 
 

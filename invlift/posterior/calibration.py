@@ -4,6 +4,13 @@ If unknowns are drawn from the prior, readings are simulated from them and the p
 readings is sampled, the rank of the true value of any quantity among L independent draws is uniform
 on 0 ... L (Talts, Betancourt, Simpson, Vehtari & Gelman 2018, arXiv:1804.06788, theorem 1), unless
 the draws are not those of the posterior that belongs to the prior and the noise.
+
+Of M ranks among 0 ... L the empirical distribution function is looked at where it can jump,
+at z_i = i / (L + 1): there it counts X_i ~ Binomial(M, z_i) ranks below i if they are uniform.  The
+statistic is the smallest two-sided tail probability of the X_i, and its distribution is computed
+exactly (Sailynoja, Burkner & Vehtari 2022, "Graphical test for discrete uniformity and its
+applications in goodness-of-fit evaluation and multiple sample comparison", Stat. Comput. 32:32,
+section 2): the band around a distribution function and the p-value are two sides of one test.
 """
 
 from __future__ import annotations
@@ -11,13 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.signal import fftconvolve
+from scipy.stats import binom, poisson
 
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
-from invlift.posterior.rank_uniformity import UniformRanks
 from invlift.posterior.verdict import format_verdict
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
@@ -29,6 +37,10 @@ MAX_FAILED_SHARE = 0.05
 LIKELY = 2.0
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
+#: Relative difference below which two tail probabilities are one that was rounded.
+_ROUNDING = 1e-9
+#: Halvings of the interval in which a band's tail probability is searched for.
+_NUM_HALVINGS = 40
 
 NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
@@ -62,11 +74,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class CalibrationVerdict:
-    """Verdict on a calibration.
-
-    Reasons speak against it and are empty if and only if `is_calibrated`; advice is what to do,
-    most useful first.
-    """
+    """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
 
     is_calibrated: bool
     headline: str
@@ -81,10 +89,7 @@ class CalibrationVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Ranks, 0 ... `num_draws`, of quantities in all simulations that are done, by number.
-
-    `num_requested` is how many were asked for.
-    """
+    """Ranks, 0 ... `num_draws`, of quantities in the simulations done of those requested."""
 
     simulations: Sequence[Simulation]
     names: tuple[str, ...]
@@ -127,8 +132,8 @@ class Calibration:
         """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
         return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
 
-    def shapes(self) -> dict[str, tuple[float, float]]:
-        """See :func:`shape_of`, by quantity; none if no simulation counts."""
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes by quantity; none if no simulation counts."""
         return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
@@ -136,7 +141,7 @@ class Calibration:
         num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
         outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
-            f"{name}: {describe_shape(shapes[name])} (p = {p:.2g})"
+            f"{name}: {shapes[name]} (p = {p:.2g})"
             for name, p in sorted(outside.items(), key=lambda item: item[1])
         ]
         notes, advice = [], list(NOT_CALIBRATED) if outside else []
@@ -161,30 +166,21 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        size = len(self.names)
+        size, headline = len(self.names), "No verdict on the calibration."
         if outside:
             headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
-        elif reasons:
-            headline = "No verdict on the calibration."
-        else:
+        elif not reasons:
             headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
             headline += "quantities are uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
-        record: dict[str, Any] = {
-            "num_simulations": len(self.simulations),
-            "num_requested": self.num_requested,
-            "num_counted": self.num_counted,
-            "num_draws": self.num_draws,
-            "level": self.level,
-            "failures": self.failures,
+        own = "num_requested", "num_counted", "num_draws", "level", "failures"
+        record = {"num_simulations": len(self.simulations)}
+        record |= {name: getattr(self, name) for name in own} | {
             "p_values": self.p_values(),
-            "shapes": {
-                name: {"mean": mean, "spread": spread}
-                for name, (mean, spread) in self.shapes().items()
-            },
+            "shapes": {name: each._asdict() for name, each in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
         }
         if self.num_counted:
@@ -196,10 +192,7 @@ class Calibration:
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:
-    """Smallest bulk effective sample size of quantities of one chain (Vehtari et al. 2021).
-
-    0 if one of the (num_draws,) arrays never changes or is not finite.
-    """
+    """Smallest bulk effective sample size of (num_draws,) draws of a chain; 0 if there is none."""
     values = np.stack([np.asarray(each, dtype=float) for each in draws.values()])[:, None]
     return float(np.min(np.nan_to_num(diagnose_block(values)["ess_bulk"])))
 
@@ -214,29 +207,93 @@ def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
     return int(np.sum(draws[places] < truth))
 
 
-def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
-    """How far the mean of ranks (M,) and their spread are from uniform, in standard errors.
+class Shape(NamedTuple):
+    """How far the mean of ranks and their spread are from uniform, in standard errors.
 
-    Spread is the mean square distance from the middle, L / 2.
+    Spread is the mean square distance from the middle, L / 2. As text, what it says about the
+    posterior: the larger of the two counts, as a shifted mean changes the spread too.
     """
+
+    mean: float
+    spread: float
+
+    def __str__(self) -> str:
+        """Say what is wrong with the posterior."""
+        mean, spread = self
+        if max(abs(mean), abs(spread)) < LIKELY:
+            return "ranks are not uniform, neither shifted nor spread"
+        if abs(mean) >= abs(spread):
+            kind, side = ("low", "above") if mean > 0 else ("high", "below")
+            return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
+        kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
+        return f"the posterior is too {kind}, the truth lies {place} too often"
+
+
+def shape_of(ranks: np.ndarray, num_draws: int) -> Shape:
+    """Shape of ranks (M,) among `num_draws` draws."""
     scores = np.arange(num_draws + 1) - 0.5 * num_draws
     offset = np.asarray(ranks) - 0.5 * num_draws
-    variance = np.mean(scores**2)
-    root = math.sqrt(len(offset))
+    variance, root = np.mean(scores**2), math.sqrt(len(offset))
     mean = root * np.mean(offset) / math.sqrt(variance)
-    return float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2))
+    return Shape(float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2)))
 
 
-def describe_shape(shape: tuple[float, float]) -> str:
-    """What ranks of a shape, as :func:`shape_of` gives it, say about the posterior.
+@dataclass(frozen=True, eq=False)
+class UniformRanks:
+    """What M ranks (`num_ranks`) of truths among L draws (`num_draws`) do if they are uniform."""
 
-    The larger of the two counts, as a shifted mean changes the spread too.
-    """
-    mean, spread = shape
-    if max(abs(mean), abs(spread)) < LIKELY:
-        return "ranks are not uniform, neither shifted nor spread"
-    if abs(mean) >= abs(spread):
-        kind, side = ("low", "above") if mean > 0 else ("high", "below")
-        return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
-    kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
-    return f"the posterior is too {kind}, the truth lies {place} too often"
+    num_ranks: int
+    num_draws: int
+
+    @property
+    def points(self) -> np.ndarray:
+        """z_i = i / (L + 1) for i = 1 ... L, (L,)."""
+        return np.arange(1, self.num_draws + 1) / (self.num_draws + 1)
+
+    def counts(self, ranks: np.ndarray) -> np.ndarray:
+        """Number of ranks (M,) below i, for i = 1 ... L, (L,)."""
+        each = np.bincount(np.asarray(ranks, dtype=int), minlength=self.num_draws + 1)
+        return np.cumsum(each)[:-1]
+
+    def p_value(self, ranks: np.ndarray) -> float:
+        """Probability that uniform ranks lie at least as far out as these (M,)."""
+        tails = self._tails()
+        observed = tails[np.arange(self.num_draws), self.counts(ranks)].min()
+        return max(0.0, 1.0 - self._probability_within(tails > observed * (1.0 + _ROUNDING)))
+
+    def band(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds (L,) of the distribution function that hold everywhere at once.
+
+        Smallest and largest allowed share of ranks below i, for i = 1 ... L. Uniform ranks stay
+        within with the probability given, or a little more, as close as counts allow; ranks have a
+        p-value above 1 - probability if and only if they do.
+        """
+        tails, low, high = self._tails(), 0.0, 1.0
+        for _ in range(_NUM_HALVINGS):
+            middle = 0.5 * (low + high)
+            is_wide = self._probability_within(tails > middle) >= probability
+            low, high = (middle, high) if is_wide else (low, middle)
+        is_within = tails > low
+        lower = is_within.argmax(axis=1)
+        upper = self.num_ranks - is_within[:, ::-1].argmax(axis=1)
+        return lower / self.num_ranks, upper / self.num_ranks
+
+    def _tails(self) -> np.ndarray:
+        """Two-sided tail probability of every count at every point, (L, M + 1)."""
+        counts, points = np.arange(self.num_ranks + 1), self.points[:, None]
+        below = binom.cdf(counts, self.num_ranks, points)
+        above = binom.sf(counts - 1, self.num_ranks, points)
+        return np.minimum(2.0 * np.minimum(below, above), 1.0)
+
+    def _probability_within(self, is_within: np.ndarray) -> float:
+        """Probability that all counts of uniform ranks are among those allowed, (L, M + 1).
+
+        The counts are partial sums of independent Poisson variables of mean M / (L + 1), given
+        that all L + 1 of them add to M: a recursion from point to point with one kernel.
+        """
+        num = self.num_ranks
+        kernel = poisson.pmf(np.arange(num + 1), num / (self.num_draws + 1))
+        density = np.eye(1, num + 1)[0]
+        for allowed in is_within:
+            density = fftconvolve(density, kernel)[: num + 1] * allowed
+        return float(density @ kernel[::-1] / poisson.pmf(num, num))

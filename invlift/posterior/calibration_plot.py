@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from invlift.posterior.calibration import LEVEL, Calibration
+from invlift.posterior.calibration import LEVEL, Calibration, UniformRanks
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
-from invlift.posterior.rank_uniformity import UniformRanks
 
 NUM_COLUMNS = 4
 #: Bars of a histogram, at most, and ranks expected in each, at least.
@@ -28,10 +27,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
     probability, for each quantity by itself; within the outline for all quantities together.
     Quantities that leave the outline are drawn in another colour. It is saved where `path` says.
 
-    Raises
-    ------
-    InputError
-        If no simulation counts.
+    An InputError if no simulation counts.
     """
     uniform, p_values = calibration.uniform(), calibration.p_values()
     bands = [uniform.band(1.0 - level) for level in (LEVEL, calibration.level)]
@@ -43,10 +39,7 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
         grid = figure.subplots(
             2 * num_rows, num_columns, squeeze=False, sharex=True, height_ratios=[3, 1] * num_rows
         )
-        panels = list(zip(grid[::2].flat, grid[1::2].flat, strict=True))
-        for upper, lower in panels[len(p_values) :]:
-            upper.set_visible(False)
-            lower.set_visible(False)
+        panels = zip(grid[::2].flat, grid[1::2].flat, strict=True)
         for (upper, lower), (name, ranks) in zip(panels, calibration.ranks.items(), strict=False):
             colour = BAD if p_values[name] < calibration.level else GOOD
             draw_difference(upper, uniform, bands, ranks, colour)
@@ -58,11 +51,11 @@ def plot_calibration(calibration: Calibration, path: str | Path | None = None) -
                 lower.set_ylabel("ranks")
             else:
                 upper.set_yticklabels([])
+        for axes in grid.flat:
+            axes.set_visible(axes.has_data())
         figure.supxlabel("rank of the truth among the draws, as a share of all", fontsize=9)
-        title = (
-            f"{uniform.num_ranks} simulations, ranks 0 to {uniform.num_draws}; bands of "
-            "95 %: filled for each quantity, outline for all together"
-        )
+        title = f"{uniform.num_ranks} simulations, ranks 0 to {uniform.num_draws}; bands of 95 %: "
+        title += "filled for each quantity, outline for all together"
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         return saved(figure, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from invlift.atomic import replace_on_success
 from invlift.posterior.blocks import coefficient_blocks
 from invlift.posterior.diagnostics import diagnose, rank_normalise
-from invlift.posterior.parts import Chain, Standards, recorded
+from invlift.posterior.parts import Chain, Standards, recorded, total
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.quantity import described
 from invlift.posterior.scalars import scalar_draws
@@ -79,10 +79,7 @@ class Efficiency:
 
 
 def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Efficiency:
-    """Sum up the chains of a method, of equally many draws and with their times.
-
-    `standards` are those of its kernel.
-    """
+    """Sum up the chains of a method, of equally many draws, by the standards of its kernel."""
     if not chains:
         return Efficiency(method, note="no draws within the budget")
     stats = recorded(chains, "stats")
@@ -95,15 +92,10 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         [batch_means_ess(rank_normalise(block)) for _, block in coefficient_blocks(columns)]
     )
 
-    def total(name: str) -> int | None:
-        parts = [part[name].sum() for part in stats if name in part]
-        return int(sum(parts)) if parts else None
-
-    def mean(name: str | None) -> float:
-        parts = [part[name] for part in stats if name in part]
+    def mean(name: str | None, of=np.asarray) -> float:
+        parts = [of(part[name]) for part in stats if name in part]
         return float(np.mean(np.concatenate(parts))) if parts else math.nan
 
-    failed = [part[standards.failures] > 0 for part in stats if standards.failures in part]
     return Efficiency(
         method,
         num_chains=len(chains),
@@ -115,9 +107,9 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
         ess_tail=float(np.min(found.ess_tail)),
         ess_batch=float(np.min(batch)),
         acceptance_rate=mean("acceptance_rate"),
-        failure_share=float(np.mean(np.concatenate(failed))) if failed else math.nan,
+        failure_share=mean(standards.failures, lambda counts: counts > 0),
         step_size=mean("step_size"),
-        num_factorisations=total("num_factorisations") or 0,
+        num_factorisations=total(stats, "num_factorisations") or 0,
         note=standards.caveat,
         is_approximate=bool(standards.caveat),
     )
@@ -145,29 +137,18 @@ def batch_means_ess(values: np.ndarray) -> np.ndarray:
 def write_comparison(path: str | Path, rows: Sequence[Efficiency]) -> Path:
     """Write a table of methods as CSV, one row each, and return its path."""
     path = Path(path)
-    with (
-        replace_on_success(path) as temporary,
-        temporary.open("w", encoding="utf-8", newline="") as stream,
-    ):
-        records = [_record(row) for row in rows]
-        writer = csv.DictWriter(stream, list(records[0]) if records else ["method"])
-        writer.writeheader()
-        writer.writerows(records)
+    derived = "ess_per_second", "ess_per_factorisation", "is_converged", "estimators_agree"
+    own = [each.name for each in fields(Efficiency) if each.name != "note"]
+    columns = [*own, *derived, "note"]
+    with replace_on_success(path) as file, file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows([getattr(row, name) for name in columns] for row in rows)
     return path
 
 
-def _record(row: Efficiency) -> dict[str, object]:
-    record = asdict(row)
-    note = record.pop("note")
-    derived = ("ess_per_second", "ess_per_factorisation", "is_converged", "estimators_agree")
-    return record | {name: getattr(row, name) for name in derived} | {"note": note}
-
-
 def plot_comparison(rows: Sequence[Efficiency], path: str | Path | None = None) -> Figure:
-    """Bars of effective draws per second and per factorisation, hollow where they are in doubt.
-
-    The figure is saved where `path` says, if anywhere.
-    """
+    """Bars of effective draws per second and per factorisation, hollow where in doubt."""
     rows = list(rows)[::-1]
     with new_figure(8.0, 1.2 + 0.34 * len(rows)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)

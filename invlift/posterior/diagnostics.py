@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from invlift.posterior.blocks import coefficient_blocks
 
@@ -28,18 +29,10 @@ TAIL_PROBABILITIES = (0.05, 0.95)
 class Diagnostics:
     """Convergence diagnostics of N quantities; each attribute is (N,) and without unit.
 
-    Attributes
-    ----------
-    r_hat : np.ndarray
-        Rank-normalised split R-hat: the larger of the plain and the folded one.
-    ess_bulk, ess_tail : np.ndarray
-        Effective sample sizes of the rank-normalised draws, and of the 5 % or the 95 % quantile,
-        whichever is smaller.
-    ess_mean : np.ndarray
-        Effective sample size for the mean.
-
-    NaN stands for "cannot be computed": fewer than four draws per chain, draws that are not
-    finite, or draws that are all equal.
+    The rank-normalised split R-hat, the larger of the plain and the folded one; effective sample
+    sizes of the rank-normalised draws, of the 5 % or the 95 % quantile, whichever is smaller, and
+    for the mean. NaN stands for "cannot be computed": fewer than four draws per chain, draws that
+    are not finite, or draws that are all equal.
     """
 
     r_hat: np.ndarray
@@ -49,10 +42,7 @@ class Diagnostics:
 
 
 def diagnose(draws: Sequence[np.ndarray], name: str = "field") -> Diagnostics:
-    """All diagnostics of N quantities, from one array (num_draws, N) for each chain.
-
-    `name` says in errors what the draws are of: see `blocks.coefficient_blocks`.
-    """
+    """All diagnostics of N quantities, from (num_draws, N) for each chain; errors say the name."""
     return Diagnostics(**_diagnose(draws, name, tuple(Diagnostics.__annotations__)))
 
 
@@ -118,13 +108,8 @@ def _is_usable(values: np.ndarray) -> np.ndarray:
 
 def _tail_ess(values: np.ndarray) -> np.ndarray:
     """Tail effective sample size of (N, chains, num_draws) draws, not yet split."""
-    quantiles = np.quantile(values, TAIL_PROBABILITIES, axis=(1, 2))
-    return np.minimum(
-        *(
-            _plain_ess(split_chains((values <= quantile[:, None, None]).astype(float)))
-            for quantile in quantiles
-        )
-    )
+    ends = np.quantile(values, TAIL_PROBABILITIES, axis=(1, 2))[..., None, None]
+    return np.minimum(*(_plain_ess(split_chains((values <= end).astype(float))) for end in ends))
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:
@@ -134,36 +119,17 @@ def split_chains(values: np.ndarray) -> np.ndarray:
 
 
 def rank_normalise(values: np.ndarray) -> np.ndarray:
-    """Replace (N, chains, num_draws) finite draws by the normal scores of their ranks.
+    """Replace (N, chains, num_draws) draws by the normal scores of their ranks; NaN is largest.
 
     z = Phi^-1((rank - 3/8) / (size + 1/4)) (Vehtari et al. 2021, eq. 14). Ranks run over all chains
     together; equal draws share the mean of their ranks, so that the repeated draws of a rejecting
     sampler stay equal.
     """
-    flat = values.reshape(values.shape[0], -1)
+    flat = np.nan_to_num(values.reshape(len(values), -1), nan=np.inf)
     size = flat.shape[1]
-    order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, axis=1)
-    is_first = np.empty(flat.shape, dtype=bool)
-    is_first[:, 0] = True
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=is_first[:, 1:])
-
     # a mean rank is a multiple of 1/2: twice a rank indexes a table of normal scores
     table = ndtri((np.arange(2 * size + 1) / 2 - 0.375) / (size + 0.25))
-    position = np.arange(size)
-    if is_first.all():
-        twice_rank = np.broadcast_to(2 * position + 2, flat.shape)
-    else:
-        first = np.maximum.accumulate(np.where(is_first, position, 0), axis=1)
-        is_last = np.empty_like(is_first)
-        is_last[:, -1] = True
-        is_last[:, :-1] = is_first[:, 1:]
-        last = np.where(is_last, position, size)[:, ::-1]
-        last = np.minimum.accumulate(last, axis=1)[:, ::-1]
-        twice_rank = first + last + 2
-    scores = np.empty_like(flat)
-    np.put_along_axis(scores, order, table[twice_rank], axis=1)
-    return scores.reshape(values.shape)
+    return table[(2 * rankdata(flat, axis=1)).astype(int)].reshape(values.shape)
 
 
 def _plain_r_hat(values: np.ndarray) -> np.ndarray:
@@ -202,9 +168,8 @@ def _plain_ess(values: np.ndarray) -> np.ndarray:
     pairs = even + correlation[:, 1 : 2 * num_pairs : 2]
     is_end = pairs <= 0
     last = np.where(is_end.any(axis=1), is_end.argmax(axis=1), num_pairs - 1)[:, None]
-    summed = np.where(np.arange(num_pairs) < last, np.minimum.accumulate(pairs, axis=1), 0.0).sum(
-        axis=1
-    )
+    falling = np.minimum.accumulate(pairs, axis=1)
+    summed = np.where(np.arange(num_pairs) < last, falling, 0.0).sum(axis=1)
     last_even = np.take_along_axis(even, last, axis=1)[:, 0]
     last_pair = np.take_along_axis(pairs, last, axis=1)[:, 0]
     remainder = np.where((last_pair >= 0) | (last_even > 0), last_even, 0.0)

@@ -28,10 +28,7 @@ def fields_of(
     further: Iterable[Quantity],
     thresholds: Sequence[float],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Statistics of all fields on nodes and on cells, by "node" and "cell".
-
-    `further` are quantities of which there may be moments alone: see `Posterior.fields`.
-    """
+    """`Posterior.fields` by "node" and "cell"; of further quantities there are moments alone."""
     found = {place: {} for place in PLACES}
     moments = recorded(chains, "moments")
     for name, quantity in (described | {each.name: each for each in further}).items():
@@ -56,9 +53,8 @@ def fields_of(
             reduction = variance_reduction(here[f"{name}_sd"], quantity.prior_sd)
             prefix = "" if name == FIELD else f"{name}_"
             here[f"{prefix}variance_reduction"] = reduction
-            here[f"{name}_prior_sd"] = np.broadcast_to(
-                np.asarray(quantity.prior_sd, float), reduction.shape
-            )
+            prior_sd = np.asarray(quantity.prior_sd, float)
+            here[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, reduction.shape)
     return found
 
 
@@ -118,12 +114,9 @@ def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -
     prior_sd = np.asarray(prior_sd, dtype=float)
     fits = prior_sd.shape in ((), np.shape(posterior_sd))
     if not fits or not (np.isfinite(prior_sd) & (prior_sd > 0)).all():
-        raise InputError(
-            "prior standard deviation",
-            f"one positive number, or {np.shape(posterior_sd)}",
-            f"{prior_sd.min():g} to {prior_sd.max():g}, shape {prior_sd.shape}",
-            "check the prior",
-        )
+        expected = f"one positive number, or {np.shape(posterior_sd)}"
+        found = f"{prior_sd.min():g} to {prior_sd.max():g}, shape {prior_sd.shape}"
+        raise InputError("prior standard deviation", expected, found, "check the prior")
     return 1.0 - (posterior_sd / prior_sd) ** 2
 
 
@@ -136,8 +129,7 @@ def derived_statistics(
     and nothing if there are none either. Chains that have seen nothing are passed over.
     """
     result = {} if draws is None else field_statistics(draws, name)
-    filled = [part for part in moments if part.count > 0]
-    if filled:
+    if filled := [part for part in moments if part.count > 0]:
         both = merged(filled)
         result |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
     return result

@@ -5,23 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import meshio
 import numpy as np
 import pandas as pd
+from pydantic_core import PydanticSerializationError, to_json
 
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 
-CELL_TYPES = {3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
+CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
@@ -33,46 +32,35 @@ def in_three_dimensions(points: np.ndarray) -> np.ndarray:
 def write_fields(
     path: str | os.PathLike,
     points: np.ndarray,
-    cells: np.ndarray,
+    cells: np.ndarray | None,
     point_data: Mapping[str, np.ndarray],
-    cell_data: Mapping[str, np.ndarray],
+    cell_data: Mapping[str, np.ndarray] | None = None,
     numbers: Mapping[str, np.ndarray | float] | None = None,
 ) -> None:
-    """Write fields on a mesh as a compressed binary VTU file.
+    """Write fields on a mesh, or at points such as sensors, as a compressed binary VTU file.
 
-    Parameters
-    ----------
-    path : path-like
-    points : (num_nodes, dim) array
-        Dim 2 or 3, in the length unit of the mesh.
-    cells : (num_cells, dim + 1) array of int
-        Corners of triangles (dim 2) or tetrahedra (dim 3).
-    point_data, cell_data : mapping of str to (num_nodes,) or (num_cells,) array
-        Fields by name. NaN marks "no value".
-    numbers : mapping of str to number or (k,) array, optional
-        What belongs to no place, as VTK's field data.
-
-    Raises
-    ------
-    InputError
-        If a field does not fit the mesh.
+    Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
+    dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
+    (num_cells,), are by name; NaN marks "no value". Numbers, or (k,) arrays, belong to no place:
+    they are VTK's field data.
     """
-    for kind, data, size in (("point", point_data, len(points)), ("cell", cell_data, len(cells))):
-        for name, values in data.items():
-            if np.shape(values) != (size,):
-                raise InputError(
-                    f"{kind} field {name}",
-                    f"{size} values, one per {kind}",
-                    f"shape {np.shape(values)}",
-                    "pass the mesh that was used in the run",
-                )
+    cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
+    on_nodes, on_cells = (
+        {name: np.ascontiguousarray(values, dtype=float) for name, values in (data or {}).items()}
+        for data in (point_data, cell_data)
+    )
     mesh = meshio.Mesh(
         in_three_dimensions(points),
-        [(CELL_TYPES[np.shape(cells)[1]], np.asarray(cells, dtype=np.int64))],
-        point_data=_contiguous(point_data),
-        cell_data={name: [values] for name, values in _contiguous(cell_data).items()},
+        [(CELL_TYPES[cells.shape[1]], cells.astype(np.int64))],
+        point_data=on_nodes,
+        cell_data={name: [values] for name, values in on_cells.items()},
     )
-    _write_vtu(path, mesh, numbers or {})
+    with replace_on_success(path) as temporary:
+        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
+        if numbers:  # which meshio reads, but does not write
+            grid = b"<UnstructuredGrid>"
+            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
+            temporary.write_bytes(written)
 
 
 def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
@@ -85,37 +73,13 @@ def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
         return None
 
 
-def write_points(
-    path: str | os.PathLike, points: np.ndarray, data: Mapping[str, np.ndarray]
-) -> None:
-    """Write values (d,) by name at points (d, dim), sensors say, as a VTU file of vertices."""
-    points = in_three_dimensions(points)
-    cells = [("vertex", np.arange(len(points), dtype=np.int64)[:, None])]
-    _write_vtu(path, meshio.Mesh(points, cells, point_data=_contiguous(data)), {})
-
-
-def _contiguous(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: np.ascontiguousarray(values, dtype=float) for name, values in data.items()}
-
-
-def _write_vtu(
-    path: str | os.PathLike, mesh: meshio.Mesh, numbers: Mapping[str, np.ndarray | float]
-) -> None:
-    with replace_on_success(path) as temporary:
-        meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
-        if numbers:  # which meshio reads, but does not write
-            grid = b"<UnstructuredGrid>"
-            written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
-            temporary.write_bytes(written)
-
-
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
     text = ""
     for name, values in numbers.items():
         values = np.atleast_1d(np.asarray(values, dtype=float)).tolist()
         size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
-        text += f'<DataArray type="Float64" {size} format="ascii">{" ".join(map(repr, values))}'
-        text += "</DataArray>"
+        written = " ".join(map(repr, values))
+        text += f'<DataArray type="Float64" {size} format="ascii">{written}</DataArray>'
     return f"<FieldData>{text}</FieldData>".encode()
 
 
@@ -128,44 +92,22 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
     """Write a record as strict JSON, complete or not at all.
 
-    Nested mappings, sequences, arrays, numbers, text, paths and dates; of all else an InputError
-    names the key. JSON has no NaN and no infinity: both become null.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates; an InputError if there is
+    anything else. JSON has no NaN and no infinity: both become null.
     """
-    text = json.dumps(_plain(record, "record"), indent=2, allow_nan=False, ensure_ascii=False)
+    try:
+        content = to_json(record, inf_nan_mode="null", fallback=lambda x: x.__array__().tolist())
+    except PydanticSerializationError as error:
+        expected, found = "text, numbers, lists or mappings of them", f"others ({error})"
+        raise InputError("record of a run", expected, found, "convert them to text") from None
+    text = json.dumps(json.loads(content), indent=2, ensure_ascii=False)
     with replace_on_success(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _plain(value: Any, key: str) -> Any:
-    """Reduce `value` to what JSON knows."""
-    if hasattr(value, "__array__"):
-        value = np.asarray(value).tolist()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=str)
-    if isinstance(value, list | tuple):
-        return [_plain(item, f"{key}[{index}]") for index, item in enumerate(value)]
-    if isinstance(value, PurePath | date):
-        return str(value)
-    raise InputError(
-        f"{key} of the run's record",
-        "text, numbers, lists or mappings of them",
-        f"a {type(value).__name__}",
-        "convert it to text first",
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step of a series shows: fields on nodes and on cells by name.
-
-    `numbers` belong to no place, such as a noise scale.
-    """
+    """What a step of a series shows: fields on nodes and on cells, and numbers, by name."""
 
     on_nodes: Mapping[str, np.ndarray] = field(default_factory=dict)
     on_cells: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -38,12 +38,10 @@ def flux(posterior: Posterior, group: str) -> xr.DataArray:
     """See `Posterior.flux`."""
     names = FIELD, SOLUTION
     if posterior.boundary_flux is None or not all(name in posterior.described for name in names):
-        raise InputError(
-            "posterior, flux",
-            "a field problem with stored draws of its solution",
-            "none" if posterior.boundary_flux is None else "no draws of it",
-            "take the posterior that build_posterior makes of such a problem",
-        )
+        expected = "a field problem with stored draws of its solution"
+        found = "none" if posterior.boundary_flux is None else "no draws of it"
+        remedy = "take the posterior that build_posterior makes of such a problem"
+        raise InputError("posterior, flux", expected, found, remedy)
     every = {name: every_of(posterior.chains, name) for name in names}
     step = max(every.values())  # a power of two, as the other is
     fields, solutions = (
@@ -60,12 +58,9 @@ def _field_of(posterior: Posterior, name: str | None) -> Quantity:
     found = posterior.field if name is None else known.get(name)
     if found is None or posterior.mesh is None:
         names = ", ".join(known) if posterior.mesh else ""
-        raise InputError(
-            "posterior",
-            f"a field, one of {names}" if names else "draws of a field, and its mesh",
-            "none" if name is None else repr(name),
-            "ask for one that was stored",
-        )
+        expected = f"a field, one of {names}" if names else "draws of a field, and its mesh"
+        found = "none" if name is None else repr(name)
+        raise InputError("posterior", expected, found, "ask for one that was stored")
     return found
 
 

@@ -31,19 +31,12 @@ MIN_DRAWS = 25
 class LeaveOneOut:
     """Leave-one-out predictions at d sensors, (d,); NaN where a log likelihood is not finite.
 
-    Attributes
-    ----------
-    elpd : np.ndarray
-        Log density log p(y_i | y_-i) of each reading given all others, in the logarithm of one over
-        the unit of the readings.
-    num_effective : np.ndarray
-        By how much log p(y_i | y), with the reading itself, is larger: its share in the effective
-        number of parameters.
-    pareto_k : np.ndarray
-        Pareto shape of the weights' tail; above `MAX_PARETO_K` the other values of this sensor are
-        not reliable. Infinite where nearly all draws are equal.
-    pit : np.ndarray or None
-        P(new reading <= y_i | y_-i); None if the noise variables are unknown here.
+    `elpd` is the log density log p(y_i | y_-i) of each reading given all others, in the logarithm
+    of one over the unit of the readings; `num_effective` is by how much log p(y_i | y), with the
+    reading itself, is larger: its share in the effective number of parameters. `pareto_k` is the
+    Pareto shape of the weights' tail: above `MAX_PARETO_K` the other values of this sensor are not
+    reliable; it is infinite where nearly all draws are equal. `pit` is P(new reading <= y_i |
+    y_-i), None if the noise variables are unknown here.
     """
 
     elpd: np.ndarray

@@ -53,19 +53,15 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
         return InputError(f"{name}, {DRAWS}", expected, found, remedy)
 
     if logs is None or readings is None:
-        raise refuse(
-            "the groups observed_data and log_likelihood",
-            f"a file without {' and '.join(key for key, each in groups.items() if not each)}",
-            f"write the results again: invlift run {name}/problem.toml --out {name} --resume",
-        )
+        missing = " and ".join(key for key, each in groups.items() if not each)
+        again = f"write the results again: invlift run {name}/problem.toml --out {name} --resume"
+        expected = "the groups observed_data and log_likelihood"
+        raise refuse(expected, f"a file without {missing}", again)
     values, observed = np.asarray(logs, dtype=float), np.asarray(readings, dtype=float)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
     if bad.size:
-        raise refuse(
-            "log likelihoods that are finite",
-            f"others at {bad.size} of {observed.size} sensors, the first sensor {bad[0]}",
-            "see the verdict on that run",
-        )
+        found = f"others at {bad.size} of {observed.size} sensors, the first sensor {bad[0]}"
+        raise refuse("log likelihoods that are finite", found, "see the verdict on that run")
     loo = leave_one_out(list(values))
     if loo is None:
         num = values.shape[0] * values.shape[1]
@@ -74,19 +70,14 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
 
 
 def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
-    """Compare runs by how well each predicts every reading from all others, best first.
-
-    An InputError if they are not of the same readings in the same order.
-    """
+    """Compare runs, best first; an InputError if they are not of the same readings in one order."""
     first = runs[0]
     for run in runs[1:]:
         if not np.array_equal(first.observed, run.observed):
-            raise InputError(
-                run.name,
-                f"the {first.observed.size} readings of {first.name}",
-                f"{run.observed.size} readings, not the same",
-                "compare runs of one sensor table, with the same sensors in use",
-            )
+            expected = f"the {first.observed.size} readings of {first.name}"
+            found = f"{run.observed.size} readings, not the same"
+            remedy = "compare runs of one sensor table, with the same sensors in use"
+            raise InputError(run.name, expected, found, remedy)
     elpd = np.array([run.loo.elpd for run in runs])
     best = elpd[elpd.sum(axis=1).argmax()]
     rows = map(ComparedRun, runs, best - elpd, stacking_weights(elpd).tolist())
@@ -106,13 +97,8 @@ def stacking_weights(elpd: np.ndarray) -> np.ndarray:
         mixture = weights @ density
         return -np.log(mixture).sum(), -(density / mixture).sum(axis=1)
 
-    result = minimize(
-        loss,
-        np.full(len(elpd), 1.0 / len(elpd)),
-        jac=True,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(elpd),
-        constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1.0},
-    )
+    num, sum_is_one = len(elpd), {"type": "eq", "fun": lambda weights: weights.sum() - 1.0}
+    options = {"jac": True, "method": "SLSQP", "bounds": [(0.0, 1.0)] * num}
+    result = minimize(loss, np.full(num, 1.0 / num), constraints=sum_is_one, **options)
     weights = np.maximum(result.x, 0.0)
     return weights / weights.sum()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.posterior import files, labelled
-from invlift.posterior.parts import recorded
+from invlift.posterior.parts import recorded, total
 from invlift.posterior.quantity import PLACES
 
 if TYPE_CHECKING:
@@ -30,26 +30,17 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
     """
     chains, stats = posterior.chains, recorded(posterior.chains, "stats")
 
-    def each(name: str) -> list:
-        return [getattr(chain, name, None) for chain in chains]
-
-    def total(name: str) -> int | None:
-        parts = [part[name] for part in stats if name in part]
-        return int(sum(np.sum(part) for part in parts)) if parts else None
-
+    numbers = "step_size", "warmup_seconds", "sampling_seconds"
+    totals = "num_steps", "num_factorisations", "num_projection_failures"
     failures = [posterior.standards.failures] if posterior.standards else []
-    counts = {name: total(name) for name in (*_COUNTED, *failures)}
+    counts = {name: total(stats, name) for name in (*_COUNTED, *failures)}
     return {
         "num_chains": len(chains),
         "num_draws": posterior.num_draws,
         "num_draws_requested": posterior.num_draws_requested,
-        "step_size": each("step_size"),
-        "warmup_seconds": each("warmup_seconds"),
-        "sampling_seconds": each("sampling_seconds"),
+        **{name: [getattr(chain, name, None) for chain in chains] for name in numbers},
         "acceptance_rate": [_acceptance_rate(part) for part in stats],
-        "num_steps": total("num_steps"),
-        "num_factorisations": total("num_factorisations"),
-        "num_projection_failures": total("num_projection_failures"),
+        **{name: total(stats, name) for name in totals},
         **{name: count for name, count in counts.items() if count is not None},
         "verdict": asdict(posterior.verdict()),
         "compile_seconds": posterior.compile_seconds,
@@ -86,7 +77,7 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
         table = pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
         files.write_table(new("sensor_fit.csv"), table)
         if sensors.points is not None:
-            files.write_points(new("sensors.vtu"), sensors.points, data)
+            files.write_fields(new("sensors.vtu"), sensors.points, None, data)
     files.write_table(new("summary.csv"), summary_with_totals(posterior))
     labelled.save_netcdf(labelled.groups_of(posterior), new("posterior.nc"))
     files.write_json(new("run.json"), record)

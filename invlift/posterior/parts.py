@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,6 @@ from invlift.errors import InputError
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.posterior.quantity import Quantity
-from invlift.posterior.readings import Readings
 
 
 class Chain(Protocol):
@@ -40,6 +40,56 @@ class Mesh(Protocol):
         """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
 
 
+#: Draws of each chain by name, (num_draws, ...) each.
+Draws = Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Readings that do not come from a sensor table.
+
+    Attributes
+    ----------
+    values : (d,) array
+        Readings.
+    sigma : (d,) array, number or None
+        Scale of the noise where it is known: the standard deviation, if it is normal.
+    points : (d, dim) array or None
+        Positions, for models that have any.
+    labels : sequence of d str or None
+        Names of the readings.
+    coordinates : mapping of str to sequence of d numbers or str
+        What else is known of each reading, such as its time, by name.
+    """
+
+    values: np.ndarray
+    sigma: np.ndarray | float | None = None
+    points: np.ndarray | None = None
+    labels: Sequence[str] | None = None
+    coordinates: Mapping[str, Sequence] = field(default_factory=dict)
+
+
+class ReadingNoise(Protocol):
+    """What a posterior asks of the noise of the readings, given the draws of its chains."""
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain, one set for each draw."""
+
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """New readings of the draws of that name, (num_draws, k) for each chain.
+
+        With the noise of the readings `rows`, (r,); None where these differ in its scale.
+        """
+
+    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
+        """Log density of each reading given each draw, (num_draws, d) for each chain.
+
+        With all constants, in the logarithm of one over the unit of the readings.
+        """
+
+
 class Standards(Protocol):
     """By what a kernel's statistics are judged; a run has those of its kernel."""
 
@@ -56,26 +106,26 @@ def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
     return [getattr(chain, name, None) or {} for chain in chains]
 
 
+def total(stats: Sequence[Mapping[str, np.ndarray]], name: str) -> int | None:
+    """Sum of a statistic over the chains that have it; None if none has."""
+    parts = [np.sum(part[name]) for part in stats if name in part]
+    return int(sum(parts)) if parts else None
+
+
 def every_of(chains: Sequence[Chain], name: str) -> int:
     """Every how many-th draw of a quantity is stored."""
     return max(every.get(name, 1) for every in recorded(chains, "every"))
 
 
 def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
-    """Check that the draws of all chains are one sample; return the shape of a draw by name.
-
-    An InputError if there is no chain or no draw, or chains differ in what they hold.
-    """
+    """Shape of a draw by name; an InputError if the draws of all chains are not one sample."""
     known = {frozenset(chain.draws) for chain in chains}
     if known in (set(), {frozenset()}):
         raise InputError("posterior", "at least one chain with draws", "none", "run for longer")
     if len(known) > 1:
-        raise InputError(
-            "posterior",
-            "draws of the same quantities in every chain",
-            "; ".join(str(sorted(chain.draws)) for chain in chains),
-            "combine chains of one problem only",
-        )
+        expected = "draws of the same quantities in every chain"
+        found = "; ".join(str(sorted(chain.draws)) for chain in chains)
+        raise InputError("posterior", expected, found, "combine chains of one problem only")
     num_draws, shapes = {}, {}
     for name in chains[0].draws:
         _, num_draws[name], shapes[name] = check_draws([c.draws[name] for c in chains], name)
@@ -102,32 +152,25 @@ def check_fit(
             continue
         size = len(mesh.points if quantity.place == "node" else mesh.cells)
         if shapes[quantity.name] != (size,):
-            raise InputError(
-                f"draws of {quantity.name}",
-                f"one value for each of the {size} {quantity.place}s",
-                f"shape {shapes[quantity.name]}",
-                "pass the mesh that was used in the run",
-            )
+            expected = f"one value for each of the {size} {quantity.place}s"
+            where, found = f"draws of {quantity.name}", f"shape {shapes[quantity.name]}"
+            raise InputError(where, expected, found, "pass the mesh that was used in the run")
     for name in (PREDICTED, NOISE_SCORE):
         if sensors is not None and name in shapes and np.shape(sensors.values) != shapes[name]:
+            expected = f"one reading for each of the draws of {name} {shapes[name]}"
+            found = f"readings {np.shape(sensors.values)}"
             raise InputError(
-                "sensors",
-                f"one reading for each of the draws of {name} {shapes[name]}",
-                f"readings {np.shape(sensors.values)}",
-                "pass the sensors that were used in the run",
+                "sensors", expected, found, "pass the sensors that were used in the run"
             )
     values = np.asarray(thresholds)
     if not values.size:
         return
     is_good = values.ndim == 1 and values.dtype.kind in "iuf"
     is_good = is_good and (np.isfinite(values) & (values > 0)).all()
+    where = "posterior, exceedance"
     if not is_good or len(np.unique(values)) < values.size:
-        raise InputError(
-            "posterior, exceedance",
-            "different positive numbers",
-            f"{thresholds}",
-            "give conductivities in their unit, each once",
-        )
+        remedy = "give conductivities in their unit, each once"
+        raise InputError(where, "different positive numbers", f"{thresholds}", remedy)
     if FIELD not in shapes:
         remedy = "leave exceedance out for a model of your own"
-        raise InputError("posterior, exceedance", f"draws of {FIELD}", "none", remedy)
+        raise InputError(where, f"draws of {FIELD}", "none", remedy)

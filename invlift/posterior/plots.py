@@ -39,12 +39,9 @@ STYLE = {
     "axes.formatter.useoffset": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
+    **{f"{axis}tick.color": INK for axis in "xy"},
+    **{f"{axis}tick.major.width": 0.6 for axis in "xy"},
+    **{f"{axis}tick.major.size": 3 for axis in "xy"},
     "legend.frameon": False,
     "figure.constrained_layout.h_pad": 0.08,
     "figure.constrained_layout.w_pad": 0.12,
@@ -82,18 +79,14 @@ def draw_panel(
     sensor_points: np.ndarray | None = None,
     norm: Normalize | None = None,
 ) -> None:
-    """Draw a field with its title, its sensors, (d, dim), and its colour bar.
-
-    Fields that share the scale `norm` have no bars of their own.
-    """
+    """Draw a field with title, sensors, (d, dim), and its bar, or on the shared scale `norm`."""
     values = flat.shown(panel.values, panel.is_nodal)
     scale = norm or (Normalize(0.0, 1.0) if panel.is_share else colour_limits(values))
     draw_values(ax, flat, values, panel.is_nodal, panel.colour_map, scale)
     draw_outline(ax, flat)
     if sensor_points is not None and len(sensor_points):
-        colours = {} if panel.sensor_values is None else {
-            "c": panel.sensor_values, "cmap": panel.colour_map, "norm": scale
-        }  # fmt: skip
+        colours = {"c": panel.sensor_values, "cmap": panel.colour_map, "norm": scale}
+        colours = {} if panel.sensor_values is None else colours
         draw_sensors(ax, np.asarray(sensor_points)[:, list(flat.axes)], **colours)
     ax.set_title(panel.title)
     if norm is None:
@@ -141,9 +134,8 @@ def draw_bar(
 ) -> None:
     """Draw a colour bar, by default at the right of axes; shares are in per cent."""
     style = PercentFormatter(1.0) if is_share else "%.4g"
-    bar = ax.figure.colorbar(
-        ScalarMappable(norm, colour_map), cax=ax.inset_axes(box), label=label, format=style
-    )
+    colours, place = ScalarMappable(norm, colour_map), ax.inset_axes(box)
+    bar = ax.figure.colorbar(colours, cax=place, label=label, format=style)
     bar.outline.set_visible(False)
     bar.minorticks_off()
     bar.set_ticks(_round_numbers(norm))
@@ -165,9 +157,7 @@ def _round_numbers(norm: Normalize) -> np.ndarray:
 def colour_limits(values: np.ndarray) -> Normalize:
     """Colour limits over the finite values; a constant field gets a small range around it."""
     finite = values[np.isfinite(values)]
-    if not finite.size:
-        return Normalize(0.0, 1.0)
-    low, high = float(finite.min()), float(finite.max())
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         margin = 0.05 * abs(low) or 0.5
         low, high = low - margin, high + margin
@@ -177,14 +167,13 @@ def colour_limits(values: np.ndarray) -> Normalize:
 def label_axes(axes: np.ndarray, flat: FlatMesh, length_unit: str = "") -> None:
     """Name the coordinates along a grid (rows, columns) of axes at its left and lower ends."""
     across, up = (with_unit(AXIS_NAMES[axis], length_unit) for axis in flat.axes)
-    for ax in axes[:-1].flat:
-        ax.tick_params(bottom=False)
-    for ax in axes[:, 1:].flat:
-        ax.tick_params(left=False)
-    for ax in axes[-1]:
-        ax.set_xlabel(across)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(up, rotation=90 if length_unit else 0)
+    last = len(axes) - 1
+    for (row, column), ax in np.ndenumerate(axes):
+        ax.tick_params(bottom=row == last, left=column == 0)
+        if row == last:
+            ax.set_xlabel(across)
+        if column == 0:
+            ax.set_ylabel(up, rotation=90 if length_unit else 0)
 
 
 def with_unit(name: str, unit: str) -> str:
@@ -194,20 +183,16 @@ def with_unit(name: str, unit: str) -> str:
 
 def draw_legend(figure: Figure, **place) -> None:
     """Draw one legend for all axes, each label once; `place` as of ``Figure.legend``."""
-    handles = {
-        label: handle
-        for ax in figure.axes
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
+    each = (zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes)
+    handles = {label: handle for pairs in each for handle, label in pairs}
     figure.legend(handles.values(), handles.keys(), fontsize=8, **place)
 
 
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
     """Write a figure, if there is a path, in the format of its ending; return it."""
-    if path is None:
-        return figure
-    with replace_on_success(path) as temporary:
-        is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
-        settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
-        figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
+    if path is not None:
+        with replace_on_success(path) as temporary:
+            is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
+            settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}
+            figure.savefig(temporary, dpi=DOTS_PER_INCH, **settings)
     return figure

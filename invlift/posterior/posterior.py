@@ -24,10 +24,18 @@ from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.next_sensors import NextSensors, next_sensors
 from invlift.posterior.output import record_of, write_results
-from invlift.posterior.parts import Chain, Mesh, Standards, check_chains, check_fit, every_of
+from invlift.posterior.parts import (
+    Chain,
+    Mesh,
+    ReadingNoise,
+    Readings,
+    Standards,
+    check_chains,
+    check_fit,
+    every_of,
+)
 from invlift.posterior.plots import saved
 from invlift.posterior.quantity import Quantity, described
-from invlift.posterior.readings import ReadingNoise, Readings
 from invlift.posterior.scalar_plots import parameters_of, plot_chains, plot_parameters, titles_of
 from invlift.posterior.scalars import (
     chosen,
@@ -37,8 +45,12 @@ from invlift.posterior.scalars import (
     without_known,
 )
 from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
-from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
-from invlift.posterior.series_plots import chosen_series, plot_series
+from invlift.posterior.sensor_plots import (
+    chosen_series,
+    plot_leave_one_out,
+    plot_sensors,
+    plot_series,
+)
 from invlift.posterior.verdict import Verdict, verdict_of
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
@@ -60,20 +72,15 @@ class Posterior:
     quantities : sequence of Quantity
         What the draws are of, with axes and units. A draw that is not described is a scalar or an
         array without coordinates.
-    mesh : Mesh or None
-        Of the fields among the quantities, to write and draw them.
-    sensors : Readings or None
-        A sensor table may take their place, whose `sigma`, if it has one, is the noise's scale.
-    noise : ReadingNoise or None
-        What new readings and the likelihood of the readings are found by.
-    standards : Standards or None
-        By what the sampler's statistics are judged: the `standards` of the run.
-    num_draws_requested : int or None
-        Draws per chain that were asked for, to notice a run that was cut short.
-    compile_seconds : float or None
-        Time it took to compile what the chains ran.
-    is_interrupted : bool or None
-        Whether the run was stopped before it was done.
+    mesh, sensors : Mesh, Readings or None
+        Of the fields among the quantities, to write and draw them. A sensor table may take the
+        place of readings, whose `sigma`, if it has one, is the noise's scale.
+    noise, standards : ReadingNoise, Standards or None
+        By what new readings and the likelihood of the readings are found, and by what the sampler's
+        statistics are judged: the `standards` of the run.
+    num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
+        Draws per chain that were asked for, time to compile what the chains ran, and whether the
+        run was stopped before it was done.
     exceedance : sequence of float
         Thresholds of the conductivity, in its unit, whose probabilities of being exceeded are
         among the fields.
@@ -155,10 +162,7 @@ class Posterior:
         return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
     def replicated(self) -> dict[str, list[np.ndarray]]:
-        """New readings for each draw: "observed", and along the paths of readings by name.
-
-        Empty if the noise is unknown here.
-        """
+        """New readings, "observed" and along paths by name; empty if the noise is unknown here."""
         if self.noise is None or not self.has_fit:
             return {}
         rng = np.random.default_rng(NOISE_SEED)
@@ -180,11 +184,6 @@ class Posterior:
         observed = self.sensors.values if self.has_fit else None
         new = self.replicated() if readings_along(self._coordinates) else {}
         return series_of(self.all_draws, self.described, self._coordinates, observed, new)
-
-    @property
-    def has_series(self) -> bool:
-        """Whether there is something along an axis of numbers, for `plot_series`."""
-        return bool(self.series)
 
     @cached_property
     def log_likelihood(self) -> list[np.ndarray] | None:
@@ -227,13 +226,10 @@ class Posterior:
         Long are those of more than 1,000 entries, or of more than 50 along an axis of numbers.
         Entries that are known, such as those of a path where it is read exactly, are left out.
         """
-        known = {self.field.name} if self.field else set()
         vectors = vector_draws(self.all_draws, self.described)
-        return {
-            name: diagnose(without_known(vectors[name]), name)
-            for name in vectors
-            if name not in known
-        }
+        if self.field:
+            vectors.pop(self.field.name, None)
+        return {name: diagnose(without_known(draws), name) for name, draws in vectors.items()}
 
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:
@@ -241,27 +237,21 @@ class Posterior:
         return fields_of(self.chains, self.described, self.quantities, self.exceedance)
 
     def fields(self) -> dict[str, np.ndarray]:
-        """Posterior statistics of the fields.
+        """Posterior statistics of the fields, by name.
 
-        Returns
-        -------
-        dict
-            For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
-            `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
-            `_q95` and for each threshold `conductivity_above_{threshold}`; with a prior standard
-            deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per
-            node or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have
-            kept moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws
-            of it. Of any other field the same as of the log-conductivity, without the conductivity,
-            and its variance reduction by name.
+        For a field problem `log_conductivity_mean`, `_sd`, `_q05`, `_q50`, `_q95`, `_r_hat`,
+        `_ess_bulk`, `_ess_tail`, `_mcse_mean`, `_mcse_sd`, `conductivity_mean`, `_q05`, `_q50`,
+        `_q95` and for each threshold `conductivity_above_{threshold}`; with a prior standard
+        deviation also `variance_reduction` and `log_conductivity_prior_sd`; each one value per node
+        or per cell. Always per node, `solution_mean` and `solution_sd` if the chains have kept
+        moments of the solution, and `solution_q05`, `_q50`, `_q95` if they have kept draws of it.
+        Of any other field the same as of the log-conductivity, without the conductivity, and its
+        variance reduction by name.
         """
         return self.fields_by_place["node"] | self.fields_by_place["cell"]
 
     def sensor_fit(self) -> SensorStatistics:
-        """Readings against predictions at the sensors.
-
-        An `InputError` if there are no sensors, or no draws of "predicted".
-        """
+        """Readings against predictions; an `InputError` without sensors, or predictions."""
         if not self.has_fit:
             expected, found = "sensors and draws of predicted", "neither or only one of them"
             remedy = "pass sensors, and store the predictions while sampling"
@@ -302,20 +292,11 @@ class Posterior:
     # -- fields at places of the mesh -------------------------------------------------------------
 
     def at(self, points: np.ndarray, name: str | None = None) -> xr.DataArray:
-        """Draws of a field at points.
+        """Draws of a field at points, with axes chain, draw and point.
 
-        Parameters
-        ----------
-        points : (k, dim) array
-            Positions, in the length unit of the mesh.
-        name : str or None
-            The field, "solution" say; by default the one that the equation is about.
-
-        Returns
-        -------
-        xarray.DataArray
-            Axes chain, draw (or stored_draw, where not all draws are stored) and point. An
-            `InputError` if there is no such field, or a point is outside the mesh.
+        Or stored_draw, where not all draws are stored. Points are (k, dim), in the length unit of
+        the mesh; `name` is the field, "solution" say, by default the one that the equation is
+        about. An `InputError` if there is no such field, or a point is outside the mesh.
         """
         return in_mesh.values_at(self, points, name)
 
@@ -335,13 +316,10 @@ class Posterior:
         & Larson 2000, section 2), which balances the source exactly and is of second order; else
         the integral of the gradients in the cells behind the boundary, of first order.
 
-        Returns
-        -------
-        xarray.DataArray
-            Axes chain and draw (or stored_draw, of the draws for which both field and solution are
-            stored), with attribute `units`: C U in the plane, for each unit of thickness, and C U L
-            in space, with the units of docs/notation.md. An `InputError` if there is no such group,
-            a facet of it is inside the body, or there are no draws of a solution.
+        Axes are chain and draw (or stored_draw, of the draws for which both field and solution are
+        stored); the attribute `units` is C U in the plane, for each unit of thickness, and C U L in
+        space, with the units of docs/notation.md. An `InputError` if there is no such group, a
+        facet of it is inside the body, or there are no draws of a solution.
         """
         return in_mesh.flux(self, group)
 
@@ -380,15 +358,8 @@ class Posterior:
         Mean and standard deviation of the log-conductivity; mean of the solution with the sensors
         filled by their readings (or of the conductivity, if no solution was kept); variance
         reduction, if the prior standard deviation is known. For a model of one's own mean, standard
-        deviation and variance reduction of each field. An `InputError` if there is no mesh.
-
-        Parameters
-        ----------
-        path : path-like or None
-        length_unit, conductivity_unit, solution_unit : str
-            Units to write on the axes, e.g. "m", "W/(m K)", "K".
-        solution_name : str
-            What the solution is, e.g. "Temperature".
+        deviation and variance reduction of each field. Units are to be written on the axes, e.g.
+        "m", "W/(m K)", "K"; the solution is, e.g., "Temperature". An `InputError` without a mesh.
         """
         units = conductivity_unit, solution_name, solution_unit
         return saved(plot_fields(self, length_unit, *units), path)
@@ -431,7 +402,7 @@ class Posterior:
     def plot_series(
         self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
     ) -> Figure:
-        """Draw what there is along an axis of numbers: see `series_plots.plot_series`.
+        """Draw what there is along an axis of numbers: see `sensor_plots.plot_series`.
 
         `names` are of readings with such an axis, and of other quantities that have one, or there
         is an `InputError`. Without them the first twelve are drawn, those with readings first.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,24 +17,25 @@ from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
-from invlift.posterior.parts import Standards
+from invlift.posterior.parts import Draws, Readings, Standards
 from invlift.posterior.posterior import Posterior
-from invlift.posterior.readings import Draws, Readings
 from invlift.posterior.verdict import Verdict
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
+#: What a posterior has from the record, and what its chains have.
+_RECORDED = (
+    "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
+)  # fmt: skip
+_OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
 #: Largest text file of a run that is read.
 MAX_BYTES = 2**24
 REMEDY = "take the file from a copy of the run, or run again"
 
 
 class Record(BaseModel):
-    """What is read of ``run.json``; docs/outputs.md says what each entry is.
-
-    Entries that a run does not know are None or empty, and others are passed over.
-    """
+    """What is read of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -82,33 +84,14 @@ def read_record(directory: Path) -> Record:
 
 
 def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
-    """Read groups of the draws of a run, ``posterior.nc``; empty those that it does not have.
-
-    An InputError if the folder is not that of a run with draws, or the file is damaged.
-    """
+    """Read groups of ``posterior.nc``, empty where there is none; an InputError without a file."""
     if not (directory / DRAWS).is_file():
         found = "a file" if directory.exists() else "no such folder"
-        raise InputError(
-            str(directory),
-            "the results folder of a run",
-            f"no {DRAWS} in it" if directory.is_dir() else found,
-            "give the folder that invlift run has written; a run that was stopped before its first "
-            "draw goes on with --resume",
-        )
+        found = f"no {DRAWS} in it" if directory.is_dir() else found
+        remedy = "give the folder that invlift run has written; a run that was stopped before its "
+        remedy += "first draw goes on with --resume"
+        raise InputError(str(directory), "the results folder of a run", found, remedy)
     return {name: read_group(directory / DRAWS, name) for name in names}
-
-
-@dataclass(frozen=True, eq=False)
-class SavedChain:
-    """Draws and statistics of a chain, as files have them: see `Chain`."""
-
-    draws: Mapping[str, np.ndarray]
-    stats: Mapping[str, np.ndarray]
-    warmup_stats: Mapping[str, np.ndarray]
-    every: Mapping[str, int]
-    step_size: float | None = None
-    warmup_seconds: float | None = None
-    sampling_seconds: float | None = None
 
 
 class SavedMesh(NamedTuple):
@@ -141,11 +124,11 @@ class SavedNoise:
 
 
 def read_posterior(
-    directory: str | os.PathLike, standards_of: Callable[[str], Standards | None] | None = None
+    directory: str | os.PathLike, standards: Mapping[str, Standards] | None = None
 ) -> Posterior:
     """Read the posterior that a run has written, with all draws in memory.
 
-    `standards_of` gives the `Standards` of a method by its name. Of a field of which not all draws
+    `standards` are those of methods by name. Of a field of which not all draws
     were stored, all statistics are those of the stored draws. An InputError if the folder is not
     that of a run with draws, or a file is damaged.
     """
@@ -159,20 +142,13 @@ def read_posterior(
             _chains([found[name] for name in names], record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(*(found[name] for name in further)),
-            standards=standards_of(record.method) if standards_of and record.method else None,
-            num_draws_requested=record.num_draws_requested,
-            compile_seconds=record.compile_seconds,
-            is_interrupted=record.is_interrupted,
-            exceedance=record.exceedance,
-            objections=tuple(record.objections),
+            standards=(standards or {}).get(record.method),
+            **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:
-        raise InputError(
-            str(directory / DRAWS),
-            "the draws of a run, as invlift run writes them",
-            f"others ({printable(str(reason))[:80]})",
-            REMEDY,
-        ) from None
+        expected = "the draws of a run, as invlift run writes them"
+        found = f"others ({printable(str(reason))[:80]})"
+        raise InputError(str(directory / DRAWS), expected, found, REMEDY) from None
 
 
 def _surroundings(
@@ -195,21 +171,19 @@ def _surroundings(
     return found
 
 
-def _chains(groups: list[xr.Dataset], record: Record) -> list[SavedChain]:
+def _chains(groups: list[xr.Dataset], record: Record) -> list[SimpleNamespace]:
+    """Draws and statistics of each chain, as files have them: see `parts.Chain`."""
     every = {}
     for name, variable in groups[0].data_vars.items():
         numbers = variable[variable.dims[1]].to_numpy()
         if len(numbers) > 1 and numbers[1] > 1:
             every[name] = int(numbers[1])
-    values = [
-        {str(name): each.to_numpy() for name, each in group.data_vars.items()} for group in groups
-    ]
-    times = record.step_size, record.warmup_seconds, record.sampling_seconds
-    return [
-        SavedChain(
-            *({name: array[chain] for name, array in group.items()} for group in values),
-            every,
-            *(numbers[chain] if numbers else None for numbers in times),
-        )
-        for chain in range(groups[0].sizes["chain"])
-    ]
+    kinds = zip(("draws", "stats", "warmup_stats"), groups, strict=True)
+    values = {kind: {str(name): group[name].to_numpy() for name in group} for kind, group in kinds}
+    times = {name: getattr(record, name) for name in _OF_CHAINS}
+    chains = []
+    for chain in range(groups[0].sizes["chain"]):
+        own = {kind: {name: x[chain] for name, x in each.items()} for kind, each in values.items()}
+        own |= {name: each[chain] if each else None for name, each in times.items()}
+        chains.append(SimpleNamespace(every=every, **own))
+    return chains

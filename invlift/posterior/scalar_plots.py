@@ -27,6 +27,10 @@ from invlift.posterior.quantity import Quantity
 NUM_RANK_BINS = 20
 #: Points of a pair, and bars of a histogram.
 MAX_POINTS, NUM_BARS = 1000, 30
+POINTS = {
+    "color": CHAIN_COLOURS[0], "markersize": 1.6, "alpha": 0.5, "rasterized": True,
+    "markeredgewidth": 0,
+}  # fmt: skip
 #: Quantiles between which draws are shown for certain, and the share of their distance beyond.
 ENDS, MARGIN = (0.005, 0.995), 0.12
 #: Largest width of all panels of pairs and of one, in inches.
@@ -140,7 +144,8 @@ def plot_parameters(
             if row == column:
                 draw_marginal(ax, values[across], limits[across], of[across].prior_density)
             else:
-                draw_pair(ax, values[across], values[down])
+                shown = slice(None, None, -(-len(values[across]) // MAX_POINTS))
+                ax.plot(values[across][shown], values[down][shown], "o", **POINTS)
                 ax.set_ylim(limits[down])
             ax.set_xlim(limits[across])
             _label(ax, "x", titles[across] if down == names[-1] else None)
@@ -163,13 +168,6 @@ def draw_marginal(
         ax.plot(at, density, color=CHAIN_COLOURS[4], linewidth=1.2, label="prior density")
         top = max(top, density.max())
     ax.set_ylim(0.0, 1.08 * top or 1.0)
-
-
-def draw_pair(ax: Axes, across: np.ndarray, down: np.ndarray) -> None:
-    """Draw some of the pairs of values, (n,) each, as points."""
-    shown = slice(None, None, -(-len(across) // MAX_POINTS))
-    style = {"color": CHAIN_COLOURS[0], "markersize": 1.6, "alpha": 0.5, "rasterized": True}
-    ax.plot(across[shown], down[shown], "o", markeredgewidth=0, **style)
 
 
 def _label(ax: Axes, which: str, title: str | None) -> None:

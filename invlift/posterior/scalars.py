@@ -95,9 +95,7 @@ def chosen(
             expected = f"some of {', '.join(scalars)}"
             raise InputError("plot of scalars", expected, repr(name), "choose one")
     return {
-        key: chains
-        for key, chains in scalars.items()
-        if not names or key in names or vector_of(key) in names
+        name: scalars[name] for name in scalars if not names or {name, vector_of(name)} & {*names}
     }
 
 

@@ -15,22 +15,16 @@ from invlift.posterior.blocks import check_draws, pooled
 class SensorStatistics:
     """Fit at d sensors; each attribute is (d,), or None if the noise is unknown here.
 
-    Attributes
-    ----------
-    observed, predicted_mean, predicted_sd : np.ndarray
-        The readings y, and the posterior of the noise-free forward map F there, in their unit.
-    standardised_residual : np.ndarray or None
-        Phi^-1 of the predictive p-value: the misfit in standard deviations that a normal variable
-        as improbable would have. (y - E[F | y]) / sqrt(Var[F | y] + sigma^2) for normal noise of
-        known scale, as long as F is normal as far out as the reading lies. The reading has itself
-        informed the prediction, so a sound model gives values that scatter *less* than a standard
-        normal.
-    predictive_p_value : np.ndarray or None
-        P(new reading <= y | y) for a new reading at this sensor, averaged over the draws; close to
-        0 or 1 where the model cannot reproduce the reading.
-    noise_sd : np.ndarray or None
-        Root of the mean over the draws of ((y - F) / eta)^2 with the noise variable eta: the
-        standard deviation of normal noise, and what comes closest to one of other noise.
+    The readings y, and mean and sd of the posterior of the noise-free forward map F there, are in
+    their unit. The standardised residual is Phi^-1 of the predictive p-value: the misfit in
+    standard deviations that a normal variable as improbable would have. It is (y - E[F | y]) /
+    sqrt(Var[F | y] + sigma^2) for normal noise of known scale, as long as F is normal as far out as
+    the reading lies. The reading has itself informed the prediction, so a sound model gives values
+    that scatter *less* than a standard normal. The predictive p-value is P(new reading <= y | y)
+    for a new reading at this sensor, averaged over the draws; close to 0 or 1 where the model
+    cannot reproduce the reading. The sd of the noise is the root of the mean over the draws of ((y
+    - F) / eta)^2 with the noise variable eta: that of normal noise, and what comes closest to one
+    of other noise.
     """
 
     observed: np.ndarray

@@ -57,10 +57,7 @@ class FlatMesh:
 
 
 def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
-    """Show a mesh in a plane: itself, or the slice through its middle across its shortest side.
-
-    Points are (num_nodes, dim), cells (num_cells, dim + 1) triangles or tetrahedra.
-    """
+    """Show points (num_nodes, dim) and cells in a plane: all, or the middle slice of a body."""
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     if points.shape[1] == 2:
         nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
@@ -76,10 +73,7 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
 
     Where the plane passes close to a node, the cut goes through it.
 
-    Raises
-    ------
-    InputError
-        If the plane misses the mesh.
+    An InputError if the plane misses the mesh.
     """
     distance = points[:, axis] - position
     distance[np.abs(distance) < SNAP * _shortest_edges(points, cells)] = 0.0
@@ -95,13 +89,11 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
             edges.append(polygon[:, [0, second, second + 1]])
             owners.append(chosen)
     owner = np.concatenate(owners)
+    name, along = AXIS_NAMES[axis], points[:, axis]
     if not owner.size:
-        raise InputError(
-            f"slice at {AXIS_NAMES[axis]} = {position:g}",
-            "a plane that cuts the mesh",
-            f"{AXIS_NAMES[axis]} between {points[:, axis].min():g} and {points[:, axis].max():g}",
-            "choose a position between these",
-        )
+        where, expected = f"slice at {name} = {position:g}", "a plane that cuts the mesh"
+        found = f"{name} between {along.min():g} and {along.max():g}"
+        raise InputError(where, expected, found, "choose a position between these")
     pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
     is_met = distance[pairs] == 0.0
     pairs[is_met[:, 0], 1] = pairs[is_met[:, 0], 0]
@@ -114,15 +106,8 @@ def slice_tetrahedra(points: np.ndarray, cells: np.ndarray, axis: int, position:
     triangles = inverse.reshape(-1, 3)
     is_left = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)
     axes = tuple(other for other in range(3) if other != axis)
-    return FlatMesh(
-        crossing[:, axes],
-        triangles[is_left],
-        nodes,
-        weights,
-        owner[is_left],
-        axes,
-        f"slice {AXIS_NAMES[axis]} = {position:.4g}",
-    )
+    shown = crossing[:, axes], triangles[is_left], nodes, weights, owner[is_left]
+    return FlatMesh(*shown, axes, f"slice {name} = {position:.4g}")
 
 
 def _shortest_edges(points, cells):

@@ -17,7 +17,7 @@ import numpy as np
 from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import Standards, recorded
+from invlift.posterior.parts import Standards, recorded, total
 from invlift.posterior.scalars import movement
 
 if TYPE_CHECKING:
@@ -48,19 +48,7 @@ MAX_WRONG_RETURNS = 0.01
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on a run.
-
-    Attributes
-    ----------
-    is_converged : bool
-        Whether there is no reason to doubt the draws.
-    headline : str
-        One sentence.
-    reasons, warnings : tuple of str
-        Findings that withhold convergence, empty if and only if `is_converged`, and others.
-    advice : tuple of str
-        What to do, most useful first.
-    """
+    """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
 
     is_converged: bool
     headline: str
@@ -123,75 +111,15 @@ class Rule(NamedTuple):
 
 def verdict_of(posterior: Posterior) -> Verdict:
     """Judge a run by everything that its posterior knows."""
-    field, vectors = posterior.field, {}
-    if field is not None:
-        r_hat, ess = (posterior.fields()[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
-        vectors[f"{field.place}s"] = r_hat, ess
-    for name, each in posterior.vector_diagnostics.items():
-        vectors[f"entries of {name}"] = each.r_hat, each.ess_bulk
-    return judge(
-        posterior.scalar_diagnostics,
-        posterior.num_chains,
-        posterior.num_draws,
-        vectors=vectors,
-        stats=recorded(posterior.chains, "stats"),
-        standards=posterior.standards,
-        movement=movement(posterior.all_draws, None if field is None else field.name),
-        residuals=posterior.sensor_fit().standardised_residual if posterior.has_fit else None,
-        misfit_p_value=posterior.misfit_p_value,
-        num_draws_requested=posterior.num_draws_requested,
-        objections=posterior.objections,
-    )
-
-
-def judge(
-    scalars: Mapping[str, Diagnostics],
-    num_chains: int,
-    num_draws: int,
-    *,
-    vectors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    stats: Sequence[Mapping[str, np.ndarray]] = (),
-    standards: Standards | None = None,
-    movement: Sequence[np.ndarray] = (),
-    residuals: np.ndarray | None = None,
-    misfit_p_value: float | None = None,
-    num_draws_requested: int | None = None,
-    objections: Sequence[str] = (),
-) -> Verdict:
-    """Judge a run by everything known about it.
-
-    Parameters
-    ----------
-    scalars : mapping of str to Diagnostics
-        Diagnostics of the scalars, each of size 1.
-    num_chains, num_draws : int
-        Chains, and draws per chain.
-    vectors : mapping of str to pair of (N,) arrays, or None
-        R-hat and bulk effective sample size of what is too long to be looked at entry by entry, by
-        what an entry is, in the plural: "nodes", "entries of weights".
-    stats : sequence of mappings
-        Sampler statistics of each chain, (num_draws,) each.
-    standards : Standards or None
-        Of the kernel; without them its statistics are not judged.
-    movement : sequence of (num_draws,) arrays
-        One scalar per chain that changes whenever the chain moves.
-    residuals, misfit_p_value : (d,) array, number, or None
-        See `sensor_fit`. The latter is looked at where no reading alone is far away.
-    num_draws_requested : int or None
-        Draws per chain that were asked for.
-    objections : sequence of str
-        What was found about the problem before it was sampled.
-    """
-    needed = MIN_ESS_PER_CHAIN * num_chains
+    field, num_chains, num_draws = posterior.field, posterior.num_chains, posterior.num_draws
+    needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
+    stats = recorded(posterior.chains, "stats")
     rules = [
-        *(
-            Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
-            for each in objections
-        ),
+        *(Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
+          for each in posterior.objections),
         Rule(
-            num_draws < (num_draws_requested or 0), WARNING,
-            f"the run stopped after {num_draws} of {num_draws_requested} draws per chain",
-            MORE_DRAWS,
+            num_draws < num_requested, WARNING,
+            f"the run stopped after {num_draws} of {num_requested} draws per chain", MORE_DRAWS,
         ),
         Rule(
             num_draws < MIN_DRAWS, REASON,
@@ -202,17 +130,22 @@ def judge(
             num_chains < MIN_CHAINS, REASON,
             "one chain alone cannot show that other starts lead to the same answer", MORE_CHAINS,
         ),
-        *_rules_of_movement(movement),
+        *_rules_of_movement(movement(posterior.all_draws, field and field.name)),
     ]  # fmt: skip
     if num_draws >= MIN_DRAWS_TO_DIAGNOSE:
-        rules += _rules_of_scalars(scalars, needed)
-        for entries, (r_hat, ess) in (vectors or {}).items():
-            rules += _rules_of_vector(entries, r_hat, ess, needed)
-    if standards is not None:
-        rules += _rules_of_sampler(stats, standards)
+        rules += _rules_of_scalars(posterior.scalar_diagnostics, needed)
+        if field is not None:
+            found = posterior.fields()
+            pair = (found[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+            rules += _rules_of_vector(f"{field.place}s", *pair, needed)
+        for name, each in posterior.vector_diagnostics.items():
+            rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
+    if posterior.standards is not None:
+        rules += _rules_of_sampler(stats, posterior.standards)
     rules += _rules_of_returns(stats)
+    residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
     if residuals is not None and len(residuals):
-        rules += _rules_of_fit(residuals, misfit_p_value)
+        rules += _rules_of_fit(residuals, posterior.misfit_p_value)
     rules = [rule for rule in rules if rule.applies]
     reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
@@ -220,25 +153,22 @@ def judge(
     if reasons:
         plural = "s" * (len(reasons) > 1)
         headline = f"Not converged: {len(reasons)} reason{plural} to doubt {size}."
-    return Verdict(
-        not reasons,
-        headline,
-        reasons,
-        tuple(rule.text for rule in rules if rule.kind == WARNING),
-        tuple(dict.fromkeys(rule.advice for rule in rules)),
-    )
+    warnings = tuple(rule.text for rule in rules if rule.kind == WARNING)
+    advice = tuple(dict.fromkeys(rule.advice for rule in rules))
+    return Verdict(not reasons, headline, reasons, warnings, advice)
 
 
-def _rules_of_movement(movement: Sequence[np.ndarray]) -> Iterator[Rule]:
-    for chain, values in enumerate(movement):
+def _rules_of_movement(changes: Sequence[np.ndarray]) -> Iterator[Rule]:
+    for chain, values in enumerate(changes):
         num, longest = len(values), longest_run(values)
-        is_finite, never = bool(np.isfinite(values).all()), longest == num > 1
-        long = longest > max(10, MAX_STUCK_SHARE * num)
+        is_long = longest > max(10, MAX_STUCK_SHARE * num)
         stayed = f"chain {chain} stayed in one place for {longest} of {num} draws"
-        not_finite = f"chain {chain} holds draws that are not finite"
-        yield Rule(not is_finite, REASON, not_finite, NOT_FINITE)
-        yield Rule(is_finite and never, REASON, f"chain {chain} never moved", STUCK)
-        yield Rule(is_finite and long and not never, REASON, stayed, STUCK)
+        if not np.isfinite(values).all():
+            yield Rule(True, REASON, f"chain {chain} holds draws that are not finite", NOT_FINITE)
+        elif longest == num > 1:
+            yield Rule(True, REASON, f"chain {chain} never moved", STUCK)
+        else:
+            yield Rule(is_long, REASON, stayed, STUCK)
 
 
 def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterator[Rule]:
@@ -322,14 +252,10 @@ def _rules_of_sampler(
 
 def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rule]:
     """Of steps of constrained dynamics whose early return check was audited."""
-    num_wrong, num_audited = (
-        int(sum(map(np.sum, _statistic(stats, f"num_return_{name}"))))
-        for name in ("disagreements", "audits")
-    )
-    text = (
-        f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
-        "otherwise than the exact one"
-    )
+    names = "num_return_disagreements", "num_return_audits"
+    num_wrong, num_audited = (total(stats, name) or 0 for name in names)
+    text = f"the early check of the way back decided {num_wrong} of {num_audited} audited steps "
+    text += "otherwise than the exact one"
     kind = REASON if num_wrong > MAX_WRONG_RETURNS * num_audited else WARNING
     yield Rule(num_wrong > 0, kind, text, WRONG_RETURNS)
 
@@ -358,8 +284,5 @@ def _statistic(stats: Sequence[Mapping[str, np.ndarray]], name: str | None) -> l
 
 def longest_run(values: np.ndarray) -> int:
     """Length of the longest run of equal consecutive values in a (num_draws,) array."""
-    values = np.asarray(values)
-    if values.size == 0:
-        return 0
-    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
-    return int(np.diff(np.concatenate([[0], edges, [values.size]])).max())
+    edges = np.flatnonzero(np.diff(values, prepend=np.nan, append=np.nan))
+    return int(np.diff(edges).max(initial=0))

@@ -12,7 +12,7 @@ from scipy.special import erf
 
 import invlift
 from invlift.app.cli import main
-from invlift.app.python_problem import load, read_python_problem
+from invlift.app.problems import load, read_python_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]

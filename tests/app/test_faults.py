@@ -205,3 +205,14 @@ def test_signs_that_relative_noise_cannot_change_are_told(tmp_path, capsys):
     error = capsys.readouterr().err.splitlines()[-1]
     for word in ("signs of the predictions", "relative", "1 of 3", "-2.9"):
         assert word in error
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["compare", "--methods", "hmc"], ["calibrate", "--simulations", 2]]
+)
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys, command):
+    (tmp_path / "taken").write_text("")
+    name, *options = command
+    below = tmp_path / "taken" / "below"
+    assert call(name, write_problem(tmp_path), *options, "--out", below) == 2
+    assert_one_line(capsys, ["taken"])

@@ -10,7 +10,7 @@ from structured import box_mesh
 import invlift
 from invlift.app.checks import Finding, Report
 from invlift.app.prior_pictures import line_outward, matern_correlation, picture_prior
-from invlift.posterior.prior_plots import plot_prior
+from invlift.posterior.field_plots import plot_prior
 
 UNKNOWN = {"distribution": "lognormal", "location": 0.0, "scale": 0.3}
 GAMMA = {"distribution": "gamma", "concentration": 4.0, "rate": 3.67206}  # of median 1
@@ -38,7 +38,7 @@ def test_correlation_is_that_of_draws(tmp_path):
     picture = picture_prior(invlift.read_problem(path))
     prior = invlift.build_problem(invlift.read_problem(path)).problem.prior
     white = np.random.default_rng(1).standard_normal((prior.num_white, 4000))
-    places, _ = line_outward(picture.points)
+    places, _ = line_outward(picture.mesh.points)
     drawn = np.corrcoef(np.asarray(prior.sqrt(white))[places])[0]
     np.testing.assert_allclose(picture.correlations[0], drawn, atol=0.06)
     assert picture.correlations[0, 0] == pytest.approx(1.0)

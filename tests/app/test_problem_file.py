@@ -319,16 +319,6 @@ def test_wrong_overrides_name_the_option(option, value):
     assert "problem.toml" not in str(caught.value)
 
 
-def test_output_directory_is_made_or_refused(tmp_path):
-    spec = parse_problem(SMALL, tmp_path / "problem.toml")
-    spec.prepare_output()
-    assert (tmp_path / "results" / "problem").is_dir()
-    (tmp_path / "taken").write_text("")
-    for blocked in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        with pytest.raises(InputError, match=r"\[output\] dir"):
-            spec.with_overrides(out=blocked).prepare_output()
-
-
 class FlatTable(PriorTable):
     """A prior that some user adds."""
 

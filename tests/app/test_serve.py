@@ -21,8 +21,7 @@ from problem_files import write_problem
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.app.sampling import target_of
-from invlift.app.served_models import ServedModel, served_models
-from invlift.app.um_bridge import build_application, listen
+from invlift.app.um_bridge import ServedModel, build_application, listen, served_models
 from invlift.samplers.kernels import HMC
 
 NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 1.0}}

@@ -31,7 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.python_problem import load, read_python_problem
+from invlift.app.problems import load, read_python_problem
 from invlift.app.starts import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior

@@ -177,6 +177,6 @@ def test_asking_for_what_is_not_there_is_an_error():
     with pytest.raises(InputError, match="some of tank, flow, found 'sump'"):
         posterior_along().plot_series(names=["sump"])
     bare = Posterior([Chain({"x": np.arange(5.0)})])
-    assert not bare.has_series
+    assert not bare.series
     with pytest.raises(InputError, match="draws along numbers"):
         bare.plot_series()

@@ -13,12 +13,12 @@ from invlift.errors import InputError
 from invlift.posterior.calibration import (
     Calibration,
     Simulation,
+    UniformRanks,
     effective_draws,
     rank_of,
     shape_of,
 )
 from invlift.posterior.calibration_plot import plot_calibration
-from invlift.posterior.rank_uniformity import UniformRanks
 
 
 def ranks_of_normals(sd, mean=0.0, num=400, num_draws=63, seed=3):

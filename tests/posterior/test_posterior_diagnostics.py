@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from invlift.errors import InputError
-from invlift.posterior import diagnose, diagnose_field
-from invlift.posterior.diagnostics import rank_normalise
+from invlift.posterior.diagnostics import diagnose, diagnose_field, rank_normalise
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

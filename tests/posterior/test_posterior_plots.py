@@ -10,7 +10,8 @@ from matplotlib.image import imread
 from posterior_cases import Chain, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
-from invlift.posterior import LeaveOneOut, Posterior
+from invlift.posterior import Posterior
+from invlift.posterior.leave_one_out import LeaveOneOut
 from invlift.posterior.plots import CHAIN_COLOURS
 from invlift.posterior.sensor_plots import plot_leave_one_out
 from invlift.posterior.slices import flatten, slice_tetrahedra

@@ -8,15 +8,16 @@ from scipy.stats import norm, t
 
 from invlift.errors import InputError
 from invlift.moments import Moments
-from invlift.posterior import (
-    Posterior,
+from invlift.posterior import Posterior
+from invlift.posterior.fields import (
+    conductivity_statistics,
+    derived_statistics,
     field_statistics,
-    sensor_statistics,
     variance_reduction,
 )
-from invlift.posterior.fields import conductivity_statistics, derived_statistics
 from invlift.posterior.quantity import described
 from invlift.posterior.scalars import scalar_draws
+from invlift.posterior.sensor_fit import sensor_statistics
 
 
 def compare(predicted, observed, sigma):

@@ -16,8 +16,8 @@ from posterior_cases import (
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from invlift.posterior import Posterior, Quantity, Readings, Verdict
-from invlift.posterior.verdict import longest_run
+from invlift.posterior import Posterior, Quantity, Readings
+from invlift.posterior.verdict import Verdict, longest_run
 from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, EllipticalSlice
 from invlift.samplers.kernels.base import Standards
 

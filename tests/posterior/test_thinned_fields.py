@@ -9,7 +9,8 @@ import xarray as xr
 from posterior_cases import Mesh, field_quantities
 
 from invlift.moments import BatchMeans, Moments, merged
-from invlift.posterior import Posterior, diagnose_field
+from invlift.posterior import Posterior
+from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.fields import ess_of_batches
 from invlift.posterior.labelled import label
 from invlift.samplers.chains.fields import FieldRecord

@@ -8,7 +8,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.inverse.starts import initial_position
-from invlift.posterior.rank_uniformity import UniformRanks
+from invlift.posterior.calibration import UniformRanks
 
 NUM_REPLICATIONS = 240
 #: Ranks 0 ... 7 among seven draws far apart: 30 replications expected at each.

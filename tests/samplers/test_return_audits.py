@@ -8,7 +8,6 @@ from sampler_cases import RelativeDensity
 from test_trajectories import on_flower, petals, tilted
 
 from invlift.posterior import Posterior
-from invlift.posterior.verdict import judge
 from invlift.samplers.constrained import retractions
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, constrained
 
@@ -68,11 +67,11 @@ def test_a_wrong_early_check_is_reported(kernel, monkeypatch):
 
 class Chain:
     def __init__(self, num_audits, num_disagreements):
-        self.draws = {"x": np.random.default_rng(0).normal(size=100)}
+        self.draws = {"x": np.random.default_rng(0).normal(size=400)}
         self.stats = {
-            "acceptance_rate": np.full(100, 0.8),
-            "num_return_audits": np.full(100, num_audits),
-            "num_return_disagreements": np.eye(100, dtype=int)[0] * num_disagreements,
+            "acceptance_rate": np.full(400, 0.8),
+            "num_return_audits": np.full(400, num_audits),
+            "num_return_disagreements": np.eye(400, dtype=int)[0] * num_disagreements,
         }
 
 
@@ -82,10 +81,10 @@ class Chain:
 )
 def test_verdict_and_record_tell_of_disagreements(num_disagreements, is_converged, is_told):
     chains = [Chain(2, 0), Chain(2, num_disagreements)]
-    verdict = judge({}, 2, 100, stats=[chain.stats for chain in chains])
+    verdict = Posterior(chains).verdict()
     assert verdict.is_converged == is_converged
-    assert (f"{num_disagreements} of 400 audited steps" in str(verdict)) == is_told
+    assert (f"{num_disagreements} of 1600 audited steps" in str(verdict)) == is_told
     assert ('return_check = "exact"' in str(verdict)) == is_told
     record = Posterior(chains).record()
-    assert record["num_return_audits"] == 400
+    assert record["num_return_audits"] == 1600
     assert record["num_return_disagreements"] == num_disagreements

@@ -19,25 +19,22 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     num_simulations = integer_option("--simulations", parsed.simulations, 1, 10**6)
     num_draws = integer_option("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
-    spec = open_problem(parsed.problem).with_overrides(
-        method=parsed.method, warmup=parsed.warmup, seed=parsed.seed
-    )
+    options = {name: getattr(parsed, name) for name in ("method", "warmup", "seed")}
+    spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
     check_is_ready(directory, is_resuming=parsed.resume)
     field = field_to_calibrate(spec) if isinstance(spec, ProblemSpec) else build(spec)
-    spec.prepare_output("--out" if parsed.out else None)
     say(console, headline(field))
+    places = field_places(field, settings.seed) if isinstance(field, FieldProblem) else None
     with interrupts_raise(), calibration_display(errors, num_simulations) as on_simulation:
         calibration = calibrate(
             field.problem,
             settings.kernel(),
             simulations=num_simulations,
             draws=num_draws,
-            warmup=settings.warmup,
-            seed=settings.seed,
-            starts=settings.starts,
-            places=field_places(field, settings.seed) if isinstance(field, FieldProblem) else None,
+            **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
+            places=places,
             directory=directory,
             resume=parsed.resume,
             on_simulation=on_simulation,

@@ -37,8 +37,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     say(console, f"\n{report.verdict}")
     if picture is not None:
         from invlift.app.prior_pictures import picture_prior
+        from invlift.posterior.field_plots import plot_prior
         from invlift.posterior.plots import saved
-        from invlift.posterior.prior_plots import plot_prior
 
         with says_that_it_compiles(errors):
             saved(plot_prior(picture_prior(spec)), picture)

@@ -33,13 +33,7 @@ def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> N
 
 
 def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
-    """The integer that an option's text holds.
-
-    Raises
-    ------
-    InputError
-        If it holds none, or one out of range.
-    """
+    """The integer that an option's text holds; an InputError if none, or one out of range."""
     try:
         value = int(text)
     except ValueError:
@@ -51,13 +45,7 @@ def integer_option(option: str, text: str, least: int, most: int | None = None) 
 
 
 def positive_option(option: str, text: str) -> float:
-    """The positive number that an option's text holds.
-
-    Raises
-    ------
-    InputError
-        If it holds none.
-    """
+    """The positive number that an option's text holds; an InputError if it holds none."""
     try:
         value = float(text)
     except ValueError:
@@ -68,13 +56,7 @@ def positive_option(option: str, text: str) -> float:
 
 
 def check_is_new(option: str, *files: Path) -> None:
-    """Check that nothing is in the way of files that an option names, and that their folder exists.
-
-    Raises
-    ------
-    InputError
-        If there is anything by the name of one, be it a link that leads nowhere.
-    """
+    """Refuse new files for which there is no folder, or of whose names there is anything."""
     for file in files:
         if os.path.lexists(file):
             found = f"{file}, which is there already"
@@ -91,7 +73,5 @@ def headline(field) -> str:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"
     outside = f" ({field.outside})" if field.outside else ""
-    return (
-        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {problem.num_observations} sensors"
-        f"{outside}; {problem.num_unknowns} unknowns"
-    )
+    sensors = f"{problem.num_observations} sensors{outside}; {problem.num_unknowns} unknowns"
+    return f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {sensors}"

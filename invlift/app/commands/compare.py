@@ -32,11 +32,11 @@ def execute(parsed, console: Console, errors: Console) -> int:
         expected = f"names among {', '.join(known)}"
         raise InputError("--methods", expected, unknown[0], "correct the option")
     seconds = positive_option("--budget", parsed.budget)
-    spec = open_problem(parsed.problem).with_overrides(
-        chains=parsed.chains, warmup=parsed.warmup, seed=parsed.seed
-    )
+    names = "chains", "warmup", "seed"
+    options = {name: getattr(parsed, name) for name in names}
+    spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-comparison")
-    directory, settings = spec.output.dir, spec.sampler
+    directory, settings = spec.output.dir, {name: getattr(spec.sampler, name) for name in names}
     files = directory / "comparison.csv", directory / "comparison.png"
     for file in files:
         if file.exists():
@@ -44,19 +44,12 @@ def execute(parsed, console: Console, errors: Console) -> int:
             expected = "a directory without a comparison"
             raise InputError(f"{directory}", expected, found, "choose another with --out")
     field = build(spec)
-    spec.prepare_output("--out" if parsed.out else None)
+    directory.mkdir(parents=True, exist_ok=True)
     say(console, headline(field))
     rows = []
     with interrupts_raise(), comparison_display(errors) as on_progress:
-        for row in compare(
-            field.problem,
-            methods,
-            seconds=seconds,
-            chains=settings.chains,
-            warmup=settings.warmup,
-            seed=settings.seed,
-            on_progress=on_progress,
-        ):
+        settings |= {"seconds": seconds, "on_progress": on_progress}
+        for row in compare(field.problem, methods, **settings):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
             write_comparison(files[0], rows)
@@ -75,19 +68,12 @@ def _cells(row) -> list[str]:
     bulk = _in_digits(row.ess_bulk)
     if row.ess_bulk > 0 and not row.estimators_agree:
         bulk += f" or {_in_digits(row.ess_batch)}"
+    rates = row.step_size, row.ess_per_second, 1000 * row.ess_per_factorisation
     return [
-        row.method,
-        f"{row.num_chains} x {row.num_draws}",
-        bulk,
-        _in_digits(row.ess_tail),
-        _in_digits(row.r_hat, ".3f"),
-        row.doubt,
-        _in_digits(row.acceptance_rate),
-        _in_digits(row.failure_share, ".1%"),
-        _in_digits(row.step_size),
-        _in_digits(row.ess_per_second),
-        _in_digits(1000 * row.ess_per_factorisation),
-    ]
+        row.method, f"{row.num_chains} x {row.num_draws}", bulk, _in_digits(row.ess_tail),
+        _in_digits(row.r_hat, ".3f"), row.doubt, _in_digits(row.acceptance_rate),
+        _in_digits(row.failure_share, ".1%"), *map(_in_digits, rates),
+    ]  # fmt: skip
 
 
 def _in_digits(value: float, form: str = "") -> str:

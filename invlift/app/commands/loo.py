@@ -19,12 +19,8 @@ HEADINGS = [
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     if len({Path(run).resolve() for run in parsed.runs}) < max(2, len(parsed.runs)):
-        raise InputError(
-            "invlift loo",
-            "two or more folders of different runs",
-            printable(" ".join(parsed.runs)),
-            "name two or more, each once",
-        )
+        expected, found = "two or more folders of different runs", printable(" ".join(parsed.runs))
+        raise InputError("invlift loo", expected, found, "name two or more, each once")
     rows = compare_runs([read_saved_run(run) for run in parsed.runs])
     say_table(console, HEADINGS, list(map(_cells, rows)))
     doubts = []

@@ -32,15 +32,9 @@ PICTURE = "posterior.png"
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    spec = open_problem(parsed.problem).with_overrides(
-        out=parsed.out,
-        method=parsed.method,
-        chains=parsed.chains,
-        draws=parsed.draws,
-        warmup=parsed.warmup,
-        seed=parsed.seed,
-        budget=parsed.budget,
-    )
+    names = "method", "chains", "draws", "warmup", "seed", "budget"
+    options = {name: getattr(parsed, name) for name in names}
+    spec = open_problem(parsed.problem).with_overrides(out=parsed.out, **options)
     workers = None
     if parsed.workers is not None:
         workers = integer_option("--workers", parsed.workers, 1)
@@ -52,50 +46,36 @@ def execute(parsed, console: Console, errors: Console) -> int:
     field = build(spec)
     info = _run_info(spec)
     is_new = not directory.exists()
-    spec.prepare_output("--out" if parsed.out else None)
     chains = directory / "chains"
     settings, kernel = spec.sampler, spec.sampler.kernel()
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
-        goes_on = (chains / RECORD).exists()
-        objections = None
+        goes_on, objections = (chains / RECORD).exists(), None
         if not goes_on:
             with says_that_it_compiles(errors):
                 objections = find_objections(spec, field)
             if objections and not parsed.anyway:
                 if is_new:
                     shutil.rmtree(directory, ignore_errors=True)
-                raise InputError(
-                    parsed.problem,
-                    "a problem that is ready to run",
-                    "; ".join(objections),
-                    "mend that, or insist with --anyway",
-                )
+                found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
+                raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
             for leftover in (*unfinished_files(directory), *unfinished_files(chains)):
                 leftover.unlink()
             _write_problem(spec)
         say(console, headline(field))
         preparing = threading.Thread(target=_prepare_results, args=(field,))
         preparing.start()
+        sizes = settings.chains, settings.warmup, settings.num_draws
         with (
             interrupts_raise(),
-            progress_display(
-                errors,
-                settings.chains,
-                settings.warmup,
-                settings.num_draws,
-                kernel.standards.failures_in_brief,
-            ) as on_progress,
+            progress_display(errors, *sizes, kernel.standards.failures_in_brief) as on_progress,
             _executor(parsed.scheduler, workers) as executor,
         ):
+            names = "chains", "warmup", "draws", "seed", "starts"
             run = sample(
                 field.problem,
-                kernel=kernel,
-                chains=settings.chains,
-                warmup=settings.warmup,
-                draws=settings.draws,
-                seed=settings.seed,
-                starts=settings.starts,
+                kernel,
+                **{name: getattr(settings, name) for name in names},
                 max_seconds=settings.budget,
                 max_field_megabytes=spec.output.max_field_megabytes,
                 executor=executor,
@@ -112,9 +92,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
 
 def _executor(scheduler: str | None, workers: int | None):
     """Context of what runs the chains; None stands for threads."""
-    if scheduler is None and workers is None:
-        return nullcontext()
-    return dask_executor(scheduler, workers)
+    has_processes = scheduler is not None or workers is not None
+    return dask_executor(scheduler, workers) if has_processes else nullcontext()
 
 
 def _prepare_results(field) -> None:
@@ -132,8 +111,8 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
 
     directory = spec.output.dir
     if not run.chains:
-        message = "stopped during warm-up: no draws yet; the chains so far are kept"
-        say(errors, f"invlift: {message}, go on with --resume")
+        kept = "no draws yet; the chains so far are kept, go on with --resume"
+        say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
     posterior = build_posterior(field, run, spec.sampler.num_draws, objections=objections)
     truth = find_truth(field, spec.observations.file) if isinstance(spec, ProblemSpec) else None
@@ -161,7 +140,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
 
 def write_picture(posterior, directory: Path) -> list[Path]:
     """Draw the fields on the mesh, or where there is none what has an axis of numbers."""
-    if posterior.mesh is None and not posterior.has_series:
+    if posterior.mesh is None and not posterior.series:
         return []
     plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
     plot(directory / PICTURE)
@@ -186,29 +165,20 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
     A run that was killed before it had a record of its chains has not begun: another one begins in
     its place, told to go on or not.
 
-    Raises
-    ------
-    InputError
-        If it is to begin and something is there already, or to go on and no run was.
+    An InputError if it is to begin and something is there already, or to go on and no run was.
     """
     chains = directory / "chains"
     entries, saved = _names_in(directory), _names_in(chains)
     before = {"chains", *PROBLEM_FILES} if chains.is_dir() else set()
     num_entries, has_chains = len(entries - before) + len(saved - {LOCK}), RECORD in saved
     if is_resuming and not has_chains and (num_entries or not chains.is_dir()):
-        raise InputError(
-            f"{directory}",
-            "a directory with saved chains",
-            f"no chains/{RECORD} in it" if directory.is_dir() else "no such directory",
-            "give the directory of the run with --out, or run without --resume to begin one",
-        )
+        found = f"no chains/{RECORD} in it" if directory.is_dir() else "no such directory"
+        remedy = "give the directory of the run with --out, or run without --resume to begin one"
+        raise InputError(f"{directory}", "a directory with saved chains", found, remedy)
     if num_entries and not is_resuming:
-        raise InputError(
-            f"{directory}",
-            "an empty output directory",
-            f"{num_entries} entries",
-            "choose another with --out, or go on with an interrupted run by --resume",
-        )
+        expected, found = "an empty output directory", f"{num_entries} entries"
+        remedy = "choose another with --out, or go on with an interrupted run by --resume"
+        raise InputError(f"{directory}", expected, found, remedy)
 
 
 def _names_in(directory: Path) -> set[str]:
@@ -225,18 +195,11 @@ def _write_problem(spec) -> None:
 
 
 def _run_info(spec) -> dict:
-    return {
-        "versions": versions(),
-        "seed": spec.sampler.seed,
-        "method": spec.sampler.method,
-        "options": dict(spec.sampler.options),
-        "num_warmup": spec.sampler.warmup,
-    } | _origin(spec)
-
-
-def _origin(spec) -> dict:
-    """Of what file on this machine the problem was made."""
+    """Versions and settings, and of what file on this machine the problem was made."""
+    settings = spec.sampler
+    info = {"versions": versions(), "seed": settings.seed, "method": settings.method}
+    info |= {"options": dict(settings.options), "num_warmup": settings.warmup}
     if isinstance(spec, ProblemSpec):
-        return {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
+        return info | {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
     digest = hashlib.sha256(spec.content.encode()).hexdigest()
-    return {"source": f"{spec.source}:{spec.name}", "source_sha256": digest}
+    return info | {"source": f"{spec.source}:{spec.name}", "source_sha256": digest}

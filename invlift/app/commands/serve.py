@@ -8,7 +8,6 @@ from rich.console import Console
 
 from invlift.app.commands.common import headline, integer_option, say
 from invlift.app.problems import build, open_problem
-from invlift.app.served_models import served_models
 from invlift.errors import InputError
 
 
@@ -23,7 +22,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     except ImportError:
         remedy = "install it: pip install 'invlift[serve]'"
         raise InputError("serve", "the package aiohttp", "none", remedy) from None
-    from invlift.app.um_bridge import build_application, listen
+    from invlift.app.um_bridge import build_application, listen, served_models
 
     field = build(open_problem(parsed.problem))
     models = served_models(field.problem)
@@ -40,11 +39,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     # What clients do wrong is answered to them alone.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     # Ctrl-C and the signal of batch systems end it; what is being computed has a second to finish.
-    web.run_app(
-        build_application(models, parsed.host),
-        sock=listener,
-        print=announce,
-        access_log=None,
-        shutdown_timeout=1,
-    )
+    application = build_application(models, parsed.host)
+    quiet = {"print": announce, "access_log": None}
+    web.run_app(application, sock=listener, shutdown_timeout=1, **quiet)
     return 0

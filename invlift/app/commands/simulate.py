@@ -59,9 +59,8 @@ def _write_draws(problem: str, num: int, seed: int, out: Path, console: Console)
     folder = out.with_suffix("")
     check_is_new("--out", out, folder)
     spec = with_a_mesh(problem, "simulate")
-    field = build_problem(spec, needs_values=False)
+    field, steps = build_problem(spec, needs_values=False), []
     draws = list(prior_draws(field, build_noise(spec, field.sensors), num, seed))
-    steps = []
     for draw in draws:
         phi = draw.log_conductivity
         coefficients = {FIELD: phi, "conductivity": np.exp(phi)}
@@ -77,9 +76,7 @@ def _write_draws(problem: str, num: int, seed: int, out: Path, console: Console)
 def _say_drawn(console: Console, numbers: dict[str, np.ndarray]) -> None:
     """Print what was drawn of unknown parameters, if anything."""
     with np.printoptions(precision=6, threshold=4, edgeitems=2):
-        drawn = [
-            f"{name} {values if values.ndim else format(values.item(), '.6g')}"
-            for name, values in numbers.items()
-        ]
+        texts = {name: x if x.ndim else format(x.item(), ".6g") for name, x in numbers.items()}
+        drawn = ", ".join(f"{name} {text}" for name, text in texts.items())
     if drawn:
-        say(console, f"Drawn from their priors: {', '.join(drawn)}")
+        say(console, f"Drawn from their priors: {drawn}")

@@ -19,8 +19,7 @@ from invlift.posterior.along_axis import Places, Series
 from invlift.posterior.plots import new_figure
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.scalar_plots import draw_ranks, draw_trace, parameters_of
-from invlift.posterior.sensor_plots import draw_residuals
-from invlift.posterior.series_plots import draw_series
+from invlift.posterior.sensor_plots import draw_residuals, draw_series
 
 #: Width and height of a chart in inches.
 WIDE, NARROW = (4.8, 1.9), (3.2, 1.9)
@@ -48,10 +47,7 @@ class Picture:
 def picture(
     figure: Figure, title: str, alternative: str, note: str = "", colour_map: str | None = None
 ) -> Picture:
-    """Draw a figure, in few colours so that the page stays small.
-
-    With a colour map they are those of its steps, which are then the same in all pictures.
-    """
+    """Draw a figure in few colours, so that the page stays small: those of a colour map, if any."""
     figure.set_dpi(DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -97,10 +93,8 @@ def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Pi
 
 def ranks(name: str, chains: np.ndarray) -> Picture:
     """Rank histogram of each chain, (chains, num_draws), the first on top."""
-    alternative = (
-        f"Rank histograms of {name}, a row for each of {len(chains)} chains: chains that agree "
-        "have bars that end near the dashed line."
-    )
+    alternative = f"Rank histograms of {name}, a row for each of {len(chains)} chains: chains that "
+    alternative += "agree have bars that end near the dashed line."
     with new_figure(*NARROW) as figure:
         draw_ranks(figure.subplots(), chains)
         return picture(figure, "Ranks among all chains", alternative)
@@ -118,10 +112,9 @@ def residuals(values: np.ndarray, places: Places | None = None) -> Picture:
 
 def series(shown: Series) -> Picture:
     """Median and bands along an axis with numbers as coordinates, and the readings."""
-    text = (
-        f"Median of {shown.name} and the intervals from its 5 to its 95 % and from its 25 to its "
-        f"75 % quantile along {shown.axis}, from {number(shown.at[0])} to {number(shown.at[-1])}"
-    )
+    text = f"Median of {shown.name} and the intervals from its 5 to its 95 % and from its 25 to "
+    text += f"its 75 % quantile along {shown.axis}, "
+    text += f"from {number(shown.at[0])} to {number(shown.at[-1])}"
     note = "median, 50 % and 90 % interval without noise"
     if shown.new_readings is not None:
         note += "; dashed: 90 % of new readings, with noise"

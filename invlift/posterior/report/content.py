@@ -91,14 +91,7 @@ class Content:
 
 
 def gather(directory: Path) -> Content:
-    """Read what a run has left in its folder.
-
-    Raises
-    ------
-    InputError
-        If the folder is not that of a run with draws, or a file in it is damaged; the message names
-        it.
-    """
+    """Read what a run has left in its folder; an InputError names a file that is damaged."""
     posterior = read_posterior(directory)
     for name, chains in posterior.all_draws.items():
         largest = max(np.abs(draws[np.isfinite(draws)]).max(initial=0.0) for draws in chains)
@@ -106,18 +99,17 @@ def gather(directory: Path) -> Content:
         if largest > limit:
             expected = f"draws of {name} up to {limit:g}"
             raise InputError(str(directory / DRAWS), expected, f"{largest:.3g}", REMEDY)
-    parts, missing = {}, {}
-    problem = problem_file(directory).name
-    for part, name, read in (
-        ("body", "posterior.vtu", lambda file: _body(file, posterior.mesh)),
-        ("sensors", "sensor_fit.csv", lambda file: _table(file, "sensor", ["observed"])),
-        ("summary", "summary.csv", lambda file: _table(file, "name", SUMMARY_COLUMNS)),
-        ("problem", problem, _text),
-    ):
-        if (directory / name).exists():
-            parts[part] = read(directory / name)
-        else:
-            missing[part] = f"There is no {name} in the folder."
+    files = {
+        "body": ("posterior.vtu", lambda file: _body(file, posterior.mesh)),
+        "sensors": ("sensor_fit.csv", lambda file: _table(file, "sensor", ["observed"])),
+        "summary": ("summary.csv", lambda file: _table(file, "name", SUMMARY_COLUMNS)),
+        "problem": (problem_file(directory).name, _text),
+    }
+    there = [part for part, (name, _) in files.items() if (directory / name).exists()]
+    parts = {part: files[part][1](directory / files[part][0]) for part in there}
+    missing = {
+        part: f"There is no {files[part][0]} in the folder." for part in files.keys() - there
+    }
     return Content(
         title=directory.resolve().name,
         record=read_record(directory),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -79,9 +80,9 @@ def scale_of(fields: Iterable[np.ndarray], colour_map: str, kind: str = "") -> S
 
     `kind` is "log" for equal ratios, for which only positive values count; "share" for 0 to 100 %.
     """
-    values = np.concatenate([np.ravel(field) for field in fields])
     if kind == "share":
         return Scale(Normalize(0.0, 1.0), colour_map, is_share=True)
+    values = np.concatenate([np.ravel(field) for field in fields])
     if kind == "log":
         logs = colour_limits(np.log(values[values > 0]))
         return Scale(LogNorm(np.exp(logs.vmin), np.exp(logs.vmax)), colour_map)
@@ -109,10 +110,8 @@ class Maps:
             return [flatten(points, cells)]
         middle, found = (points.min(axis=0) + points.max(axis=0)) / 2, []
         for axis in (2, 1, 0):
-            try:
+            with suppress(InputError):  # of a body in several pieces, with nothing in the middle
                 found.append(slice_tetrahedra(points, cells, axis, float(middle[axis])))
-            except InputError:  # a body in several pieces, with nothing in the middle
-                continue
         return found
 
     # -- sections of a page ------------------------------------------------------------------------
@@ -205,11 +204,7 @@ class Maps:
         return values, title, f"Map: {name.replace('_', ' ')}, {title}, from {low} to {high}."
 
     def _drawn(
-        self,
-        maps: Iterable[tuple[np.ndarray, str, str]],
-        is_nodal: bool,
-        scale: Scale,
-        note: str = "",
+        self, maps: Iterable[tuple[np.ndarray, str, str]], is_nodal: bool, scale: Scale, note=""
     ) -> list[Picture]:
         """Fields in the plane or on the slices, with outline, sensors and colour bar.
 
@@ -219,10 +214,11 @@ class Maps:
         with new_figure(*self._size, layout=None) as figure:
             axes = self._prepare(figure, scale)
             for values, title, text in maps:
-                drawn = []
-                for flat, ax in zip(self.flats, axes, strict=True):
-                    shown, colours = flat.shown(values, is_nodal), (scale.colour_map, scale.norm)
-                    drawn.append(draw_values(ax, flat, shown, is_nodal, *colours))
+                colours = scale.colour_map, scale.norm
+                drawn = [
+                    draw_values(ax, flat, flat.shown(values, is_nodal), is_nodal, *colours)
+                    for flat, ax in zip(self.flats, axes, strict=True)
+                ]
                 found.append(picture(figure, title, text, note, scale.colour_map))
                 for each in drawn:
                     each.remove()
@@ -276,16 +272,15 @@ class Maps:
     def _surface(self, groups: tuple[Group, ...], azimuth: float) -> Figure:
         """The surface of a body in space in the colours of its groups; sensors show through."""
         facets = self.body.cells[:, [(1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)]].reshape(-1, 3)
-        keys, first, count = np.unique(
-            np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
-        )
+        counted = {"axis": 0, "return_index": True, "return_counts": True}
+        keys, first, count = np.unique(np.sort(facets, axis=1), **counted)
+        colour_of = {
+            tuple(key): colour
+            for colour, group in zip(colours_of(groups), groups, strict=True)
+            for key in np.sort(group.facets, axis=1).tolist()
+        }
+        colours = [colour_of.get(tuple(key), NO_GROUP) for key in keys[count == 1].tolist()]
         facets = facets[first[count == 1]]
-        colour_of = {}
-        for colour, group in zip(colours_of(groups), groups, strict=True):
-            keys = map(tuple, np.sort(group.facets, axis=1).tolist())
-            colour_of |= dict.fromkeys(keys, colour)
-        keys = map(tuple, np.sort(facets, axis=1).tolist())
-        colours = [colour_of.get(key, NO_GROUP) for key in keys]
         with new_figure(WIDTH + 0.6, WIDTH, layout=None) as figure:
             ax = figure.add_axes((0, 0.03, 0.9, 0.97), projection="3d", computed_zorder=False)
             ax.view_init(25, azimuth)

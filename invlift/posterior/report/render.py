@@ -44,22 +44,14 @@ class Table(NamedTuple):
 
 
 def render(content: Content) -> str:
-    """Write a page of HTML that needs no other file.
-
-    All text of the content is escaped, and the page's policy allows no script but its own.
-    """
-    environment = Environment(
-        loader=PackageLoader("invlift.posterior.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Write a page of HTML that needs no other file; its policy allows no script but its own."""
+    style = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    loader = PackageLoader("invlift.posterior.report", "page")
+    environment = Environment(loader=loader, undefined=StrictUndefined, **style)
     page = resources.files("invlift.posterior.report") / "page"
     script = page.joinpath("report.js").read_text("utf-8")
-    summary = content.summary
-    if summary is None:
-        summary = pd.DataFrame(columns=SUMMARY_COLUMNS)
+    nothing = pd.DataFrame(columns=SUMMARY_COLUMNS)
+    summary = nothing if content.summary is None else content.summary
     ess = float(summary["ess_bulk"][summary["ess_bulk"] > 0].min())
     return environment.get_template("report.html").render(
         content=content,
