@@ -182,10 +182,10 @@ def _parser() -> argparse.ArgumentParser:
     option("runs", "DIR", "results directories, two or more", nargs="+")
 
     option = command("next-sensor", "where one more reading would tell most, by the draws of a run")
-    option("directory", metavar="DIR", help="results directory of the run")
-    option("--num", metavar="K", default="5", help="places to choose, one by one (default: 5)")
-    option("--of", metavar="NAME", help="a scalar of summary.csv that is to be known better "
-           "(default: the field, everywhere)")  # fmt: skip
+    option("directory", "DIR", "results directory of the run")
+    option("--num", "K", "places to choose, one by one (default: 5)", default="5")
+    text = "a scalar of summary.csv to be known better (default: the field, everywhere)"
+    option("--of", "NAME", text)
 
     option = command("schema", "print the JSON schema of problem files, for editors")
     option("--page", None, "print a page of all keys instead", action="store_true")
