@@ -372,7 +372,8 @@ class Posterior:
         `names` are some of the `scalars`, or there is an `InputError`; the name of a vector stands
         for its first entries. Without them the first eight are drawn.
         """
-        return saved(plot_chains(chosen(self.scalars, names), self.scalar_diagnostics), path)
+        shown = chosen(self.scalars, names)
+        return saved(plot_chains(shown, self.scalar_diagnostics, self.titles), path)
 
     def plot_parameters(
         self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None

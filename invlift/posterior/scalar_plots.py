@@ -48,7 +48,9 @@ def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[
 
 
 def plot_chains(
-    scalars: Mapping[str, Sequence[np.ndarray]], diagnostics: Mapping[str, Diagnostics]
+    scalars: Mapping[str, Sequence[np.ndarray]],
+    diagnostics: Mapping[str, Diagnostics],
+    titles: Mapping[str, str],
 ) -> Figure:
     """Draw traces and rank histograms of the first eight scalars, one in a row.
 
@@ -60,7 +62,7 @@ def plot_chains(
         axes = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1), sharex="col")
         for name, (trace, rank) in zip(names, axes, strict=True):
             draw_trace(trace, np.stack(scalars[name]))
-            trace.set_title(name)
+            trace.set_title(titles[name])
             each = diagnostics[name]
             note = f"R-hat {each.r_hat[0]:.3f}   ESS bulk {each.ess_bulk[0]:.0f}"
             note += f", tail {each.ess_tail[0]:.0f}"

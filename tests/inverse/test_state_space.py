@@ -226,7 +226,8 @@ def hidden():
     return state_space(
         lambda t, state, push, rate: {
             "level": jnp.sin(rate * state["level"]) + state["trend"] + 0.1 * t * push[0],
-            "trend": 0.9 * state["trend"] + jnp.exp(0.1 * push[2]) * push[1],
+            # The root has no slope at 0, where the trend is at first without a push.
+            "trend": 0.9 * jnp.sqrt(state["trend"] ** 2) + jnp.exp(0.1 * push[2]) * push[1],
         },
         {"rate": lognormal(0.0, 0.3)},
         lambda push, rate: {"level": push[2] + rate, "trend": push[0]},

@@ -380,7 +380,7 @@ def test_a_constant_field_has_a_scale(value, kind):
 @pytest.mark.parametrize("value", [1.0, np.nan])
 def test_charts_of_next_to_nothing(value):
     for shape in ((2, 1), (1, 5)):
-        picture = charts.trace("x", np.full(shape, value), "s", None)
+        picture = charts.trace("x", np.full(shape, value), None)
         assert f"{shape[1]} draws of {shape[0]} chains" in picture.alternative
     assert "each of 2 chains" in charts.ranks("x", np.full((2, 3), value)).alternative
     assert "0 beyond 2" in charts.residuals(np.full(3, value)).alternative

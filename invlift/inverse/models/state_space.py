@@ -89,7 +89,7 @@ class StateSpaceModel(PathModel):
         return jnp.ones(self.num_times)
 
     def first(self, values: jax.Array) -> jax.Array:
-        """What stands before the path, (n,): an initial state, so that it may be moved."""
+        """What stands before the path, (n,), and is not used."""
         return self._begin(jnp.zeros(self.num_noise), values)
 
     def step(
@@ -101,10 +101,12 @@ class StateSpaceModel(PathModel):
         values: jax.Array,
     ) -> jax.Array:
         """State t, (n,), of state t - 1, (n,), and nu_t, (k,)."""
-        # Both for all times, as derivatives of all steps are taken at once; t is never 0 in one.
-        before = unpack(state, self.state_shapes)
-        later = self.fn(jnp.maximum(time, 1), before, move, **unpack(values, self.shapes))
+        # Both functions for all times, as derivatives of all steps are taken at once.  Of the
+        # transition at time 0 nothing is kept, but its slopes must be finite: so from a state
+        # that occurs, at the time at which it does.
         begun = self._begin(move, values)
+        before = unpack(jnp.where(time == 0, begun, state), self.state_shapes)
+        later = self.fn(jnp.maximum(time, 1), before, move, **unpack(values, self.shapes))
         return jnp.where(time == 0, begun, pack(later, self.state_shapes))
 
     def recovered(self, reading: jax.Array, values: jax.Array) -> jax.Array:

@@ -77,7 +77,7 @@ def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Picture:
+def trace(name: str, chains: np.ndarray, row: pd.Series | None) -> Picture:
     """Draws of a scalar, (chains, num_draws), in their order; `row` is that of the summary."""
     alternative, note = f"Traces of {name}: {chains.shape[1]} draws of {len(chains)} chains.", ""
     if row is not None:
@@ -85,9 +85,7 @@ def trace(name: str, chains: np.ndarray, unit: str, row: pd.Series | None) -> Pi
         note += f"tail {row['ess_tail']:.0f}"
         alternative += f" Mean {number(row['mean'])}, sd {number(row['sd'])}; {note}."
     with new_figure(*WIDE) as figure:
-        ax = figure.subplots()
-        draw_trace(ax, chains)
-        ax.set_ylabel(unit)
+        draw_trace(figure.subplots(), chains)
         return picture(figure, name, alternative, note)
 
 

@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from invlift.posterior.along_axis import places_of_residuals
-from invlift.posterior.names import vector_of
 from invlift.posterior.plots import MAX_SCALARS
 from invlift.posterior.report import charts
 from invlift.posterior.report.charts import Picture, number
@@ -98,10 +97,9 @@ def _traces(content: Content) -> list[Picture]:
     """Traces and ranks of the first scalars, one after the other."""
     found = []
     for name, chains in list(content.posterior.scalars.items())[:MAX_SCALARS]:
-        quantity = content.posterior.described.get(vector_of(name))
         is_known = content.summary is not None and name in content.summary.index
         row = content.summary.loc[[name]].iloc[0] if is_known else None
-        found.append(charts.trace(name, np.stack(chains), quantity.unit if quantity else "", row))
+        found.append(charts.trace(content.posterior.titles[name], np.stack(chains), row))
         found.append(charts.ranks(name, np.stack(chains)))
     return found
 
