@@ -13,8 +13,11 @@ from invlift.app.results import load as load
 from invlift.app.sampling import sample as sample
 from invlift.errors import InputError as InputError
 from invlift.fem.assembly import assemble_poisson as assemble_poisson
+from invlift.fem.electrodes import electrode_model as electrode_model
 from invlift.fem.equation_assembly import Form as Form
 from invlift.fem.equation_assembly import linear_equation as linear_equation
+from invlift.fem.experiments import Experiment as Experiment
+from invlift.fem.experiments import assemble_experiments as assemble_experiments
 from invlift.fem.mesh.mesh import Mesh as Mesh
 from invlift.fem.mesh.mesh import mesh_from_arrays as mesh_from_arrays
 from invlift.fem.mesh.mesh import read_mesh as read_mesh

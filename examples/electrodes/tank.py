@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.fem.electrodes import electrode_model
 
 HERE = Path(__file__).parent
 NUM, SHARE = 12, 0.5  # electrodes, and the part of the rim that they cover
@@ -37,7 +36,7 @@ def equation(mesh, table):
         m, n = table[(table[:, :2] == pair).all(axis=1), 2:].T
         voltages.append(unit[m] - unit[n])
     currents = unit[pairs[:, 0]] - unit[pairs[:, 1]]
-    return electrode_model(mesh, list(mesh.boundaries), currents, voltages)
+    return invlift.electrode_model(mesh, list(mesh.boundaries), currents, voltages)
 
 
 def inclusions(points):

@@ -36,6 +36,7 @@ def test_example_runs(name, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
+        ("electrodes/tank.py", {"impedance": 12, "log_conductivity": 469}),
         ("hare_lynx/hare_lynx.py", {"hare_path": 21, "lynx_path": 21, "sigma": 2}),
         ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "alpha21": 10}),
         ("voltage_clamp/voltage_clamp.py:potassium", {"109 mV_path": 61, "10.01 mV_path": 61}),
@@ -43,7 +44,7 @@ def test_example_runs(name, tmp_path, capsys):
         ("fitzhugh_nagumo/fitzhugh_nagumo.py", {"x0_path": 200}),
     ],
 )
-def test_example_in_time_runs(name, sizes, tmp_path, capsys):
+def test_example_of_a_python_file_runs(name, sizes, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["run", str(EXAMPLES / name), "--out", str(tmp_path / "results"), *SMALL])
     assert stop.value.code == 3
