@@ -42,9 +42,15 @@ def write_fields(
     Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
     dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
     (num_cells,), are by name; NaN marks "no value". Numbers, or (k,) arrays, belong to no place:
-    they are VTK's field data.
+    they are VTK's field data. An InputError if a field does not fit the mesh.
     """
     cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
+    for kind, data, size in ("point", point_data, len(points)), ("cell", cell_data, len(cells)):
+        for name, values in (data or {}).items():
+            if np.shape(values) != (size,):
+                expected, found = f"{size} values, one per {kind}", f"shape {np.shape(values)}"
+                remedy = "pass the mesh that was used in the run"
+                raise InputError(f"{kind} field {name}", expected, found, remedy)
     on_nodes, on_cells = (
         {name: np.ascontiguousarray(values, dtype=float) for name, values in (data or {}).items()}
         for data in (point_data, cell_data)

@@ -212,6 +212,14 @@ def test_unusable_destinations_are_named(tmp_path):
         write_json(tmp_path / "folder.json", {})
 
 
+def test_fields_that_do_not_fit_are_refused(tmp_path):
+    points, cells = square()
+    with pytest.raises(InputError, match="point field v: expected 25 values"):
+        write_fields(tmp_path / "a.vtu", points, cells, {"v": np.zeros(24)}, {})
+    with pytest.raises(InputError, match="cell field v"):
+        write_fields(tmp_path / "a.vtu", points, cells, {}, {"v": np.zeros((len(cells), 1))})
+
+
 def test_readings_and_predictions_are_a_table(tmp_path):
     posterior = make_posterior()
     posterior.write(tmp_path)
