@@ -106,7 +106,7 @@ def report_step_sizes(title, problem, kernel, iterations, chains=2):
     options = {"chains": chains, "warmup": iterations, "draws": 20, "seed": 1}
     found = np.array([each.step_size for each in sample(problem, kernel, **options).chains])
     each = ", ".join(f"{size:.3g}" for size in found)
-    print(f"{title}: step size {np.exp(np.mean(np.log(found))):.3g} ({each})", flush=True)
+    print(f"{title}: median of step sizes {np.median(found):.3g} ({each})", flush=True)
 
 
 def step_sizes_by_steps(iterations):
@@ -126,7 +126,7 @@ def step_sizes_by_noise(iterations):
         for sigma, other in each.items():
             problem = replace(first, noise=other.noise, observed=other.observed)
             of_this = f"{title}, S = 20, T = 25, sigma_y = {sigma:.3g}"
-            report_step_sizes(of_this, problem, kernel, iterations)
+            report_step_sizes(of_this, problem, kernel, iterations, chains=8)
 
 
 def effective(title, draws, seconds):
