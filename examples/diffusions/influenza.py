@@ -1,12 +1,21 @@
-"""Influenza in a school, with a contact rate that changes at random: see README.md."""
+"""Influenza in a school, with a contact rate that changes at random: see README.md.
+
+As a script it draws marginals of two runs, of constrained HMC and of NUTS.
+"""
 
 from pathlib import Path
 
 import jax.numpy as jnp
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 import invlift
+from invlift.posterior.plots import CHAIN_COLOURS, STYLE, saved
 
+HERE = Path(__file__).parent
+#: Folders of the runs of which marginals are drawn.
+RUNS = {"constrained HMC": "influenza", "NUTS": "influenza-nuts"}
 #: Boys in the school, those susceptible and infected a day before the first count, and steps a day.
 POPULATION, SUSCEPTIBLE, INFECTED, STEPS = 763.0, 762.0, 1.0, 20
 
@@ -58,8 +67,7 @@ def observe(state, **others):
 
 def problem():
     """Its inverse problem, with the priors of the same."""
-    table = Path(__file__).with_name("influenza.csv")
-    day, in_bed = np.loadtxt(table, delimiter=",", skiprows=1, unpack=True)
+    day, in_bed = np.loadtxt(HERE / "influenza.csv", delimiter=",", skiprows=1, unpack=True)
     return invlift.diffusion_problem(
         drift,
         diffusion,
@@ -78,3 +86,32 @@ def problem():
         observe=observe,
         start=-1.0,
     )
+
+
+def plot():
+    """Histograms of each number, by its logarithm if it spans more than a factor of ten."""
+    draws = {
+        title: invlift.load(HERE / "results" / name).to_arviz().posterior
+        for title, name in RUNS.items()
+    }
+    names = ["recovery", "reversion", "log_mean", "volatility", "log_contact_0", "sigma"]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 4.6), layout="constrained")
+        for axes, name in zip(figure.subplots(2, 3).flat, names, strict=True):
+            own = [each[name].values.ravel() for each in draws.values()]
+            low, high = np.min(own), np.max(own)
+            is_wide = 0.0 < 10.0 * low < high
+            bins = np.geomspace(low, high, 50) if is_wide else np.linspace(low, high, 50)
+            for colour, title, values in zip(CHAIN_COLOURS, draws, own, strict=False):
+                share = np.full(values.size, 1.0 / values.size)
+                axes.hist(values, bins, weights=share, histtype="step", color=colour, label=title)
+            axes.set_xscale("log" if is_wide else "linear")
+            axes.set_title(name)
+            axes.set_yticks([])
+        axes.legend(loc="upper left")
+        saved(figure, HERE / "influenza_marginals.png")
+
+
+if __name__ == "__main__":
+    invlift.enable_x64()
+    plot()

@@ -231,7 +231,9 @@ def find_start(
     draws still decide between them, so that chains that start in different ones show it.
 
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
-    first draw of that form that the shortest moves lead onto the manifold.
+    first draw of that form that the shortest moves lead onto the manifold, to where readings are
+    missed by ten standard deviations of the noise at most; if there is none, that of the smallest
+    misfit.
 
     An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
     readings that follow from others, if that is why.
@@ -250,7 +252,11 @@ def find_start(
         misfit = np.abs(lifted[problem.num_unknowns :])
         misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
         if own is not None:
-            return Start(position, misfit, np.asarray(_estimated_sensitivity(problem, lifted)))
+            start = Start(position, misfit, np.asarray(_estimated_sensitivity(problem, lifted)))
+            if np.max(misfit) <= MAX_MISFIT:
+                return start
+            candidates.append(start)
+            continue
         log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, lifted))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
         candidates.append(Start(position, misfit, sensitivity))
@@ -280,6 +286,8 @@ def find_start(
             "check the prior (a smaller std), the noise scale and the forward map (its source, "
             "say)",
         )
+    if own is not None:
+        return min(candidates, key=lambda start: np.max(start.misfit))
     least = max(masses) - NEGLIGIBLE
     return next(start for start, mass in zip(candidates, masses, strict=True) if mass >= least)
 

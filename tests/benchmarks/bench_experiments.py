@@ -62,9 +62,7 @@ def main():
     for work in WORK:
         medians = {name: 1e3 * float(np.median(times[name, work])) for name in models}
         one = medians["1 experiments"]
-        line = ", ".join(
-            f"{name} {each:.2f} ms ({each / one:.2f})" for name, each in medians.items()
-        )
+        parts = (f"{name} {each:.2f} ms ({each / one:.2f})" for name, each in medians.items())
         print(f"{work}: {', '.join(parts)}")
 
 

@@ -99,6 +99,28 @@ def assert_same_point(own, dense, one, other, size):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * scale)
 
 
+def test_derivatives_of_a_path_are_those_of_its_steps():
+    model = nerve(0.4, "euler-maruyama").model
+    given = jnp.array([0.7, 0.4]), jnp.linspace(-1.0, 1.0, 8)[:, None]
+
+    def in_turn(values, moves):
+        def follow(state, each):
+            return (later := model.step(*each, state, values)), later
+
+        first = model.first(values)
+        _, later = jax.lax.scan(follow, first, (model.at, model.lengths, moves))
+        return jnp.concatenate([first[None], later])
+
+    @jax.jit
+    def derivatives(values, moves):
+        """First ones backwards, and second ones forwards through these, of each way."""
+        first = [jax.jacrev(fn, (0, 1)) for fn in (model.states, in_turn)]
+        return [(by(values, moves), jax.jacfwd(by, (0, 1))(values, moves)) for by in first]
+
+    for found, expected in zip(*map(jax.tree.leaves, derivatives(*given)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.slow  # 15 s each
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("scale", [0.4, lognormal(median=0.3, factor=1.5)])

@@ -48,6 +48,10 @@ class DiffusionModel(PathModel):
         """L S, and the number of variables of a step."""
         return self.at.size, SCHEMES[self.scheme].num_noise * self.num_wiener
 
+    def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
+        """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
+        return _path(self, self.first(values), values, moves)
+
     def first(self, values: jax.Array) -> jax.Array:
         """State at the start, (n,)."""
         found = self.initial(**unpack(values, self.shapes))
@@ -77,6 +81,48 @@ class DiffusionModel(PathModel):
             return matrix_of(found, self.state_shapes, self.num_wiener)
 
         return drift, diffusion
+
+
+@jax.custom_jvp
+def _path(model, first, values, moves):
+    """States, (1 + L S, n), from the first."""
+
+    def follow(state, each):
+        later = model.step(*each, state, values)
+        return later, later
+
+    _, later = jax.lax.scan(follow, first, (model.at, model.lengths, moves))
+    return jnp.concatenate([first[None], later])
+
+
+@_path.defjvp
+def _path_along(primals, tangents):
+    """Derivatives of all steps at once, so that only their products are one after the other."""
+    model, _, values, moves = primals
+    along_model, along, along_values, along_moves = tangents
+    states = _path(*primals)
+
+    def steps(at, lengths, moves, values):
+        return jax.vmap(model.step, in_axes=(0, 0, 0, 0, None))(
+            at, lengths, moves, states[:-1], values
+        )
+
+    _, pushes = jax.jvp(
+        steps,
+        (model.at, model.lengths, moves, values),
+        (along_model.at, along_model.lengths, along_moves, along_values),
+    )
+    carry = jax.vmap(jax.jacrev(model.step, 3), in_axes=(0, 0, 0, 0, None))(
+        model.at, model.lengths, moves, states[:-1], values
+    )
+
+    def follow(along, each):
+        carry, push = each
+        along = carry @ along + push
+        return along, along
+
+    _, later = jax.lax.scan(follow, along, (carry, pushes))
+    return states, jnp.concatenate([along[None], later])
 
 
 def matrix_of(found: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -> jax.Array:
