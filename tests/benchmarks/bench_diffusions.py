@@ -2,6 +2,7 @@
 
     python tests/benchmarks/bench_diffusions.py
         [time | dense | step-size | noise | effective | peer | calibration] [--iterations 150]
+        [--seed 1]
 
 Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
 2022, section 7), with S steps in each of T intervals, read exactly except for ``noise``:
@@ -219,7 +220,7 @@ class WrongProblem(DiffusionProblem):
         return WithoutGramTerm(self)
 
 
-def calibrations():
+def calibrations(seed):
     """Ranks of a level that is pulled back to zero by noise that grows with it."""
     problem = invlift.diffusion_problem(
         lambda t, state, rate, strength: {"level": -rate * state["level"]},
@@ -238,7 +239,7 @@ def calibrations():
     )
     wrong = WrongProblem(*(getattr(problem, field.name) for field in fields(problem)))
     for title, each in (("its posterior", problem), ("without the Gram term", wrong)):
-        found = invlift.calibrate(each, simulations=200, draws=15, warmup=100, seed=1)
+        found = invlift.calibrate(each, simulations=200, draws=15, warmup=100, seed=seed)
         values = ", ".join(f"{name} {value:.2g}" for name, value in found.p_values().items())
         is_good = found.verdict().is_calibrated
         print(f"{title}: calibrated: {is_good}; p-values: {values}", flush=True)
@@ -254,6 +255,7 @@ def main():
     }
     parser.add_argument("what", choices=["time", "dense", *others, "calibration"])
     parser.add_argument("--iterations", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1, help="of the calibration")
     parsed = parser.parse_args()
     invlift.enable_x64()
     if parsed.what == "time":
@@ -265,7 +267,7 @@ def main():
         report("T (S = 10)", sizes, [(10, each) for each in sizes])
         report("T (S = 10), dense", sizes, [(10, each, True) for each in sizes])
     elif parsed.what == "calibration":
-        calibrations()
+        calibrations(parsed.seed)
     else:
         others[parsed.what](parsed.iterations)
 
