@@ -333,12 +333,14 @@ class Posterior:
         num : int
             Places to choose.
         name : str or None
-            What is to be known better: a scalar of `summary`; by default the field, everywhere.
+            What is to be known better: a field, everywhere, or a scalar of `summary`; by default
+            the field that the equation is about.
 
         Returns
         -------
         NextSensors
-            An `InputError` if there are no stored draws of a solution, or no such scalar.
+            An `InputError` if there are no stored draws of a solution, no such quantity, all of
+            its draws are equal, or `num` is not positive.
         """
         return next_sensors(self, num, name)
 
