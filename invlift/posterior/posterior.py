@@ -319,7 +319,7 @@ class Posterior:
         Axes are chain and draw (or stored_draw, of the draws for which both field and solution are
         stored); the attribute `units` is C U in the plane, for each unit of thickness, and C U L in
         space, with the units of docs/notation.md. An `InputError` if there is no such group, a
-        facet of it is inside the body, or there are no draws of a solution.
+        facet of it is inside the body, or there are no draws of a solution, or several solutions.
         """
         return in_mesh.flux(self, group)
 
