@@ -1,10 +1,11 @@
 """Linear equations on any elements: coefficients to readings, from the matrix of one element.
 
-A(c) u = b(c) for one or several loads, where A is a sum of element matrices that are functions of
-the coefficients there.  The person writes this function in JAX; scikit-fem gives elements,
-quadrature and degrees of freedom.  Everything else is here once for all equations: adjoints,
-Jacobian and further derivatives, from one sparse factorisation for all loads.  The residual
-A(c) u - b(c) is differentiated element by element, so no derivative is written by hand.
+A(c) u = b(c) for one or several loads, where A, symmetric and positive definite, is a sum of
+element matrices that are functions of the coefficients there.  The person writes this function in
+JAX; scikit-fem gives elements, quadrature and degrees of freedom.  Everything else is here once for
+all equations: adjoints, Jacobian and further derivatives, from one sparse factorisation for all
+loads.  The residual A(c) u - b(c) is differentiated element by element, so no derivative is written
+by hand.
 
 For linear elements and -div(exp(phi) grad u) = f with one load,
 :class:`invlift.fem.poisson.PoissonMap` does the same faster.

@@ -136,6 +136,12 @@ def test_a_linear_displacement_is_exact():
         np.testing.assert_allclose(found, displacement[interior], atol=1e-13)
 
 
+@pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan])
+def test_a_poisson_ratio_that_no_body_has(ratio):
+    with pytest.raises(InputError, match="a number between -1 and"):
+        Elasticity(ratio)
+
+
 def test_loads_and_readings_of_several_experiments_are_those_of_each():
     grid = skfem.MeshQuad().refined(2)
     basis = skfem.Basis(grid, skfem.ElementQuad1())
