@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import skfem
 from scipy.sparse import csr_array
+from skfem.models.elasticity import lame_parameters, linear_elasticity
 from structured import box_mesh, interior_points
 
 from invlift.errors import InputError
@@ -134,6 +135,28 @@ def test_a_linear_displacement_is_exact():
         )
         found = readings(equation, jnp.full(grid.nelements, 2.0))
         np.testing.assert_allclose(found, displacement[interior], atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("form", "modulus", "ratio"),
+    [
+        (Elasticity(0.25), 1.0, 0.25),
+        # Plane stress is plane strain of another material.
+        (Elasticity(0.25, is_plane_stress=True), 1.5 / 1.25**2, 0.2),
+    ],
+)
+def test_a_bent_beam_is_that_of_another_assembly(form, modulus, ratio):
+    grid = skfem.MeshQuad.init_tensor(np.linspace(0, 2, 5), np.linspace(0, 1, 4))
+    basis = skfem.Basis(grid, skfem.ElementVector(skfem.ElementQuad1()))
+    load = skfem.LinearForm(lambda v, w: -1.0 * v[1]).assemble(basis)
+    held, probes = basis.get_dofs(lambda x: x[0] < 1e-9), basis.probes(np.array([[2.0], [1.0]]))
+    beam = linear_equation(
+        Form(basis, form, location="cells"), load=load, held=held, readings=probes
+    )
+    stiffness = linear_elasticity(*lame_parameters(np.exp(0.7) * modulus, ratio)).assemble(basis)
+    expected = probes @ skfem.solve(*skfem.condense(stiffness, load, D=held))
+    found = readings(beam, jnp.full(grid.nelements, 0.7))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan])
