@@ -92,6 +92,10 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     if spec.experiment:
         order = _order_by_experiment(spec, sensors)
         sensors, observation = sensors.take(order), observation.take(order)
+    elif sensors.experiments is not None and len(set(sensors.experiments)) > 1:
+        expected = "readings of one experiment, as there is no table [experiment.NAME]"
+        found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
+        raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
     with _keys_blamed(spec, sensors):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         forward = _forward_map(spec, mesh, sensors, observation, prior.location)

@@ -182,9 +182,8 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
 def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     sensors = field.sensors
     notes = []
-    places = sensors.points.astype(str)
-    if sensors.experiments is not None:
-        places = np.column_stack([places, sensors.experiments])
+    columns = sensors.points, sensors.minus, sensors.experiments
+    places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
         notes.append(f"{num_repeats} rows repeat the place of another")
     if sensors.sigma is not None and spec.noise.sigma != "column":

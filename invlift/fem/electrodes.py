@@ -22,7 +22,7 @@ from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.equation import Element, LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.forms import conduction
-from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.precision import require_float64
 
 
@@ -59,13 +59,14 @@ def electrode_model(
     Raises
     ------
     InputError
-        If there are fewer than two electrodes, a group is unknown, or a shape or sum is not what it
-        must be.
+        If there are fewer than two electrodes, a group is unknown or inside the body, two of them
+        overlap, a part of the mesh does not touch the first electrode, or a shape or sum is not
+        what it must be.
     """
     require_float64(points=mesh.points)
     num = len(electrodes)
     currents = np.atleast_2d(np.asarray(currents, dtype=float))
-    several = isinstance(voltages, list | tuple)
+    several = isinstance(voltages, list | tuple) and any(np.ndim(each) > 1 for each in voltages)
     voltages = [np.atleast_2d(np.asarray(each, dtype=float))
                 for each in (voltages if several else [voltages])]  # fmt: skip
     if num < 2:
@@ -82,10 +83,15 @@ def electrode_model(
             raise InputError(f"{name}, row {wrong[0]}", expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]
-    together = FacetBasis(
-        basis.mesh, basis.elem, facets=np.concatenate([each.find for each in facets]), intorder=2
-    )
+    numbers = np.concatenate([each.find for each in facets])
     owner = np.repeat(np.arange(num), [each.find.size for each in facets])
+    is_wrong = (np.bincount(numbers)[numbers] > 1) | (basis.mesh.f2t[1, numbers] >= 0)
+    if is_wrong.any():
+        where = f"electrodes, {electrodes[owner[np.argmax(is_wrong)]]}"
+        expected, found = "facets of the outer boundary, of no other electrode", "others"
+        raise InputError(where, expected, found, "name groups of the boundary that do not overlap")
+    check_anchored(mesh, electrodes[:1])  # whose potential is held
+    together = FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)
     size = basis.N + num
     num_coefficients = mesh.num_nodes if location == "nodes" else mesh.num_cells
     contacts = Form(

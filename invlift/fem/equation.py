@@ -1,10 +1,11 @@
 """Linear equations on any elements: coefficients to readings, from the matrix of one element.
 
-A(c) u = b(c) for one or several loads, where A is a sum of element matrices that are functions of
-the coefficients there.  The person writes this function in JAX; scikit-fem gives elements,
-quadrature and degrees of freedom.  Everything else is here once for all equations: adjoints,
-Jacobian and further derivatives, from one sparse factorisation for all loads.  The residual
-A(c) u - b(c) is differentiated element by element, so no derivative is written by hand.
+A(c) u = b(c) for one or several loads, where A, symmetric and positive definite, is a sum of
+element matrices that are functions of the coefficients there.  The person writes this function in
+JAX; scikit-fem gives elements, quadrature and degrees of freedom.  Everything else is here once for
+all equations: adjoints, Jacobian and further derivatives, from one sparse factorisation for all
+loads.  The residual A(c) u - b(c) is differentiated element by element, so no derivative is written
+by hand.
 
 For linear elements and -div(exp(phi) grad u) = f with one load,
 :class:`invlift.fem.poisson.PoissonMap` does the same faster.
@@ -84,6 +85,10 @@ class Term(Module):
         """Element matrices, (m, m, E), for coefficients (k, E)."""
         return self._each(self._matrix)(local, self.shape, self.element)
 
+    def loads(self, local):
+        """b of each element, (m, L, E) or (m, 1, E), for coefficients (k, E), if they change it."""
+        return self._each(self._load)(local, self.shape, self.element)
+
     def forces(self, local, solution):
         """A u - b of each element, (m, L, E), for u of (m, L, E)."""
         return self._each(self._force)(local, solution, self.shape, self.element)
@@ -97,7 +102,10 @@ class Term(Module):
 
     def _force(self, local, solution, shape, element):
         force = self._matrix(local, shape, element) @ solution
-        return force if self.load is None else force - self.load(local @ shape, element)
+        return force if self.load is None else force - self._load(local, shape, element)
+
+    def _load(self, local, shape, element):
+        return self.load(local @ shape, element)
 
     @staticmethod
     def _each(fn):
@@ -222,7 +230,7 @@ class LinearEquation(ForwardModel):
         """
         matrices, factor = self._factorise(coefficients)
         num_loads = self.load.shape[1]
-        rhs = jnp.concatenate([self._right_hand_side(coefficients, matrices), self.observation], 1)
+        rhs = jnp.concatenate([self._right_hand_side(coefficients), self.observation], 1)
         solved = self._apply_inverse(factor, matrices, rhs)
         solutions, adjoint = self._extend(solved[:, :num_loads]), solved[:, num_loads:]
         rows = jax.vmap(self.sensitivity.product)(
@@ -235,7 +243,7 @@ class LinearEquation(ForwardModel):
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
         """Readings, (d,), and what directional derivatives need, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)
-        rhs = self._right_hand_side(coefficients, matrices)
+        rhs = self._right_hand_side(coefficients)
         solutions = self._extend(self._apply_inverse(factor, matrices, rhs))
         expansion = Expansion(coefficients, factor, solutions, self._by_name(solutions))
         return self._read_all(solutions), expansion
@@ -379,7 +387,7 @@ class LinearEquation(ForwardModel):
             multiply, rhs, lambda _, right: linalg.solve(factor, right), symmetric=True
         )
 
-    def _right_hand_side(self, coefficients, matrices):
+    def _right_hand_side(self, coefficients):
         """b less what held values pull, (n, L)."""
         total = self.load
         for term in self.terms:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import skfem
 from scipy.sparse import csr_array, sparray, vstack
@@ -16,6 +17,9 @@ from invlift.fem import linalg, sparse
 from invlift.fem.equation import Element, LinearEquation, Term
 from invlift.inverse.models.base import SOLUTION
 from invlift.precision import require_float64
+
+#: Difference of a symmetric matrix from its transpose, relative to its largest entry.
+ROUNDING = 1e-9
 
 
 class Form(NamedTuple):
@@ -90,8 +94,8 @@ def linear_equation(
     Raises
     ------
     InputError
-        If shapes do not fit, a number is not finite, no degree of freedom is left free, or JAX is
-        not in double precision.
+        If shapes do not fit, a matrix is not symmetric, a number is not finite, no degree of
+        freedom is left free, basis functions have no gradients, or JAX is not in double precision.
 
     Examples
     --------
@@ -113,11 +117,13 @@ def linear_equation(
     [0.5, 0.5]
     """
     forms = (forms,) if isinstance(forms, Form) else tuple(forms)
+    if not forms:
+        raise InputError("forms", "one form or more", "none", "give the form of the equation")
     basis = forms[0].basis
     require_float64(points=basis.mesh.p)
-    matrices = readings if isinstance(readings, list | tuple) else [readings]
+    matrices = _matrices(readings)
     num_dofs = matrices[0].shape[1]
-    held = held.flatten() if isinstance(held, DofsView) else np.asarray(held, dtype=int).ravel()
+    held = _held(held, num_dofs)
     load, values = _columns("load", load, num_dofs), _columns("values", values, held.size)
     num_loads = max(load.shape[1], values.shape[1], len(matrices))
     load, values = (_for_all(*each, num_loads) for each in (("load", load), ("values", values)))
@@ -132,8 +138,7 @@ def linear_equation(
     number = np.full(num_dofs, free.size)
     number[free] = np.arange(free.size)
     parts = [_part(form, number, free.size) for form in forms]
-    if constant is None:
-        constant = csr_array((num_dofs, num_dofs))
+    constant = _constant(constant, num_dofs)
     rows, cols, constants = sparse.lower_half(constant, number, free.size)
     num_coefficients = 1 + max(part["coefficients"].max() for part in parts)
     structure = linalg.analyse(
@@ -147,8 +152,11 @@ def linear_equation(
     )
     couplings = _pattern(parts, "coupling_entries", "unknowns", free.size, free.size)
     observation, offsets, loads, columns = _observation(matrices, solution, free)
+    terms = tuple(_term(form, part) for form, part in zip(forms, parts, strict=True))
+    for term in terms:
+        _check_term(term, num_loads)
     return LinearEquation(
-        terms=tuple(_term(form, part) for form, part in zip(forms, parts, strict=True)),
+        terms=terms,
         sensitivity=sensitivity,
         couplings=couplings,
         free=sparse.as_index(free),
@@ -166,6 +174,62 @@ def linear_equation(
     )
 
 
+def _matrices(readings) -> list[csr_array]:
+    """Matrices of the readings, one or for each load, of one number of columns."""
+    matrices = readings if isinstance(readings, list | tuple) else [readings]
+    shapes = [np.shape(each) for each in matrices]
+    if not shapes or any(len(each) != 2 or each[1] != shapes[0][1] for each in shapes):
+        raise InputError(
+            "readings",
+            "a matrix with a column for each degree of freedom, or one for each load",
+            f"shapes {shapes}",
+            "make them by basis.probes of the basis of the equation",
+        )
+    return [csr_array(each) for each in matrices]
+
+
+def _held(given, num_dofs: int) -> np.ndarray:
+    """Numbers of degrees of freedom, (num_held,)."""
+    numbers = np.asarray(given.flatten() if isinstance(given, DofsView) else given)
+    if numbers.size == 0:
+        return np.zeros(0, dtype=int)
+    is_good = numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < num_dofs
+    if not is_good:
+        expected, found = f"numbers of degrees of freedom from 0 to {num_dofs - 1}", f"{numbers}"
+        raise InputError("held", expected, found, "find them by basis.get_dofs")
+    return numbers.ravel()
+
+
+def _constant(given, num_dofs: int) -> csr_array:
+    """The constant part of A, (num_dofs, num_dofs)."""
+    shape = num_dofs, num_dofs
+    matrix = csr_array(shape if given is None else given)
+    if matrix.shape != shape or not abs(matrix - matrix.T).max() <= ROUNDING * abs(matrix).max():
+        found = "one that is not" if matrix.shape == shape else f"shape {matrix.shape}"
+        remedy = "assemble it with the basis of the equation"
+        raise InputError("constant", f"a symmetric matrix {shape}", found, remedy)
+    return matrix
+
+
+def _check_term(term: Term, num_loads: int) -> None:
+    """Try the functions of a form, where all coefficients are 1."""
+    size, num = term.dofs.shape
+    local = jnp.ones(term.coefficients.shape)
+    matrices = np.asarray(term.matrices(local))
+    is_whole = matrices.shape == (size, size, num)
+    gap = np.abs(matrices - matrices.swapaxes(0, 1)) if is_whole else np.inf
+    if np.any(gap > ROUNDING * np.abs(matrices).max()):
+        found = "one that is not" if is_whole else f"shape {matrices.shape[:-1]}"
+        remedy = "only equations of a symmetric A can be solved, without convection for example"
+        raise InputError("forms", f"a symmetric matrix ({size}, {size})", found, remedy)
+    if term.load is None:
+        return
+    loads = jax.eval_shape(term.loads, local).shape[:-1]
+    if loads not in ((size, 1), (size, num_loads)):
+        expected = f"a load ({size}, 1) or ({size}, {num_loads})"
+        raise InputError("forms", expected, f"shape {loads}", "return a column for each load")
+
+
 def _pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> sparse.Pattern:
     """Pattern of rows of each part beside its unknowns; each part is given its entries."""
     pairs = [np.broadcast_arrays(part[rows][:, None], part["unknowns"][None]) for part in parts]
@@ -180,13 +244,19 @@ def _pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> sparse
 def _part(form: Form, number: np.ndarray, num_free: int) -> dict[str, np.ndarray]:
     """Arrays of a form on the host, by the names of `Term`, and places of its kept entries."""
     basis = form.basis
+    functions = basis.basis[0]
+    if len(functions) > 1 or functions[0].grad is None or len(basis.nodal_dofs) > 3:
+        expected, found = "elements of one field with gradients", type(basis.elem).__name__
+        remedy = "take Lagrange elements, or ElementVector of these"
+        raise InputError("forms", expected, found, remedy)
     dofs = basis.element_dofs if form.dofs is None else np.asarray(form.dofs)
-    num_elements = basis.element_dofs.shape[1]
-    if dofs.shape[1] != num_elements or dofs.max() >= number.size:
+    least, num_elements = basis.element_dofs.shape
+    is_whole = dofs.ndim == 2 and dofs.shape[0] >= least and dofs.shape[1] == num_elements
+    if not is_whole or dofs.min() < 0 or dofs.max() >= number.size:
         raise InputError(
             "forms",
             f"degrees of freedom of {num_elements} elements, below the {number.size} of readings",
-            f"shape {dofs.shape}, up to {dofs.max()}",
+            f"shape {dofs.shape}, {dofs.min()} to {dofs.max()}",
             "make all bases and the readings of one mesh and one kind of element",
         )
     unknowns, size = number[dofs], dofs.shape[0]
@@ -195,8 +265,12 @@ def _part(form: Form, number: np.ndarray, num_free: int) -> dict[str, np.ndarray
     is_kept = (rows < num_free) & (cols < num_free)
     entries = (first * size + second)[:, None] * num_elements + np.arange(num_elements)
     coefficients, shape = _coefficients(form)
+    coefficients = form.start + coefficients
+    if coefficients.min() < 0:
+        expected, found = "numbers of coefficients from 0 on", f"{coefficients.min()}"
+        raise InputError("location", expected, found, "correct location or start")
     return {
-        "coefficients": form.start + coefficients,
+        "coefficients": coefficients,
         "shape": shape,
         "dofs": dofs,
         "unknowns": unknowns,
@@ -272,14 +346,14 @@ def _places(basis, parts, num_dofs: int) -> np.ndarray:
 
 def _columns(name: str, given, size: int) -> np.ndarray:
     """A number, (size,) or (size, L) array as columns (size, L)."""
-    array = np.asarray(given, dtype=float)
+    array = np.asarray(given)
     if array.ndim == 0:
         array = np.full((size, 1), array)
     array = array[:, None] if array.ndim == 1 else array
-    if array.shape[0] != size or array.ndim != 2:
-        raise InputError(
-            name, f"{size} rows", f"shape {np.shape(given)}", "give one number for each, or one"
-        )
+    if array.shape[0] != size or array.ndim != 2 or array.dtype.kind not in "biuf":
+        expected, found = f"{size} rows of real numbers", f"{array.dtype} {np.shape(given)}"
+        raise InputError(name, expected, found, "give one number for each, or one")
+    array = array.astype(float)
     if not np.all(np.isfinite(array)):
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
         raise InputError(f"{name}, row {row}", "finite numbers", f"{array[row]}", "correct it")
@@ -298,6 +372,10 @@ def _for_all(name: str, array: np.ndarray, num_loads: int) -> np.ndarray:
 def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) -> tuple[str, ...]:
     """Names of the solutions, load by load, each component by component."""
     names = [str(name) for name in experiments]
+    for name in names:
+        if not f"{SOLUTION}_{name}".isidentifier():
+            remedy = "rename it: posteriors have solution_NAME"
+            raise InputError("experiments", "names of letters and digits", repr(name), remedy)
     names = names or ([""] if num_loads == 1 else [str(k + 1) for k in range(num_loads)])
     if len(set(names)) != num_loads or len(names) != num_loads:
         expected = f"{num_loads} different names"
@@ -312,18 +390,12 @@ def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) 
 
 def _observation(matrices, solution: np.ndarray, free: np.ndarray):
     """Different readings as columns (n, r), offsets, loads and columns of each reading, (d,)."""
-    num_dofs, num_loads = solution.shape
-    shapes = [matrix.shape for matrix in matrices]
-    if len(matrices) != num_loads or any(shape[1:] != (num_dofs,) for shape in shapes):
-        raise InputError(
-            "readings",
-            f"a matrix with {num_dofs} columns, or one for each of {num_loads} loads",
-            f"shapes {shapes}",
-            "make them by basis.probes of the basis of the equation",
-        )
-    matrices = [csr_array(matrix) for matrix in matrices]
+    num_loads = solution.shape[1]
+    if len(matrices) != num_loads:
+        expected = f"one matrix, or one for each of {num_loads} loads"
+        raise InputError("readings", expected, f"{len(matrices)}", "give as many as loads")
     offsets = np.concatenate([each @ solution[:, k] for k, each in enumerate(matrices)])
-    loads = np.repeat(np.arange(num_loads), [shape[0] for shape in shapes])
+    loads = np.repeat(np.arange(num_loads), [each.shape[0] for each in matrices])
     rows = vstack(matrices, format="csr")[:, free].toarray()
     different, columns = np.unique(rows, axis=0, return_inverse=True)
     return different.T, offsets, loads, columns.ravel()

@@ -170,9 +170,14 @@ def assemble_experiments(
     Raises
     ------
     InputError
-        As :func:`invlift.assemble_poisson`, with the experiment's name in front of what is wrong.
+        As :func:`invlift.assemble_poisson`, with the experiment's name in front of what is wrong;
+        if there are no experiments, or two of one name.
     """
     require_float64(points=mesh.points)
+    names = [each.name for each in experiments]
+    if not names or len(set(names)) < len(names):
+        expected, found = "one or more with different names", ", ".join(names) or "none"
+        raise InputError("experiments", expected, found, "give each its own name")
     basis = cell_basis(mesh)
     assembled = []
     for each in experiments:
@@ -193,7 +198,7 @@ def assemble_experiments(
                 held=first.held,
                 values=np.stack([assembled[k].values[first.held] for k in group], axis=1),
                 constant=first.robin,
-                experiments=[experiments[k].name for k in group],
+                experiments=[names[k] for k in group],
             )
         )
         own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from invlift.errors import InputError
 from invlift.fem.equation import Element
 from invlift.pytrees import Module
 
@@ -41,11 +42,22 @@ class Elasticity(Module, settings=True):
     poisson_ratio : float
         nu, between -1 and 0.5.
     is_plane_stress : bool
-        Of a thin plate.
+        Of a thin plate, in two dimensions.
+
+    Raises
+    ------
+    InputError
+        If nu is not between these.
     """
 
     poisson_ratio: float = 0.3
     is_plane_stress: bool = False
+
+    def __post_init__(self) -> None:
+        if not -1.0 < self.poisson_ratio < 0.5:
+            expected, found = "a number between -1 and 0.5", f"{self.poisson_ratio}"
+            remedy = "give that of the material, such as 0.3 of steel"
+            raise InputError("poisson_ratio", expected, found, remedy)
 
     def __call__(self, log_modulus: jax.Array, element: Element) -> jax.Array:
         """The matrix of one element, (m, m)."""

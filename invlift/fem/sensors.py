@@ -402,6 +402,14 @@ def locate(
             f"{sensors.points.shape[1]}",
             "give x,y for a flat mesh and x,y,z for a body",
         )
+    found = _locate(mesh, sensors, outside)
+    if not found.kept.size:
+        _raise_all_dropped(mesh, sensors, found.distances)
+    return found
+
+
+def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Observation:
+    """The same, perhaps without any that are kept."""
     cell, weights = mesh.find_cells(sensors.points)
     nodes = mesh.cells[cell]
     distances = np.zeros(len(cell))
@@ -414,8 +422,6 @@ def locate(
         if outside == "error":
             closest = (on_facet[0, :, None] * mesh.points[mesh.boundary_facets[facet[0]]]).sum(0)
             _raise_outside(mesh, sensors, away, distances, closest)
-        if outside == "drop" and is_outside.all():
-            _raise_all_dropped(mesh, sensors, distances)
         # A point on a facet has the weights of the facet's nodes and 0 at the cell's other node.
         nodes[away] = mesh.cells[mesh.boundary_cells[facet]]
         is_same = nodes[away][:, :, None] == mesh.boundary_facets[facet][:, None, :]
@@ -424,7 +430,7 @@ def locate(
     if sensors.minus is not None:
         has_second = np.flatnonzero(~np.isnan(sensors.minus[:, 0]))
         seconds = replace(sensors, points=sensors.minus, minus=None).take(has_second)
-        found = locate(mesh, seconds, outside)
+        found = _locate(mesh, seconds, outside)
         distances[has_second] = np.maximum(distances[has_second], found.distances)
         both = has_second[found.kept]
         is_kept[np.setdiff1d(has_second, both)] = False

@@ -38,7 +38,7 @@ def flux(posterior: Posterior, group: str) -> xr.DataArray:
     """See `Posterior.flux`."""
     names = FIELD, SOLUTION
     if posterior.boundary_flux is None or not all(name in posterior.described for name in names):
-        expected = "a field problem with stored draws of its solution"
+        expected = "a field problem of one experiment with stored draws of its solution"
         found = "none" if posterior.boundary_flux is None else "no draws of it"
         remedy = "take the posterior that build_posterior makes of such a problem"
         raise InputError("posterior, flux", expected, found, remedy)

@@ -8,6 +8,7 @@ is exact for a Gaussian posterior (Kalman 1960), and elsewhere the best linear e
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,19 +52,25 @@ class NextSensors:
 
 def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensors:
     """See `Posterior.next_sensors`."""
+    if num < 1:
+        raise InputError("next sensor", "one place or more", f"{num}", "ask for at least one")
     solutions = _solutions(posterior)
-    every = max(every_of(posterior.chains, each) for each in (*solutions, *_stored(posterior)))
+    values, own = _wanted(posterior, name)
+    every = max(own, *(every_of(posterior.chains, each) for each in solutions))
 
     def draws(values, own: int) -> np.ndarray:
         """Some draws of all chains, about their mean, scaled so that products are covariances."""
         pooled = np.concatenate([np.asarray(chain)[:: every // own] for chain in values])
-        pooled = pooled[:: -(-len(pooled) // MAX_DRAWS)]
-        centred = pooled - pooled.mean(axis=0)
-        return centred.reshape(len(centred), -1) / np.sqrt(len(centred) - 1)
+        moved = pooled[:: -(-len(pooled) // MAX_DRAWS)] - pooled[0]  # exactly zero where all agree
+        centred = moved - moved.mean(axis=0)
+        return centred.reshape(len(centred), -1) / np.sqrt(max(len(centred) - 1, 1))
 
-    wanted = draws(*_wanted(posterior, name))
+    wanted = draws(values, own)
     gram = wanted @ wanted.T  # that of all wanted numbers, which may be many more than the draws
     before = np.trace(gram)
+    if not 0.0 < before < np.inf:
+        expected, found = "finite draws that differ", f"draws of variance {before:g}"
+        raise InputError("next sensor", expected, found, "run for longer, or name another quantity")
     fields = {each: draws(posterior.draws(each), every_of(posterior.chains, each))
               for each in solutions}  # fmt: skip
     moves = np.concatenate(list(fields.values()), axis=1)
@@ -78,8 +85,8 @@ def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensor
         gone += taken[best] / before
         rows.append((best % num_nodes, list(fields)[best // num_nodes], gone))
         # Draws of which products are the covariances given the reading.
-        along, variance = moves[:, best], variances[best]
-        factor = (1.0 - np.sqrt(noise / (variance + noise))) / variance
+        along, spread = moves[:, best], variances[best] + noise
+        factor = 1.0 / (spread + np.sqrt(noise * spread))
         moves = moves - factor * np.outer(along, along @ moves)
         gram = gram - factor * np.outer(along, along @ gram)
         gram = gram - factor * np.outer(gram @ along, along)
@@ -105,25 +112,26 @@ def _solutions(posterior: Posterior) -> list[str]:
     return found
 
 
-def _stored(posterior: Posterior) -> list[str]:
-    return [posterior.field.name] if posterior.field is not None else []
-
-
 def _wanted(posterior: Posterior, name: str | None):
     """Draws of what is to be known better, and every how many-th there are.
 
     A field's are multiplied by the roots of what part of the body each coefficient stands for.
     """
-    field = posterior.field
-    if name in (None, field and field.name):
+    chains, scalars = posterior.chains, posterior.scalars
+    field = posterior.field if name is None else posterior.described.get(name)
+    if field is not None and field.place and not field.is_derived:
         shares = posterior.mesh.mean_over(None, field.place).toarray()[0]
         draws = [np.asarray(each) * np.sqrt(shares) for each in posterior.draws(field.name)]
-        return draws, every_of(posterior.chains, field.name)
-    if name not in posterior.scalars:
-        known = ", ".join([field.name, *posterior.scalars])
-        raise InputError("next sensor", f"one of {known}", repr(name), "name a quantity of the run")
-    own = every_of(posterior.chains, field.name) if name.startswith(f"{field.name}_") else 1
-    return posterior.scalars[name], own
+        return draws, every_of(chains, field.name)
+    if name not in scalars:
+        fields = [
+            each for each, of in posterior.described.items() if of.place and not of.is_derived
+        ]
+        known, found = ", ".join([*fields, *scalars]), "none" if name is None else repr(name)
+        raise InputError("next sensor", f"one of {known}", found, "name a quantity of the run")
+    # Moments of a field are those of its stored draws, unless they were drawn themselves.
+    of = name if name in posterior.described else re.sub("_field_(mean|std)$", "", name)
+    return scalars[name], every_of(chains, of)
 
 
 def _noise_variance(posterior: Posterior) -> float:

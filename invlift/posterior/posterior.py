@@ -319,7 +319,7 @@ class Posterior:
         Axes are chain and draw (or stored_draw, of the draws for which both field and solution are
         stored); the attribute `units` is C U in the plane, for each unit of thickness, and C U L in
         space, with the units of docs/notation.md. An `InputError` if there is no such group, a
-        facet of it is inside the body, or there are no draws of a solution.
+        facet of it is inside the body, or there are no draws of a solution, or several solutions.
         """
         return in_mesh.flux(self, group)
 
@@ -333,12 +333,14 @@ class Posterior:
         num : int
             Places to choose.
         name : str or None
-            What is to be known better: a scalar of `summary`; by default the field, everywhere.
+            What is to be known better: a field, everywhere, or a scalar of `summary`; by default
+            the field that the equation is about.
 
         Returns
         -------
         NextSensors
-            An `InputError` if there are no stored draws of a solution, or no such scalar.
+            An `InputError` if there are no stored draws of a solution, no such quantity, all of
+            its draws are equal, or `num` is not positive.
         """
         return next_sensors(self, num, name)
 

@@ -7,6 +7,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.electrodes import electrode_model
+from invlift.fem.mesh.mesh import mesh_from_arrays
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -38,9 +39,20 @@ def test_what_drives_and_what_is_read_may_be_exchanged():
 def test_only_what_is_read_of_each_injection():
     whole = electrode_model(MESH, NAMES, DRIVEN, DRIVEN)
     parts = electrode_model(MESH, NAMES, DRIVEN, [DRIVEN[:1], DRIVEN[1:]])
-    both = (np.asarray(model(coefficients(model))) for model in (whole, parts))
-    first, second = both
+    listed = electrode_model(MESH, NAMES, DRIVEN, DRIVEN.tolist())  # rows, not injections
+    models = whole, parts, listed
+    first, second, third = (np.asarray(model(coefficients(model))) for model in models)
     np.testing.assert_allclose(second, first[[0, 3]], rtol=1e-12)
+    np.testing.assert_array_equal(third, first)
+
+
+def test_a_part_of_the_body_without_an_electrode_is_an_error():
+    points = np.concatenate([MESH.points, MESH.points + np.array([2.0, 0.0])])
+    cells = np.concatenate([MESH.cells, MESH.cells + MESH.num_nodes])
+    boundaries = {name: MESH.facets(name) for name in NAMES}
+    apart = mesh_from_arrays(points, cells, boundaries=boundaries)
+    with pytest.raises(InputError, match="1 of 2 parts without"):
+        electrode_model(apart, NAMES, DRIVEN, DRIVEN)
 
 
 @pytest.mark.parametrize("location", ["nodes", "cells"])
@@ -57,6 +69,8 @@ def test_voltages_fall_as_all_conducts_better(location):
     [
         ({"electrodes": ["top"]}, ["electrodes", "two or more"]),
         ({"electrodes": ["top", "lid", "left"]}, ["'lid'"]),
+        ({"electrodes": ["top", "boundary", "left"]}, ["electrodes, top", "no other electrode"]),
+        ({"electrodes": ["top", "left", "left"]}, ["electrodes, left", "no other electrode"]),
         ({"currents": [[1.0, -1.0]]}, ["currents", "3 columns"]),
         ({"currents": [[1.0, -1.0, 0.0], [1.0, 0.0, 0.0]]}, ["currents, row 1", "add up to zero"]),
         ({"voltages": [[1.0, 1.0, 0.0]]}, ["voltages, row 0", "add up to zero"]),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import skfem
 from scipy.sparse import csr_array
+from skfem.models.elasticity import lame_parameters, linear_elasticity
 from structured import box_mesh, interior_points
 
 from invlift.errors import InputError
@@ -136,6 +137,34 @@ def test_a_linear_displacement_is_exact():
         np.testing.assert_allclose(found, displacement[interior], atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("form", "modulus", "ratio"),
+    [
+        (Elasticity(0.25), 1.0, 0.25),
+        # Plane stress is plane strain of another material.
+        (Elasticity(0.25, is_plane_stress=True), 1.5 / 1.25**2, 0.2),
+    ],
+)
+def test_a_bent_beam_is_that_of_another_assembly(form, modulus, ratio):
+    grid = skfem.MeshQuad.init_tensor(np.linspace(0, 2, 5), np.linspace(0, 1, 4))
+    basis = skfem.Basis(grid, skfem.ElementVector(skfem.ElementQuad1()))
+    load = skfem.LinearForm(lambda v, w: -1.0 * v[1]).assemble(basis)
+    held, probes = basis.get_dofs(lambda x: x[0] < 1e-9), basis.probes(np.array([[2.0], [1.0]]))
+    beam = linear_equation(
+        Form(basis, form, location="cells"), load=load, held=held, readings=probes
+    )
+    stiffness = linear_elasticity(*lame_parameters(np.exp(0.7) * modulus, ratio)).assemble(basis)
+    expected = probes @ skfem.solve(*skfem.condense(stiffness, load, D=held))
+    found = readings(beam, jnp.full(grid.nelements, 0.7))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan])
+def test_a_poisson_ratio_that_no_body_has(ratio):
+    with pytest.raises(InputError, match="a number between -1 and"):
+        Elasticity(ratio)
+
+
 def test_loads_and_readings_of_several_experiments_are_those_of_each():
     grid = skfem.MeshQuad().refined(2)
     basis = skfem.Basis(grid, skfem.ElementQuad1())
@@ -203,6 +232,23 @@ def finer(form):
     return Form(skfem.Basis(form.basis.mesh.refined(1), skfem.ElementTriP1()), conduction)
 
 
+def of(element):
+    """A form of other elements, and readings of all their degrees of freedom."""
+    basis = skfem.Basis(skfem.MeshTri().refined(1), element)
+    return {"forms": Form(basis, conduction), "readings": csr_array(np.eye(basis.N)), "held": [0]}
+
+
+def convection(phi, element):
+    slope = element.gradient[:, 0]
+    return conduction(phi, element) + jnp.einsum(
+        "iq,jq,q->ij", element.value, slope, element.weight
+    )
+
+
+def loaded(phi, element):
+    return element.value @ element.weight  # (m,), and not a column for each load
+
+
 BAD = {
     "load": lambda given: {"load": np.ones(4)},
     "load, row 2": lambda given: {"load": np.array([0, 0, np.nan, 0, 0, 0, 0, 0, 0])},
@@ -211,13 +257,46 @@ BAD = {
     "held": lambda given: {"held": np.arange(9)},
     "location": lambda given: {"forms": given["forms"]._replace(location="edges")},
     "forms": lambda given: {"forms": [given["forms"], finer(given["forms"])]},
-}
+    "load, of text": lambda given: {"load": "heating"},
+    "load, complex": lambda given: {"load": 1j * np.ones(9)},
+    "held, by name": lambda given: {"held": "left"},
+    "held, as a mask": lambda given: {"held": np.arange(9) < 3},
+    "held, beyond": lambda given: {"held": [9]},
+    "constant": lambda given: {"constant": csr_array(np.eye(3))},
+    "constant, not symmetric": lambda given: {"constant": csr_array(np.tri(9))},
+    "readings, flat": lambda given: {"readings": np.ones(9)},
+    "location, negative": lambda given: {"forms": given["forms"]._replace(start=-3)},
+    "forms, not symmetric": lambda given: {"forms": given["forms"]._replace(matrix=convection)},
+    "forms, a flat load": lambda given: {
+        "forms": given["forms"]._replace(load=loaded), "load": np.ones((9, 3)),
+    },
+    "forms, two fields": lambda given: of(skfem.ElementTriP1() * skfem.ElementTriP1()),
+    "forms, without gradients": lambda given: of(skfem.ElementTriRT1()),
+    "experiments": lambda given: {"experiments": ["a/b"]},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("where", BAD)
-def test_bad_input_is_named(where):
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_named(what):
     given = arguments()
     with pytest.raises(InputError) as caught:
-        linear_equation(**given | BAD[where](given))
-    assert caught.value.where == where
+        linear_equation(**given | BAD[what](given))
+    expected = what if what == "load, row 2" else what.split(",")[0]
+    assert caught.value.where == expected
     linear_equation(**given)  # what is named is all that is wrong
+
+
+def test_intervals():
+    """The flux through a wire is constant, so u is a polygon of the resistances."""
+    wire = skfem.Basis(skfem.MeshLine(np.linspace(0.0, 2.0, 5)), skfem.ElementLineP1())
+    equation = linear_equation(
+        Form(wire, conduction, location="cells"),
+        readings=wire.probes(np.array([[0.5, 1.0, 1.5]])),
+        held=wire.get_dofs(),
+        values=[0.0, 1.0],
+    )
+    phi = jnp.asarray([0.0, 1.0, -0.5, 0.3])
+    resistances = np.cumsum(np.exp(-phi))
+    np.testing.assert_allclose(
+        readings(equation, phi), resistances[:3] / resistances[3], rtol=1e-12
+    )

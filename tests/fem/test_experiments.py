@@ -82,3 +82,12 @@ def test_bad_input_names_the_experiment(name, change, where):
     with pytest.raises(InputError) as caught:
         assemble_experiments(mesh, list(experiments(mesh, conditions)))
     assert caught.value.where == where
+
+
+def test_names_must_differ_even_where_matrices_do():
+    mesh = box_mesh(2, 2)
+    first, second, *_ = experiments(mesh, CONDITIONS)
+    for given in ([first, second._replace(name=first.name)], []):
+        with pytest.raises(InputError) as caught:
+            assemble_experiments(mesh, given)
+        assert caught.value.where == "experiments"

@@ -333,6 +333,11 @@ def test_a_second_place_outside(tmp_path):
     moved = locate(mesh, sensors, "project")
     assert moved.kept.size == 3
     assert moved.distances[2] == pytest.approx(0.2)
+    only = sensors.take(np.array([1, 2]))  # of which the one second place is outside
+    assert locate(mesh, only, "drop").kept.tolist() == [0]
+    assert locate(mesh, only.take(np.array([0])), "drop").kept.tolist() == [0]
+    with pytest.raises(InputError, match="at least one sensor inside"):
+        locate(mesh, only.take(np.array([1])), "drop")
 
 
 @pytest.mark.parametrize(

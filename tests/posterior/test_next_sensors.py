@@ -1,5 +1,8 @@
 """Where to measure next: against a Kalman filter with the covariances of the draws."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import pyvista
@@ -83,6 +86,36 @@ def test_a_scalar_may_be_wanted():
     np.testing.assert_allclose(found.shares["solution"], expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("is_drawn", [True, False])
+def test_draws_that_are_not_all_stored_are_taken_together(is_drawn):
+    """The mean of a thinned field is drawn with it, or comes from what is stored of it."""
+    whole = made_up()
+    name, chains = "log_conductivity_field_mean", []
+    for chain in whole.chains:
+        phi = chain.draws["log_conductivity"]
+        own = {"log_conductivity": phi[::2], "solution": chain.draws["solution"][::4]}
+        own |= {name: phi.mean(axis=1)} if is_drawn else {}
+        draws = {key: values for key, values in chain.draws.items() if key not in own} | own
+        chains.append(SimpleNamespace(draws=draws, every={"log_conductivity": 2, "solution": 4}))
+    short = made_up()
+    for chain in short.chains:
+        chain.draws.update({key: values[::4] for key, values in chain.draws.items()})
+    thinned = replace(whole, chains=chains)
+    for of in (None, name):
+        found, expected = thinned.next_sensors(2, of), short.next_sensors(2, of)
+        np.testing.assert_allclose(found.shares["solution"], expected.shares["solution"], rtol=1e-9)
+
+
+def test_places_beyond_all_that_can_be_told_add_nothing():
+    """Two chains of one draw and another: one direction, and the solution held at node 0."""
+    posterior = made_up()
+    for chain in posterior.chains:
+        chain.draws.update({key: values[:2] for key, values in chain.draws.items()})
+        chain.draws["solution"][:] = 5.0
+    found = posterior.next_sensors(3)
+    assert found.best["share"].tolist() == [0.0, 0.0, 0.0]
+
+
 def test_files_and_picture(tmp_path):
     posterior = made_up(solutions=("solution_a", "solution_b"))
     found = posterior.next_sensors(3)
@@ -96,11 +129,23 @@ def test_files_and_picture(tmp_path):
     assert paths[2].stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("lacking", ["solution", "name"])
-def test_what_is_lacking_is_named(lacking):
-    if lacking == "solution":
-        with pytest.raises(InputError, match="stored draws of its solution"):
-            made_up(solutions=()).next_sensors()
-    else:
-        with pytest.raises(InputError, match=r"one of log_conductivity, .* found 'rate'"):
-            made_up().next_sensors(1, "rate")
+def constant():
+    posterior = made_up()
+    for chain in posterior.chains:
+        chain.draws["log_conductivity"][:] = 1.0
+    return posterior
+
+
+@pytest.mark.parametrize(
+    ("posterior", "given", "message"),
+    [
+        (lambda: made_up(solutions=()), (), "stored draws of its solution"),
+        (made_up, (1, "rate"), r"one of log_conductivity, .* found 'rate'"),
+        (made_up, (1, "solution"), "found 'solution'"),
+        (made_up, (0,), "one place or more, found 0"),
+        (constant, (), "draws that differ"),
+    ],
+)
+def test_what_is_lacking_is_named(posterior, given, message):
+    with pytest.raises(InputError, match=message):
+        posterior().next_sensors(*given)

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from problem_files import REMOVED, write_problem
+from problem_files import write_problem
 
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
@@ -35,13 +35,13 @@ def test_each_experiment_has_its_rows_and_the_keys_that_it_does_not_change(tmp_p
     assert isinstance(field.problem.model, LinearEquation)  # one matrix
     assert field.problem.model.solutions == ("solution_heated", "solution_pushed")
     assert field.sensors.labels.tolist() == ["a", "c", "b", "d"]
-    alone = {"pde": {"source": 5.0, "dirichlet": {"left": 0.0}}, "experiment": REMOVED}
+    alone = {"source": 5.0, "dirichlet": {"left": 0.0}}
     pushed = {"source": 0.0, "neumann": {"right": 1.0}, "point_source": [WELL]}
     phi = np.linspace(-0.5, 0.5, 16)
     expected = []
     for name, pde in (("heated", {}), ("pushed", pushed)):
         rows = [row for row in SENSORS.splitlines()[1:] if name in row]
-        changes = {"pde": alone["pde"] | pde}
+        changes = {"pde": alone | pde}
         sensors = "x,y,value,experiment,name\n" + "\n".join(rows) + "\n"
         path = write_problem(tmp_path / name, changes, sensors=sensors)
         expected.append(build_problem(read_problem(path)).problem.model(phi))
@@ -74,6 +74,7 @@ def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
         ({"experiment.two words": {}}, SENSORS, ["letters and digits", "'two words'"]),
         ({"experiment.third": {}}, SENSORS, ["readings of experiment 'third'"]),
         ({}, SENSORS.replace("0.5,pushed", "0.5,pulled"), ["row 5, column experiment", "'pulled'"]),
+        ({"experiment": {}}, SENSORS, ["column experiment", "of one experiment", "heated, pushed"]),
         ({}, "x,y,value\n0.3,0.4,2.1\n", ["column experiment", "heated, pushed", "none"]),
     ],
 )  # fmt: skip
