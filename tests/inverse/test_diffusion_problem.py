@@ -271,6 +271,22 @@ def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkey
     np.testing.assert_allclose(target.constraint(start.position), 0.0, atol=1e-8)
 
 
+def test_a_start_that_leaves_much_to_known_noise_is_followed_by_another(monkeypatch):
+    """Or is the one that leaves least, if all leave much."""
+    made, kernel = problem(), KERNELS["chmc"]()
+    target, landed, left = target_of(made, kernel), starts._landed, {0: 40.0}
+
+    def shifted(own, seed, chain, attempt):
+        found = np.array(landed(own, seed, chain, attempt))
+        found[made.num_unknowns] = left.get(attempt, found[made.num_unknowns])
+        return found
+
+    monkeypatch.setattr(starts, "_landed", shifted)
+    assert np.max(find_start(kernel, target, 1, 0).misfit) < 4.0
+    left.update({each: 40.0 - each for each in range(starts.MAX_STARTS)})
+    assert np.max(find_start(kernel, target, 1, 0).misfit) == 41.0 - starts.MAX_STARTS
+
+
 def test_only_constrained_samplers_draw_from_exact_readings():
     made = read_exactly(2)
     with pytest.raises(InputError, match="kernel: expected a constrained sampler"):
