@@ -44,9 +44,11 @@ def fields_of(
         here |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
         if every_of(chains, name) > 1 and len(own) == len(chains):
             both = merged(own)
-            ess = ess_of_batches(both, [part[name] for part in recorded(chains, "batches")])
-            here |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd, f"{name}_ess_bulk": ess}
-            here[f"{name}_mcse_mean"] = both.sd / np.sqrt(ess)
+            here |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
+            batches = [part[name] for part in recorded(chains, "batches") if name in part]
+            if len(batches) == len(chains):  # chains of a few draws have none
+                ess = ess_of_batches(both, batches)
+                here |= {f"{name}_ess_bulk": ess, f"{name}_mcse_mean": both.sd / np.sqrt(ess)}
         if name == FIELD:
             here |= conductivity_statistics(draws, here, thresholds)
         if quantity.prior_sd is not None:

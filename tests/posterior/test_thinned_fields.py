@@ -46,7 +46,7 @@ def chain_of(field, max_bytes):
         draws=draws,
         stats={"acceptance_rate": np.full(len(field), 0.8)},
         moments={"log_conductivity": record.moments},
-        batches={"log_conductivity": record.batch_means},
+        batches={} if record.batch_means is None else {"log_conductivity": record.batch_means},
         every={"log_conductivity": record.every},
     )
 
@@ -102,6 +102,15 @@ def test_effective_size_is_that_of_all_draws(fields, thinned):
     # Negative control: that of the stored draws is another.
     of_stored = diagnose_field(thinned.draws("log_conductivity"))["ess_bulk"]
     assert np.all(of_stored < 0.65 * expected)
+
+
+def test_chains_too_short_for_means_of_batches(fields):
+    short = [field[:20] for field in fields]
+    posterior = posterior_of(short, 8 * NODES * 8)
+    assert len(posterior.draws("log_conductivity")[0]) < 20
+    found, expected = posterior.fields(), np.mean(short, axis=(0, 1))
+    np.testing.assert_allclose(found["log_conductivity_mean"], expected, atol=1e-12)
+    assert found["log_conductivity_ess_bulk"].shape == (NODES,)
 
 
 def test_chains_that_disagree_have_few_effective_draws(fields):
