@@ -49,7 +49,7 @@ def assemble_conditions(
     mesh: Mesh,
     basis: skfem.Basis,
     *,
-    source: Source,
+    source: Source = 0.0,
     dirichlet: Mapping[str, float | np.ndarray] | None = None,
     neumann: Mapping[str, float] | None = None,
     robin: Mapping[str, tuple[float, float]] | None = None,

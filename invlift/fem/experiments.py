@@ -34,7 +34,8 @@ class Experiment(NamedTuple):
     observation : Observation
         Its d_e sensors, from :func:`invlift.locate`.
     conditions : mapping
-        Source and boundary conditions, as :func:`invlift.assemble_poisson` takes them.
+        Source and boundary conditions, as :func:`invlift.assemble_poisson` takes them; without a
+        source it is zero.
     """
 
     name: str
