@@ -4,6 +4,7 @@ import copy
 import re
 import tomllib
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,12 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 def run(tmp_path, compiled_in_haste):
     """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
-    def check_and_run(changes, mesh, is_checked=True):
-        path = write_problem(tmp_path, changes, sensors=SENSORS, mesh=mesh)
+    def check_and_run(changes, mesh, is_checked=True, experiments=()):
+        header, *rows = SENSORS.splitlines()
+        if experiments:  # one row after the other
+            header += ",experiment"
+            rows = [f"{row},{name}" for row, name in zip(rows, cycle(experiments), strict=False)]
+        path = write_problem(tmp_path, changes, sensors="\n".join([header, *rows]), mesh=mesh)
         out = tmp_path / "results"
         checked = [["check", str(path)]] if is_checked else []
         for arguments in (*checked, ["run", str(path), *FEW, "--out", str(out)]):
@@ -122,7 +127,7 @@ def test_what_the_documentation_shows_runs(name, run):
             changes[section] = kept
         else:
             changes |= {f"{section}.{key}": value for key, value in kept.items()}
-    run(changes, mesh)
+    run(changes, mesh, experiments=SHOWN[name].get("experiment", ()))
 
 
 # Choices ------------------------------------------------------------------------------------------
