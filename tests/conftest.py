@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 import jax
 import pytest
@@ -33,10 +34,16 @@ def pytest_configure(config):
         os.environ |= environment
 
 
-# Programs compiled by one test, or the command line it starts, serve the others; none stay behind.
-_COMPILED = tempfile.TemporaryDirectory()
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
-jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
+# Programs that commands compile serve those of all other tests and processes, as a user's own do;
+# none stay behind, and none of the user's are taken.  Workers inherit the folder.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _CACHE = tempfile.TemporaryDirectory()
+    os.environ["XDG_CACHE_HOME"] = _CACHE.name
+    # Where Python is not to write compiled sources beside them, each command would compile them.
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(_CACHE.name) / "sources")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
+jax.config.update("jax_compilation_cache_dir", None)
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift import compilation  # noqa: E402
@@ -59,16 +66,24 @@ def forget_programs():
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs_are_forgotten():
-    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
+    """Thousands of compiled programs in a process come near the system's limit of memory maps.
+
+    From here on none are kept in files, until a command is called.
+    """
     yield
     forget_programs()
+    compilation._Folder.path = None
 
 
 @pytest.fixture
 def compiled_in_haste(monkeypatch):
-    """What a test compiles runs too shortly for the compiler to try hard, and serves no other."""
+    """What a test compiles runs too shortly for the compiler to try hard.
+
+    It serves others of this kind alone.
+    """
     none = compilation._OPTIONS["none"]
     monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(os.environ["XDG_CACHE_HOME"]) / "in_haste"))
     yield
     forget_programs()
 

@@ -15,7 +15,7 @@ from invlift.app.sampling import versions
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.input_files import read_text
-from invlift.posterior.calibration import FINE, Calibration, Simulation
+from invlift.posterior.calibration import Calibration, Simulation
 from invlift.posterior.files import write_json
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
@@ -88,7 +88,7 @@ def read_simulations(path: Path, names: Sequence[str], num_draws: int) -> list[S
             cells = dict(zip(header, row, strict=True))
             ranks = {name: rank for name in names if (rank := cells.pop(name))}
             each = adapter.validate_python(cells | {"ranks": ranks})
-            is_complete = len(ranks) == len(names) or (not ranks and each.outcome != FINE)
+            is_complete = len(ranks) == len(names) or (not ranks and not each.counts)
             if not is_complete or not all(0 <= rank <= num_draws for rank in each.ranks.values()):
                 raise ValueError
             simulations.append(each)

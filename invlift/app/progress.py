@@ -7,14 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from invlift.compilation import Program
-from invlift.posterior.calibration import FINE, Simulation
 from invlift.samplers.chains.chain import Progress
+
+if TYPE_CHECKING:
+    from invlift.posterior.calibration import Simulation
 
 #: Least time between two lines about the same chain, s.
 LINE_INTERVAL = 10.0
@@ -85,7 +88,7 @@ def calibration_display(
         def show(simulation: Simulation, num_done: int) -> None:
             """Failures in this process, and the time since its first simulation was done."""
             nonlocal first, num_failed
-            num_failed += simulation.outcome != FINE
+            num_failed += not simulation.counts
             parts, now = [f"{num_failed} failed"] * (num_failed > 0), time.monotonic()
             if first is None:
                 first = now, num_done

@@ -21,8 +21,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
-from invlift.posterior.quantity import Quantity, numbered_axes
-from invlift.posterior.scalars import MAX_ENTRIES
+from invlift.posterior.quantity import MAX_ENTRIES, Quantity, numbered_axes
 from invlift.targets import Target
 
 #: Axes of what lives where a prior says.

@@ -23,7 +23,7 @@ from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior import Posterior, Quantity
+from invlift.posterior import Quantity
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -194,6 +194,8 @@ def _next_goal(
         goal += goal // 2
     if least < most or least < goal:  # taken up from disk
         return goal if least < goal else goal + goal // 2
+    from invlift.posterior import Posterior  # of all that is imported here, half the time
+
     posterior = Posterior(cut_to_one_length(list(chains)), quantities, standards=kernel.standards)
     return None if posterior.verdict().is_converged else goal + goal // 2
 

@@ -71,6 +71,11 @@ class Simulation:
     acceptance_rate: float = math.nan
     seconds: float = math.nan
 
+    @property
+    def counts(self) -> bool:
+        """Whether its ranks count."""
+        return self.outcome == FINE
+
 
 @dataclass(frozen=True)
 class CalibrationVerdict:
@@ -99,21 +104,21 @@ class Calibration:
     @property
     def ranks(self) -> dict[str, np.ndarray]:
         """Ranks that count, (M,), by quantity; empty if none do."""
-        counted = [each.ranks for each in self.simulations if each.outcome == FINE]
+        counted = [each.ranks for each in self.simulations if each.counts]
         names = self.names if counted else ()
         return {name: np.array([ranks[name] for ranks in counted], int) for name in names}
 
     @property
     def num_counted(self) -> int:
         """Simulations whose ranks count, M."""
-        return sum(each.outcome == FINE for each in self.simulations)
+        return sum(each.counts for each in self.simulations)
 
     @property
     def failures(self) -> dict[str, list[int]]:
         """Numbers of the simulations that do not count, by outcome."""
         found: dict[str, list[int]] = {}
         for each in self.simulations:
-            if each.outcome != FINE:
+            if not each.counts:
                 found.setdefault(each.outcome, []).append(each.simulation)
         return found
 

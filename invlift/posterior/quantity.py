@@ -10,6 +10,8 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 
+#: Longer vectors are not looked at entry by entry.
+MAX_ENTRIES = 1000
 #: Axes that run over a mesh.
 PLACES = ("node", "cell")
 

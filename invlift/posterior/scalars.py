@@ -12,11 +12,10 @@ from invlift.posterior.along_axis import axis_of
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.fields import PROBABILITIES
 from invlift.posterior.names import vector_of
-from invlift.posterior.quantity import Quantity
+from invlift.posterior.quantity import MAX_ENTRIES, Quantity
 
-#: Longer vectors are not looked at entry by entry, nor longer series along an axis of numbers, of
-#: which pictures tell more.
-MAX_ENTRIES, MAX_ALONG = 1000, 50
+#: Longer series along an axis of numbers are not looked at entry by entry: pictures tell more.
+MAX_ALONG = 50
 #: Spread of an entry, relative to the largest, up to which it is known but for rounding.
 ROUNDING = 1e-9
 SUMMARY_COLUMNS = (

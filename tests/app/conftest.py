@@ -1,9 +1,11 @@
-"""Let the tests of this folder import `problem_files`; pages are drawn for those that use them."""
+"""Let the tests of this folder import `problem_files`; programs are kept, and a few draw pages."""
 
 import sys
 from pathlib import Path
 
 import pytest
+
+from invlift.compilation import keep_compiled_programs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -19,3 +21,9 @@ def _page_where_it_is_used(request, monkeypatch):
     """Elsewhere runs are written without it: it takes seconds to draw."""
     if request.module.__name__.split(".")[-1] not in _WITH_PAGES:
         monkeypatch.setattr("invlift.app.report.write_report", lambda directory: [])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_kept(_programs_are_forgotten):
+    """As commands keep them, also for tests that call what is behind a command."""
+    keep_compiled_programs()
