@@ -97,6 +97,7 @@ def block_program(dimension: int) -> Program:
 
 def _scan(step, carry, rng_key, first, num, stages):
     """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
+    step = jax.jit(step, inline=True)  # traced once, for the shapes and for the loop
     shapes = jax.eval_shape(step, carry, rng_key, stages[0])[1]
     stacked = jax.tree.map(lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), shapes)
 
