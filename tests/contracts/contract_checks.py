@@ -89,6 +89,12 @@ def check_prior(prior, seed=0):
 
 
 @partial(Program, effort="none")
+def lift(target, theta):
+    """The position above theta."""
+    return target.lift(theta)
+
+
+@partial(Program, effort="none")
 def look_at_target(target, position, vector, multiplier):
     point = target.point(position)
     pulled = target.apply_jacobian_transpose(point, multiplier)
@@ -115,10 +121,13 @@ def look_at_normal_space(target, position, move, multiplier, step):
 
 
 def check_target(target, position, seed=0):
-    """The Jacobian and its transpose, the Gram matrix, and the force: that of the log density."""
+    """The Jacobian and its transpose, the Gram matrix, and the force: that of the log density.
+
+    Returns the constraint.
+    """
     rng = np.random.default_rng(seed)
     directions = rng.standard_normal((3, *position.shape))
-    multiplier = rng.standard_normal(target.constraint(position).shape)
+    multiplier = rng.standard_normal(jax.eval_shape(target.constraint, position).shape)
 
     def look(direction, move):
         found = look_at_target(target, position + move * direction, directions[0], multiplier)
@@ -134,13 +143,14 @@ def check_target(target, position, seed=0):
     for direction in directions / np.linalg.norm(directions, axis=1, keepdims=True):
         ahead, behind = (look(direction, sign * WIDTH)["logdensity"] for sign in (1, -1))
         assert_close("force", here["force"] @ direction, (ahead - behind) / (2 * WIDTH), 1e-6)
+    return here["constraint"]
 
 
 def check_normal_space(target, position, seed=0):
     """The constraint along the normal space: its matrix and its second derivative."""
     rng = np.random.default_rng(seed)
     move = 0.05 * rng.standard_normal(position.shape)
-    multiplier = 0.05 * rng.standard_normal(target.constraint(position).shape)
+    multiplier = 0.05 * rng.standard_normal(jax.eval_shape(target.constraint, position).shape)
 
     def look(step):
         return look_at_normal_space(target, position, move, multiplier, step)

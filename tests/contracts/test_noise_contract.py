@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from choices import choices_of, covering, every
-from contract_checks import assert_close, check_target
+from contract_checks import assert_close, check_target, lift
 
 from invlift.compilation import Program
 from invlift.inverse.distributions import lognormal
@@ -51,7 +51,7 @@ def target_of(noise):
     prior = StandardNormalPrior(jnp.zeros(3))
     target = LiftedPosterior(inverse_problem(JaxFunction(positive), prior, noise, OBSERVED))
     theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
-    return target, target.lift(theta)
+    return target, lift(target, theta)
 
 
 @partial(Program, effort="none")
@@ -91,8 +91,9 @@ def check_noise(target, position):
 
 
 def check(noise):
-    check_noise(*target_of(noise))
-    check_target(*target_of(noise))
+    target, position = target_of(noise)
+    check_noise(target, position)
+    check_target(target, position)
 
 
 def _words(content):

@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from choices import brief, choices_of, covering
-from contract_checks import check_normal_space, check_prior, check_target
+from contract_checks import check_normal_space, check_prior, check_target, lift
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
@@ -79,7 +79,7 @@ def target_of(prior):
     problem = inverse_problem(JaxFunction(readings), prior, known_noise(0.3), np.ones(3))
     target = LiftedPosterior(problem)
     white = 0.5 * np.random.default_rng(1).standard_normal(prior.num_white)
-    return target, target.lift(white)
+    return target, lift(target, white)
 
 
 #: One distribution of range and std stands for all; ten seconds each.
@@ -94,8 +94,9 @@ def test_prior_and_its_target(name):
     """Of an unknown range up to 12 s: its target is a large program."""
     prior = build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]
     check_prior(prior)
-    check_target(*target_of(prior))
-    check_normal_space(*target_of(prior))
+    target, position = target_of(prior)
+    check_target(target, position)
+    check_normal_space(target, position)
 
 
 def test_every_class_is_tried():

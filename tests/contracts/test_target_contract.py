@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from choices import brief, covering
-from contract_checks import assert_close, check_normal_space, check_target
+from contract_checks import assert_close, check_normal_space, check_target, lift
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
@@ -79,6 +79,15 @@ def states():
     return lifted_posterior(problem)
 
 
+def lifted(problem, theta):
+    target = LiftedPosterior(problem)
+    return target, np.asarray(lift(target, theta))
+
+
+def landed(target, rough):
+    return target, onto_manifold(target, np.asarray(rough))
+
+
 def driven(noise):
     """A pair of which one part is driven and a function of the other is read."""
     problem = diffusion_problem(
@@ -99,7 +108,7 @@ def driven(noise):
     )
     target = lifted_posterior(problem)
     drawn = jax.random.normal(jax.random.key(1), (target.dimension,))
-    return target, onto_manifold(target, np.asarray(target.rough_position(drawn)))
+    return landed(target, jax.jit(target.rough_position)(drawn))
 
 
 def on_sphere(position):
@@ -116,14 +125,14 @@ ELEMENTWISE = JaxFunction(elementwise)
 ROUGH = 0.4 * np.random.default_rng(2).standard_normal(17)
 INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 ON_MANIFOLDS = {
-    "lifted": lambda: (LiftedPosterior(problem_of()), THETA),
-    "lifted, more readings": lambda: (LiftedPosterior(problem_of(1)), THETA[:2]),
+    "lifted": lambda: lifted(problem_of(), THETA),
+    "lifted, more readings": lambda: lifted(problem_of(1), THETA[:2]),
     "exact conditioning": lambda: (ExactConditioning(exact(MODEL)), INPUTS),
     "exact conditioning, structured": lambda: (
         ExactConditioning(exact(ELEMENTWISE, Diagonal())),
         INPUTS,
     ),
-    "state space": lambda: (states(), onto_manifold(states(), ROUGH)),
+    "state space": lambda: landed(states(), ROUGH),
     "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
     "diffusion, exact": lambda: driven(None),
     "given manifold": lambda: (
@@ -137,13 +146,16 @@ DENSITIES = {
 }
 
 
+@cache
+def on_manifold(name):
+    """A target, and a position on its manifold."""
+    return ON_MANIFOLDS[name]()
+
+
 @pytest.mark.parametrize("name", ON_MANIFOLDS)
 def test_target_on_a_manifold(name):
-    target, position = ON_MANIFOLDS[name]()
-    if isinstance(target, LiftedPosterior):
-        position = target.lift(jnp.asarray(position))
-    assert np.abs(target.constraint(position)).max() < 1e-10
-    check_target(target, position)
+    target, position = on_manifold(name)
+    assert np.abs(check_target(target, position)).max() < 1e-10
     check_normal_space(target, position)
 
 
@@ -164,8 +176,7 @@ def test_a_wrong_force_is_found():
 def test_density(name):
     """On the unknowns, relative to the standard normal one, at the position of a lifted point."""
     target = DENSITIES[name]()
-    lifted = LiftedPosterior(target.problem).lift(jnp.asarray(THETA))
-    position = target.from_lifted(lifted)
+    position = target.from_lifted(lift(LiftedPosterior(target.problem), THETA))
     assert position.shape == (target.dimension,)
     assert_close("unknowns", target.unknowns(position), THETA, 1e-9)
     relative = target.loglikelihood(position) - 0.5 * position @ position
@@ -180,7 +191,7 @@ def test_density(name):
 
 
 def test_every_class_is_tried():
-    tried = {type(make()[0]) for make in ON_MANIFOLDS.values()}
+    tried = {type(on_manifold(name)[0]) for name in ON_MANIFOLDS}
     tried |= {type(make()) for make in DENSITIES.values()}
     modules = [
         import_module(f"{targets.__name__}.{each.name}")
@@ -209,4 +220,4 @@ def test_prior_with_noise(name):
     noise = NOISES[noise["kind"]].model_validate(noise).build(SENSORS, str)
     target = LiftedPosterior(inverse_problem(MODEL, prior, noise, OBSERVED))
     theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
-    check_target(target, target.lift(theta))
+    check_target(target, lift(target, theta))
