@@ -43,6 +43,14 @@ class _Compiled(NamedTuple):
     shapes: tuple
 
 
+class _Traced(NamedTuple):
+    """The operations of an executable before it is compiled, and what it returns as above."""
+
+    operations: jax.stages.Traced
+    structure: Any
+    shapes: tuple
+
+
 class Program:
     """A function of pytrees that is compiled once for each structure and shapes of its arguments.
 
@@ -63,6 +71,7 @@ class Program:
     def __init__(self, fn: Callable, effort: Literal["none", "some", "full"] = "full") -> None:
         self._fn, self._effort = fn, effort
         self._compiled: dict[Any, _Compiled] = {}
+        self._traced: dict[Any, _Traced] = {}
         self._lock = threading.Lock()
         functools.update_wrapper(self, fn, updated=())
 
@@ -76,6 +85,13 @@ class Program:
         """Compile for arguments like these; ``jax.ShapeDtypeStruct`` stands for an array."""
         _, *key = _flatten(arguments)
         self._find(*key)
+
+    def operations(self, *arguments) -> jax.extend.core.Jaxpr:
+        """What the program for arguments like these consists of; compiling it then takes less."""
+        _, *key = _flatten(arguments)
+        with self._lock:
+            traced = self._traced[tuple(key)] = self._trace(*key)
+        return traced.operations.jaxpr.jaxpr
 
     def shapes(self, *arguments) -> Any:
         """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
@@ -111,6 +127,12 @@ class Program:
 
     def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all
+        traced = self._traced.pop((structure, shapes), None) or self._trace(structure, shapes)
+        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
+        run = traced.operations.lower().compile(compiler_options=known)
+        return _Compiled(run, traced.structure, traced.shapes)
+
+    def _trace(self, structure, shapes) -> _Traced:
         structure_out, shapes_out = None, ()
 
         def of_leaves(*leaves):
@@ -121,10 +143,9 @@ class Program:
             shapes_out = _shapes_of(leaves_out)
             return leaves_out
 
-        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
         arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-        run = jax.jit(of_leaves).lower(*arguments).compile(compiler_options=known)
-        return _Compiled(run, structure_out, shapes_out)
+        operations = jax.jit(of_leaves).trace(*arguments)
+        return _Traced(operations, structure_out, shapes_out)
 
 
 def _flatten(arguments) -> tuple[list, Any, tuple]:

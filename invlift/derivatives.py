@@ -1,4 +1,4 @@
-"""Derivatives of JAX functions that JAX has no name for."""
+"""Derivatives of JAX functions that JAX has no name for, and what they depend on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.extend.core import Var
+
+
+def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
+    """For each of a function's arguments, arrays, whether its value depends on it.
+
+    As its operations show, without their numbers: it may depend less than this says.
+    """
+    jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
+    used = {each for each in jaxpr.outvars if isinstance(each, Var)}
+    for equation in reversed(jaxpr.eqns):
+        if used.intersection(equation.outvars):
+            used.update(each for each in equation.invars if isinstance(each, Var))
+    return [each in used for each in jaxpr.invars]
 
 
 def second_directional(fn: Callable, primals: tuple, tangents: tuple) -> jax.Array:

@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[1] / "invlift"
 FOLDERS = {"app", "fem", "inverse", "samplers", "posterior"}
 #: Top-level modules that every folder may use.
 SHARED = {
-    "atomic", "compilation", "derivatives", "digest", "errors", "input_files", "memory", "moments",
-    "precision", "pytrees", "table_errors", "tables", "targets",
+    "atomic", "compilation", "derivatives", "digest", "errors", "input_files", "lanes", "memory",
+    "moments", "precision", "pytrees", "table_errors", "tables", "targets",
 }  # fmt: skip
 #: What else a folder may import: of another folder its base classes alone.
 ALLOWED = {

@@ -19,7 +19,7 @@ from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.precision import require_float64
 from invlift.pytrees import Module
 from invlift.samplers.chains.chain import Progress
-from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
@@ -125,8 +125,10 @@ def _rows(walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficie
             target = make_target()
             with single_threaded_blas():
                 starts = Starts(kernel, target, seed, chains)
+                told = Scalars(target)
+                lanes = choose_lanes(told, plan, chains)
                 tell = partial(on_progress, name)
-                run = run_chains(Scalars(target), plan, starts, seed, on_progress=tell)
+                run = run_chains(told, plan, starts, seed, num_lanes=lanes, on_progress=tell)
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue

@@ -26,7 +26,7 @@ from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
 from invlift.precision import require_float64
 from invlift.samplers.chains.chain import Progress
-from invlift.samplers.chains.parallel import run_chains
+from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
@@ -79,7 +79,7 @@ def sample(
         (:meth:`invlift.posterior.Posterior.verdict`), which is asked for after 200 draws and then
         each time that there are half as many again.
     seed : int
-        Same seed, same machine: the same bits, whatever the executor.
+        Same seed, same machine and cores: the same bits.
     starts : {"prior", "laplace"} or (chains, m) or (chains, Q) array
         Draws from the prior moved onto the data, or draws from the Laplace approximation of the
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
@@ -141,15 +141,18 @@ def sample(
         scale, quantities, fields = None, quantities_of_target(problem), ()
     room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
     plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
+    target = target_of(problem, kernel, scale)
+    num_lanes = choose_lanes(target, plan, chains, executor)
     store = None
     if checkpoint is not None:
         run = fingerprint(problem, plan, seed)
-        store = CheckpointStore(Path(checkpoint), run, {"typical_scale": scale})
+        choices = {"typical_scale": scale, "num_lanes": num_lanes}
+        store = CheckpointStore(Path(checkpoint), run, choices)
     with store.lock() if store else nullcontext():
         if store:
             store = store.claim(is_resuming=resume)
-            scale = store.choices["typical_scale"]
-        target = target_of(problem, kernel, scale)
+            target = target_of(problem, kernel, store.choices["typical_scale"])
+            num_lanes = store.choices["num_lanes"]
         display = nullcontext(on_progress)
         if on_progress is None:
             failures = kernel.standards.failures_in_brief
@@ -160,6 +163,7 @@ def sample(
                 plan,
                 find_starts(kernel, target, seed),
                 seed,
+                num_lanes=num_lanes,
                 executor=executor,
                 store=store,
                 max_seconds=max_seconds,
@@ -178,7 +182,7 @@ def read_chains(
     """
     plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
     run = fingerprint(problem, plan, seed)
-    store = CheckpointStore(folder, run, {"typical_scale": None}).claim(is_resuming=True)
+    store = CheckpointStore(folder, run).claim(is_resuming=True)
     states = [store.load(chain, plan) for chain in store.chains()]
     chains = cut_to_one_length([gather(plan, state) for state in states])
     return Run(chains, 0.0, True, kernel.standards)

@@ -69,6 +69,11 @@ class NamedPrior(Prior):
     axes: tuple[Axes, ...] = static()
 
     @property
+    def has_lanes(self) -> bool:
+        """As of a model: where it pays for the priors among the parts."""
+        return all(getattr(part, "has_lanes", True) for part in self.parts.values())
+
+    @property
     def num_white(self) -> int:
         """Number m of standard normal variables."""
         return sum(self.parts[name].num_white for name, _ in self.shapes)

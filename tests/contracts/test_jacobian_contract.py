@@ -51,6 +51,7 @@ CASES = {
     "triangular": (Triangular(), of_those_before, 9),
     "dense, wide": (Dense(11), lambda own: of_own(own)[:5] + jnp.prod(own[5:]), 11),
     "dense, square": (Dense(6), lambda own: of_own(own) + jnp.sum(own**2), 6),
+    "dense, large": (Dense(40), lambda own: of_own(own)[:35] + jnp.prod(own[35:]), 40),
     "block diagonal, wide": (BlockDiagonal(7, 3), partial(of_groups, height=2), 21),
     "block diagonal, square": (BlockDiagonal(7, 2), partial(of_groups, height=2), 14),
     "block bidiagonal, wide": (BlockBidiagonal(7, 3), partial(of_neighbours, height=2), 21),

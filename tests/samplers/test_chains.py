@@ -154,8 +154,8 @@ def test_small_and_large_systems_draw_the_same_from_programs_compiled_with_less(
     efforts = []
     choose = chains.block_program
 
-    def spy(dimension):
-        program = choose(dimension)
+    def spy(*shape):
+        program = choose(*shape)
         efforts.append("full" if program is programs._FAST else "some")
         return program
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +92,8 @@ class HierarchicalMaternPrior(Prior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
+
+    has_lanes: ClassVar[bool] = False
 
     @property
     def unknown(self) -> tuple[str, ...]:

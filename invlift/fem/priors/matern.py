@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from functools import cache, partial
 from numbers import Real
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +83,8 @@ class MaternPrior(AffinePrior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
+
+    has_lanes: ClassVar[bool] = False
 
     @property
     def num_white(self) -> int:

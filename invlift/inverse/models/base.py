@@ -52,15 +52,19 @@ class ForwardModel(Module):
     coefficients_name : str
         What the coefficients are called among the draws; None if ``describe`` has other names.
     max_derivative : int
-        Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 2 or 3:
-        by automatic differentiation a third derivative takes as long as a whole Jacobian.
+        Order of :meth:`higher_derivative` up to which it costs less than it saves samplers, 1, 2 or
+        3: by automatic differentiation a second one takes as long as several values.
     solutions : tuple of str
         Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
+    has_lanes : bool
+        Whether several chains side by side in one program (:mod:`invlift.lanes`) take less time
+        than one after the other: so they do where a processor mostly waits for small operations.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
-    max_derivative: ClassVar[int] = 2
+    max_derivative: ClassVar[int] = 1
     solutions: ClassVar[tuple[str, ...]] = ()
+    has_lanes: ClassVar[bool] = True
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""
@@ -131,6 +135,8 @@ class ForwardModel(Module):
 
     def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
         """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
+        if expansion.jacobian is not None:
+            return expansion.jacobian @ direction
         return jax.jvp(self.__call__, (expansion.coefficients,), (direction,))[1]
 
     def higher_derivative(

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from invlift.derivatives import depends
 from invlift.errors import InputError
-from invlift.inverse.models.matrix_exponential import matrix_exponential
+from invlift.inverse.models.linear_moves import linear_moves
 
 #: Most steps of one solution: more are a slip in the unit of time.
 MAX_STEPS = 1_000_000
@@ -78,6 +79,9 @@ def solve_ode(
 
     def flat_slope(time, state):
         return ravel_pytree(slope(time, unravel(state)))[0].astype(first.dtype)
+
+    if method == "exponential" and _is_linear(flat_slope, jnp.asarray(start), first):
+        return jax.vmap(unravel)(_linear(flat_slope, jnp.asarray(start), first, times))
 
     def advance(state, step):
         state = METHODS[method](flat_slope, step[0], state, step[1])
@@ -187,20 +191,27 @@ def _rodas3(slope, time, state, length):
 
 
 def _exponential(slope, time, state, length):
-    """State + h phi_1(h J) slope + h^2 phi_2(h J) d slope/dt, from one exponential.
+    by_time, jacobian = (jax.jacfwd(slope, which)(time, state) for which in (0, 1))
+    moves = linear_moves(jacobian, [slope(time, state), by_time], length[None])
+    return state + moves[:, 0]
 
-    It is that of ``h J`` beside the two vectors (Al-Mohy & Higham 2011, theorem 2.1).  They enter
-    linearly: scaled to a size of 1 they ask for no squarings of their own.
-    """
-    number = state.size
-    matrix = length * jax.jacfwd(slope, 1)(time, state)
-    by_time = length**2 * jax.jacfwd(slope, 0)(time, state)
-    vectors = jnp.stack([by_time, length * slope(time, state)], axis=1)
-    size = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors)))
-    size = jnp.where(size > 0.0, size, 1.0)
-    below = jnp.zeros((2, number + 2)).at[0, number + 1].set(1.0)
-    augmented = jnp.concatenate([jnp.concatenate([matrix, vectors / size], axis=1), below])
-    return state + size * matrix_exponential(augmented)[:number, -1]
+
+def _linear(slope, start, state, times):
+    """States at times, (T, n), of a slope A x + b + c t: all of them at once."""
+    derivatives = [slope(start, state)]
+    if depends(slope, start, state)[0]:
+        derivatives.append(jax.jacfwd(slope, 0)(start, state))
+    jacobian = jax.jacfwd(slope, 1)(start, state)
+    return state + linear_moves(jacobian, derivatives, jnp.asarray(times - start)).T
+
+
+def _is_linear(slope, start, state) -> bool:
+    """Whether a slope is A x + b + c t, as its operations show."""
+
+    def derivatives(time, state):
+        return [jax.jacfwd(slope, which)(time, state) for which in (0, 1)]
+
+    return not any(depends(derivatives, start, state))
 
 
 #: Methods by name.

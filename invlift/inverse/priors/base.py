@@ -52,6 +52,8 @@ class Prior(Module):
     """
 
     is_affine: ClassVar[bool] = False
+    #: As of a model: see :class:`~invlift.inverse.models.base.ForwardModel`.
+    has_lanes: ClassVar[bool] = True
 
     @property
     def num_white(self) -> int:

@@ -92,6 +92,11 @@ class LiftedPosterior(Module):
     problem: InverseProblem
 
     @property
+    def has_lanes(self) -> bool:
+        """Whether chains side by side in one program pay: see the problem."""
+        return self.problem.has_lanes
+
+    @property
     def dimension(self) -> int:
         """Dimension h + m + d of the ambient space."""
         return self.problem.num_unknowns + self.problem.num_observations
@@ -268,7 +273,7 @@ class NormalSpace(NamedTuple):
         """
         problem = self.target.problem
         is_cheap = problem.prior.is_affine and not self._is_iterative
-        return problem.model.max_derivative if is_cheap else 2
+        return problem.model.max_derivative if is_cheap else min(problem.model.max_derivative, 2)
 
     @property
     def _is_iterative(self) -> bool:

@@ -9,7 +9,7 @@ was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -18,10 +18,15 @@ import numpy as np
 from invlift.moments import Moments
 from invlift.pytrees import PyTree
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.programs import BLOCK, block_program, evaluate_state, padded_schedule
+from invlift.samplers.chains.programs import (
+    BLOCK,
+    block_program,
+    evaluate_state,
+    evaluate_states,
+    padded_schedule,
+)
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.state import Block, ChainState, Position, gather
-from invlift.samplers.kernels.base import Kernel
 
 
 class Progress(NamedTuple):
@@ -75,60 +80,146 @@ def run_blocks(
     ------
     Block
     """
+    for (block,) in run_lanes(target, plan, rng_key, [position], num_draws):
+        yield block
+
+
+def run_lanes(
+    target, plan: Plan, rng_keys: jax.Array, positions: Sequence[Position], num_draws=None
+) -> Iterator[list[Block | None]]:
+    """Run chains side by side in one program, as many as there are positions.
+
+    Those that are behind the others go on first, alone.
+
+    Parameters
+    ----------
+    target
+    plan : Plan
+    rng_keys : (lanes,) jax.Array
+        The chains' own keys; of a single chain its key, ().
+    positions : sequence of Position
+    num_draws : int, optional
+        As of :func:`run_blocks`.
+
+    Yields
+    ------
+    list of Block or None
+        For each chain what it brings, or None if it waits or has come to its end.
+    """
     total = plan.num_warmup + (plan.num_draws if num_draws is None else num_draws)
-    run_block = block_program(position.values.size)
-    schedule = padded_schedule(plan)
-    state = None
-    while position.iteration < total:
-        iteration, seconds = position.iteration, position.seconds
+    positions = list(positions)
+    lanes = _Lanes(target, plan, rng_keys, positions)
+    while True:
+        positions = [_skipped(plan, position) for position in positions]
+        going = [
+            lane
+            for lane, position in enumerate(positions)
+            if position.iteration < total and not _is_over(plan, position)
+        ]
+        if not going:
+            return
+        iteration = min(positions[lane].iteration for lane in going)
+        moving = [lane for lane in going if positions[lane].iteration == iteration]
         is_warmup = iteration < plan.num_warmup
-        if plan.is_over(seconds, is_warmup):
-            if not is_warmup:
-                return
-            position = position._replace(iteration=plan.num_warmup)
-            continue
         num = min(BLOCK, (plan.num_warmup if is_warmup else total) - iteration)
         began = time.perf_counter()
-        first = iteration if is_warmup else plan.num_warmup
-        state = _state_at(plan.kernel, target, position, state)
-        values, carried, adaptation, kept, accumulated, stats = run_block(
-            plan.kernel,
-            target,
-            state,
-            position.adaptation,
-            rng_key,
-            iteration,
-            num,
-            is_warmup,
-            schedule[first : first + BLOCK],
-        )
-        stats, kept, accumulated = (
-            {name: np.array(value)[:num] for name, value in part.items()}
-            for part in (stats, kept, accumulated)
-        )
-        values, carried, adaptation = jax.tree.map(np.asarray, (values, carried, adaptation))
-        accumulated = {} if is_warmup else accumulated
-        fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
-        moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
-        spent = time.perf_counter() - began
-        warmup, sampling = seconds
-        seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
-        position = Position(values, adaptation, iteration + num, seconds, carried)
-        yield Block(position, num, is_warmup, kept, stats, moments, fields)
+        found = lanes.run(positions, moving, num)
+        spent = (time.perf_counter() - began) / len(moving)
+        blocks: list[Block | None] = [None] * len(positions)
+        for lane in moving:
+            warmup, sampling = positions[lane].seconds
+            seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
+            values, carried, adapted, kept, accumulated, stats = found[lane]
+            positions[lane] = Position(values, adapted, iteration + num, seconds, carried)
+            accumulated = {} if is_warmup else accumulated
+            fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
+            moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
+            blocks[lane] = Block(positions[lane], num, is_warmup, kept, stats, moments, fields)
+        yield blocks
 
 
-def _state_at(kernel: Kernel, target, position: Position, before: PyTree) -> PyTree:
-    """The kernel's state at a position, with what it carries put in.
+def _is_over(plan: Plan, position: Position) -> bool:
+    """Whether warm-up, or all, has had its time."""
+    return plan.is_over(position.seconds, position.iteration < plan.num_warmup)
 
-    Not evaluated where all of it is carried and ``before``, a state of this chain or None, shows
-    its form.
-    """
-    fields = set(getattr(before, "_fields", ()))
-    if kernel.carries and fields == {"position", *kernel.carries}:
-        state = before._replace(position=position.values)
-    else:
-        state = evaluate_state(kernel, target, position.values)
-    return state._replace(**position.carried) if position.carried else state
+
+def _skipped(plan: Plan, position: Position) -> Position:
+    """The position behind the warm-up, if that has had its time."""
+    if position.iteration < plan.num_warmup and _is_over(plan, position):
+        return position._replace(iteration=plan.num_warmup)
+    return position
+
+
+class _Lanes:
+    """What runs blocks of some chains side by side, or of a single one."""
+
+    def __init__(
+        self, target, plan: Plan, rng_keys: jax.Array, positions: Sequence[Position]
+    ) -> None:
+        self._target, self._plan, self._rng_keys = target, plan, rng_keys
+        self._num_lanes = len(positions)
+        self._run_block = block_program(positions[0].values.size, self._num_lanes)
+        self._schedule = padded_schedule(plan)
+        self._last: PyTree = None
+
+    def run(self, positions: Sequence[Position], moving: Sequence[int], num: int) -> list[tuple]:
+        """Run ``num`` iterations of those that move, which are all at the same one.
+
+        Returns
+        -------
+        list of tuple
+            For each lane its position, (Q,), what the kernel carries, the adaptation's state, and
+            draws, what the model computes on the way, and statistics, dicts of arrays (num, ...).
+        """
+        plan, first = self._plan, positions[moving[0]].iteration
+        # A lane that waits computes what another begins with; nothing of it is kept.
+        used = [positions[lane if lane in moving else moving[0]] for lane in range(self._num_lanes)]
+        parts = [(each.values, each.adaptation, each.carried) for each in used]
+        values, adapted, carried = self._together(parts)
+        self._last = self._state_at(values, carried)
+        is_warmup = first < plan.num_warmup
+        row = first if is_warmup else plan.num_warmup
+        stages = self._schedule[row : row + BLOCK]
+        found = self._run_block(
+            plan.kernel, self._target, self._last, adapted, self._rng_keys,
+            first, num, is_warmup, stages,
+        )  # fmt: skip
+        return [_on_host(each, num) for each in self._apart(found)]
+
+    def _together(self, parts: Sequence[PyTree]) -> PyTree:
+        """With an axis of lanes in front, if there are several."""
+        if self._num_lanes == 1:
+            return parts[0]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
+
+    def _apart(self, found: PyTree) -> Sequence[PyTree]:
+        """The reverse."""
+        if self._num_lanes == 1:
+            return [found]
+        leaves, structure = jax.tree.flatten(found)
+        lanes = zip(*map(np.asarray, leaves), strict=True)
+        return [jax.tree.unflatten(structure, lane) for lane in lanes]
+
+    def _state_at(self, values: np.ndarray, carried: dict[str, np.ndarray]) -> PyTree:
+        """The kernel's states at positions, with what it carries put in.
+
+        Not evaluated where all of it is carried and the last states show its form.
+        """
+        kernel = self._plan.kernel
+        fields = set(getattr(self._last, "_fields", ()))
+        if kernel.carries and fields == {"position", *kernel.carries}:
+            state = self._last._replace(position=values)
+        else:
+            evaluate = evaluate_state if self._num_lanes == 1 else evaluate_states
+            state = evaluate(kernel, self._target, values)
+        return state._replace(**carried) if carried else state
+
+
+def _on_host(found: tuple, num: int) -> tuple:
+    """What a block returns of a chain, as arrays of their own, of the iterations that it made."""
+    *end, kept, accumulated, stats = found
+    recorded = jax.tree.map(lambda rows: np.array(rows)[:num], (kept, accumulated, stats))
+    return *jax.tree.map(np.array, end), *recorded
 
 
 def run_chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.lanes import any_lane, calls_lapack
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
@@ -35,12 +37,28 @@ def evaluate(kernel, target, position):
 evaluate_state = Program(evaluate, "some")
 
 
+def _evaluate_lanes(kernel, target, positions):
+    return jax.vmap(lambda position: evaluate(kernel, target, position))(positions)
+
+
+#: The same at positions of several chains, (lanes, Q).
+evaluate_states = Program(_evaluate_lanes, "some")
+
+
 def _chain_key(seed, chain):
     """Key of a chain's random numbers, which depend on nothing else."""
     return jax.random.fold_in(jax.random.key(seed), chain)
 
 
 chain_key = Program(_chain_key, "none")
+
+
+def _chain_keys(seed, chains):
+    return jax.vmap(lambda chain: _chain_key(seed, chain))(chains)
+
+
+#: Those of several chains, (lanes,).
+chain_keys = Program(_chain_keys, "none")
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
@@ -59,11 +77,12 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         """
         if kernel.target_kind == "manifold":
             return kernel.describe(target, state), ()
-        position, described = kernel.position(state), last[1]
+        position, before = kernel.position(state), last[1]
         has_moved = ~jnp.array_equal(position, last[0])
         described = jax.lax.cond(
-            has_moved, lambda: kernel.describe(target, state), lambda: described
+            any_lane(has_moved), lambda: kernel.describe(target, state), lambda: before
         )
+        described = jax.tree.map(partial(jnp.where, has_moved), described, before)
         return described, (position, described)
 
     def step(carry, key, stage):
@@ -87,12 +106,25 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
     return kernel.position(state), kernel.carried(state), adapted, *recorded
 
 
+def _lanes(kernel, target, states, adapted, rng_keys, first, num, is_warmup, stages):
+    """The same of several chains side by side, with an axis of chains in front."""
+
+    def lane(state, adapted, rng_key):
+        return _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages)
+
+    return jax.vmap(lane)(states, adapted, rng_keys)
+
+
 _FAST, _USUAL = Program(_block, "full"), Program(_block, "some")
+_FAST_LANES, _USUAL_LANES = Program(_lanes, "full"), Program(_lanes, "some")
 
 
-def block_program(dimension: int) -> Program:
-    """A block, compiled for a dimension."""
-    return _FAST if SMALL < dimension <= LARGE else _USUAL
+def block_program(dimension: int, num_lanes: int = 1) -> Program:
+    """A block, compiled for a dimension; of several chains with an axis of these in front."""
+    is_fast = SMALL < dimension <= LARGE
+    if num_lanes == 1:
+        return _FAST if is_fast else _USUAL
+    return _FAST_LANES if is_fast else _USUAL_LANES
 
 
 def _scan(step, carry, rng_key, first, num, stages):
@@ -115,17 +147,42 @@ def padded_schedule(plan: Plan) -> np.ndarray:
     return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
 
 
-def compile_chain(target, plan: Plan, dimension: int) -> None:
-    """Compile what :func:`run_chain` calls, for positions of a dimension Q."""
-    kernel, adaptation = plan.kernel, plan.kernel.adaptation
-    position = jax.ShapeDtypeStruct((dimension,), float)
+def compile_chain(target, plan: Plan, dimension: int, num_lanes: int = 1) -> None:
+    """Compile what :func:`run_lanes` calls, for positions of a dimension Q."""
     # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
-    state = evaluate_state.shapes(kernel, target, position)
-    key = chain_key.shapes(0, 0)
+    block_program(dimension, num_lanes).prepare(*_arguments(target, plan, dimension, num_lanes))
+    evaluate = evaluate_state if num_lanes == 1 else evaluate_states
+    evaluate.prepare(plan.kernel, target, _positions(dimension, num_lanes))
+
+
+def has_lapack(target, plan: Plan, dimension: int, num_lanes: int) -> bool:
+    """Whether a block of several chains calls LAPACK (:func:`invlift.lanes.calls_lapack`)."""
+    arguments = _arguments(target, plan, dimension, num_lanes)
+    return calls_lapack(block_program(dimension, num_lanes).operations(*arguments))
+
+
+def _arguments(target, plan: Plan, dimension: int, num_lanes: int) -> tuple:
+    """Arguments of a block, or what stands for them."""
+    kernel = plan.kernel
+    evaluate = evaluate_state if num_lanes == 1 else evaluate_states
+    states = evaluate.shapes(kernel, target, _positions(dimension, num_lanes))
+    chains = kernel.adaptation.init(dimension), chain_key.shapes(0, 0)
+    adapted, keys = (_of_lanes(each, num_lanes) for each in chains)
     stages = padded_schedule(plan)[:BLOCK]
-    arguments = (kernel, target, state, adaptation.init(dimension), key, 0, 0, True, stages)
-    block_program(dimension).prepare(*arguments)
-    evaluate_state.prepare(kernel, target, position)
+    return kernel, target, states, adapted, keys, 0, 0, True, stages
+
+
+def _positions(dimension: int, num_lanes: int) -> jax.ShapeDtypeStruct:
+    return _of_lanes(jax.ShapeDtypeStruct((dimension,), float), num_lanes)
+
+
+def _of_lanes(shapes, num_lanes: int):
+    """With an axis of lanes in front, if there are several."""
+    if num_lanes == 1:
+        return shapes
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((num_lanes, *leaf.shape), leaf.dtype), shapes
+    )
 
 
 def _distance_of(kernel, target, state):

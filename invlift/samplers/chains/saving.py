@@ -85,7 +85,7 @@ class CheckpointStore:
 
     directory: Path
     run: Fingerprint
-    choices: Mapping[str, float | None] = field(default_factory=dict)
+    choices: Mapping[str, float | int | None] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other runs from the folder: see :func:`invlift.atomic.only_writer`."""
@@ -134,12 +134,12 @@ class CheckpointStore:
             record = asdict(self.run) | {"choices": dict(self.choices)}
             temporary.write_text(json.dumps(record), encoding="utf-8")
 
-    def _check_record(self) -> dict[str, float | None]:
+    def _check_record(self) -> dict[str, float | int | None]:
         """The choices of the run, which must be this one."""
         try:
             saved = json.loads(self._record.read_bytes()[:10_000])
             choices = {name: saved["choices"][name] for name in self.choices}
-            if not all(isinstance(value, float | None) for value in choices.values()):
+            if not all(isinstance(value, float | int | None) for value in choices.values()):
                 raise TypeError
             del saved["choices"]
             found = Fingerprint(**saved)

@@ -66,12 +66,24 @@ class Retraction(NamedTuple):
     is_superlinear: bool
 
 
+#: Moves of "chebyshev" after Newton's and by the same matrix, where the space offers no derivatives
+#: but the first: each raises the order by one.
+NUM_REPEATS = 2
+
+
 def _chebyshev(target, point, space: NormalSpace, multiplier):
-    return _series(space, multiplier, space.max_derivative)
+    if space.max_derivative > 1:
+        return _series(space, multiplier, space.max_derivative)
+    local = space.linearise(multiplier)
+    change = local.solve(local.residual, NEWTON_TOLERANCE)
+    for _ in range(NUM_REPEATS):
+        residual = space.residual(multiplier + change)
+        change = change + local.solve(residual, CURVATURE_TOLERANCE)
+    return change, 1 + NUM_REPEATS
 
 
 def _chebyshev_tolerance(space: NormalSpace):
-    """After a move m an error of about m^3 is left, or of m^4."""
+    """After a move m an error of about m^4 is left, or of m^3 with two derivatives."""
     return 5e-5 if space.max_derivative == 2 else 1e-3
 
 
@@ -118,7 +130,9 @@ def _symmetric_newton(target, point, space: NormalSpace, multiplier):
 #: "chebyshev": of third or fourth order: the first terms of the Taylor series of the curve along
 #: which c falls to zero, c(lambda(t)) = (1 - t) c(lambda(0)), at t = 1 (Traub 1964, section 5.1).
 #: They are Newton's move, the curvature of c along it and, where the space offers that, the third
-#: derivative along both.  "newton": the first term, of second order (Au et al. 2023, section 4.2).
+#: derivative along both.  Where it offers neither, Newton's move and two more with the same matrix,
+#: of fourth order (Shamanskii 1967; Kelley 1995, section 5.4.3).
+#: "newton": the first term, of second order (Au et al. 2023, section 4.2).
 #: "newton-line-search": Newton's move halved until the residual decreases, measured by the move
 #: that would make up for it, as no unit of the constraint enters (Deuflhard 2004, section 3.3).
 #: "symmetric-newton": J J^T at the point in place of Newton's matrix: of first order, but needs
@@ -163,6 +177,7 @@ def retract(
     *,
     ends_early: bool,
     is_audited: bool | jax.Array = False,
+    is_wanted: bool | jax.Array = True,
 ) -> Retracted:
     """Find lambda with c(origin - J(q)^T lambda) = 0.
 
@@ -186,6 +201,8 @@ def retract(
     is_audited : () bool
         Whether to follow it to its end nevertheless, decide by that, and count whether this is what
         an early end would have decided.
+    is_wanted : () bool
+        False in a lane for which the others are not to wait: it does not converge.
 
     Returns
     -------
@@ -213,7 +230,8 @@ def retract(
     def is_running(loop):
         _, move, _, is_expected, _, _, count = loop
         is_settled = (move <= move_tolerance) | (is_expected & stops_early)
-        return ~is_settled & jnp.isfinite(move) & (count < retraction.max_iterations)
+        is_lost = ~jnp.isfinite(move) | (count >= retraction.max_iterations)
+        return is_wanted & ~is_settled & ~is_lost
 
     def iterate(loop):
         multiplier, _, before, _, is_early, num_evaluations, count = loop

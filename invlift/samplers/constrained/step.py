@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from invlift.lanes import any_lane
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.samplers.constrained.retractions import (
     POSITION_TOLERANCE,
@@ -93,7 +94,11 @@ def sample_momentum(target: ConstrainedTarget, rng_key: jax.Array, point: Point)
 
 
 def constrained_step(
-    integrator: Integrator, target: ConstrainedTarget, state: State, step_size: jax.Array
+    integrator: Integrator,
+    target: ConstrainedTarget,
+    state: State,
+    step_size: jax.Array,
+    is_wanted: bool | jax.Array = True,
 ) -> State:
     """One step of size ``step_size`` (negative: backwards in time).
 
@@ -105,6 +110,9 @@ def constrained_step(
     step_size : ()
         In units of the standard normal distribution's own period / (2 pi); with the Gaussian
         splitting below pi in size.
+    is_wanted : () bool
+        False in a lane whose trajectory is over: the other lanes do not wait for its step, which
+        counts as a failure.
 
     Returns
     -------
@@ -120,11 +128,14 @@ def constrained_step(
 
     def is_going(loop):
         num_flows, is_good, *_ = loop
-        return is_good & (num_flows < 2 * splitting.num_inner)
+        return any_lane(is_good) & (num_flows < 2 * splitting.num_inner)
 
     def flow(loop):
-        """Flow there from a new start (even numbers), then back from where that led (odd)."""
-        number, _, origin, point, momentum, done = loop
+        """Flow there from a new start (even numbers), then back from where that led (odd).
+
+        The number is the same in all lanes; those whose step has failed go with the others.
+        """
+        number, was_good, origin, point, momentum, done = loop
         is_there = number % 2 == 0
         origin = jnp.where(is_there, point.position, origin)
         expected = jnp.where(is_there, jnp.inf, origin)
@@ -135,39 +146,40 @@ def constrained_step(
             momentum,
             jnp.where(is_there, time, -time),
             expected,
+            was_good,
         )
 
         def arrive(_):
             new = target.point(retracted.position)
             is_met = distance_to_manifold(target, new) <= POSITION_TOLERANCE
-            is_met &= jnp.isfinite(new.logdensity)
+            is_met &= jnp.isfinite(new.logdensity) & retracted.is_converged
             return (
                 is_met,
                 new,
                 project_momentum(target, new, moved),
-                work(1),
+                work(retracted.is_converged),
             )
 
         def stay(_):
             return retracted.is_expected, point, momentum, work()
 
         is_good, point, momentum, extra = jax.lax.cond(
-            is_there & retracted.is_converged, arrive, stay, None
+            is_there & any_lane(was_good & retracted.is_converged), arrive, stay, None
         )
         return (
             number + 1,
-            is_good,
+            was_good & is_good,
             origin,
             point,
             momentum,
-            done + retracted.work + extra,
+            done + jnp.where(was_good, retracted.work + extra, 0),
         )
 
     # There and back share one loop body: the program holds the forward map only twice.
     _, is_good, _, new, momentum, done = jax.lax.while_loop(
         is_going,
         flow,
-        (0, jnp.asarray(True), start.position, start, momentum, state.work),
+        (0, jnp.asarray(is_wanted), start.position, start, momentum, state.work),
     )
     momentum = project_momentum(target, new, momentum + half * splitting.force(new))
     moved = build_state(new, momentum, done, state.num_failures)
@@ -179,7 +191,7 @@ def constrained_step(
     return jax.tree.map(lambda new, old: jnp.where(is_good, new, old), moved, failed)
 
 
-def _constrained_flow(integrator, target, point, momentum, time, expected):
+def _constrained_flow(integrator, target, point, momentum, time, expected, is_wanted):
     """Flow for a time, with an impulse along the normal space at the start."""
     splitting = integrator.splitting
     origin, _ = splitting.flow(point.position, momentum, time)
@@ -191,6 +203,7 @@ def _constrained_flow(integrator, target, point, momentum, time, expected):
         expected,
         ends_early=integrator.ends_early,
         is_audited=integrator.is_audited,
+        is_wanted=is_wanted,
     )
     impulse = target.apply_jacobian_transpose(point, retracted.multiplier)
     _, moved = splitting.flow(point.position, momentum - impulse / splitting.reach(time), time)
