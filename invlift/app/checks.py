@@ -18,9 +18,9 @@ from invlift.app.problems import OwnProblem, PythonSpec, build
 from invlift.app.readiness import Finding
 from invlift.app.sampling import FIRST_GOAL, target_of
 from invlift.app.sections import SamplerTable
-from invlift.app.starts import find_start
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC
@@ -101,13 +101,14 @@ def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) ->
         prior = beside.submit(readiness.prior, spec, field)
         method = beside.submit(readiness.method, field.problem)
         seed = spec.sampler.seed
-        start = find_start(_KERNEL, lifted, seed, 0, lambda _, *arguments: _evaluate(*arguments))
-        point, rng = _evaluate(lifted, start.position), np.random.default_rng(seed)
+        position, of_start = readiness.start_of(
+            _KERNEL, lifted, field.problem, seed, lambda _, *arguments: _evaluate(*arguments)
+        )
+        point, rng = _evaluate(lifted, position), np.random.default_rng(seed)
         findings = []
         if isinstance(spec, ProblemSpec):
             findings = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
-        findings.append(readiness.sensitivity(field.problem, start))
-        findings.append(readiness.fit(field.problem, start))
+        findings += of_start
         findings += _derivatives(lifted, point, rng)
         findings += prior.result()
         findings += _step(spec, lifted, point)
@@ -128,7 +129,7 @@ def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]
     remainders = np.array(
         [np.linalg.norm(v - np.asarray(linear_fn(h))) for v, h in zip(values, steps, strict=True)]
     )
-    size = max(np.linalg.norm(values[-1]), 1e-300)
+    size = max(*map(np.linalg.norm, values), 1e-300)  # where f is 0 at x, of what it is made of
     usable = remainders > 1e-11 * size
     slopes = np.diff(np.log(remainders[usable])) / np.diff(np.log(steps[usable]))
     slope = float(np.median(slopes)) if slopes.size else float("nan")
@@ -201,9 +202,11 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
 def _derivatives(lifted, point, rng) -> list[Finding]:
     """Taylor slopes along a random direction, and the adjoint dot product."""
     position = np.asarray(point.position)
-    # Where the unknowns are tall, a unit direction would be a leap.
-    height = np.max(np.abs(position[: lifted.problem.num_unknowns]))
-    heading = rng.standard_normal(position.shape) * (0.1 / max(1.0, height))
+    heading, density = 0.1 * rng.standard_normal(position.shape), "log det G"
+    if isinstance(lifted, ManifoldProblem):  # of any units
+        heading, density = heading * np.maximum(1.0, np.abs(position)), "the log density"
+    else:  # where whitened unknowns are tall, a unit direction would be a leap
+        heading /= max(1.0, np.max(np.abs(position[: lifted.problem.num_unknowns])))
     _, *found = _sight(lifted, position, heading)
     value, slope, first, second, scale = map(np.asarray, found)
     heading = scale * heading
@@ -217,7 +220,7 @@ def _derivatives(lifted, point, rng) -> list[Finding]:
             lambda h: value + h * first + h**2 * second_order, order=3,
         ),
         _slope_finding(
-            "gradient of log det G", lambda h: there[h].point.logdensity,
+            f"gradient of {density}", lambda h: there[h].point.logdensity,
             lambda h: point.logdensity + h * (np.asarray(along) @ heading),
         ),
     ]  # fmt: skip

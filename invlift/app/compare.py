@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from invlift.app.sampling import check_counts, find_kernel, target_of
-from invlift.app.starts import Starts
+from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.comparison import Efficiency, efficiency
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.precision import require_float64
@@ -56,7 +57,7 @@ class Scalars(Module):
 
 
 def compare(
-    problem: InverseProblem,
+    problem: InverseProblem | ManifoldProblem,
     methods: Iterable[str] | Mapping[str, str | Kernel],
     *,
     seconds: float = 60.0,
@@ -99,11 +100,13 @@ def compare(
     check_counts(chains=chains, warmup=warmup, seed=seed)
     if not seconds > 0:
         raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
-    require_float64(observed=problem.observed)
-    return _rows(walks, seconds, chains, warmup, seed, on_progress)
+    require_float64()
+    return _rows(problem, walks, seconds, chains, warmup, seed, on_progress)
 
 
-def _walk(problem: InverseProblem, method: str | Kernel) -> tuple[Kernel, Callable[[], Any]]:
+def _walk(
+    problem: InverseProblem | ManifoldProblem, method: str | Kernel
+) -> tuple[Kernel, Callable[[], Any]]:
     """The kernel of a method, and what makes its target."""
     if method == NUMPYRO_NUTS:
         # What only this method needs takes a second to import.
@@ -118,13 +121,13 @@ def _walk(problem: InverseProblem, method: str | Kernel) -> tuple[Kernel, Callab
     return kernel, partial(target_of, problem, kernel)
 
 
-def _rows(walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+def _rows(problem, walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
     for name, (kernel, make_target) in walks.items():
         plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
         try:
             target = make_target()
             with single_threaded_blas():
-                starts = Starts(kernel, target, seed, chains)
+                starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
                 told = Scalars(target)
                 lanes = choose_lanes(told, plan, chains)
                 tell = partial(on_progress, name)

@@ -21,8 +21,11 @@ from invlift.app.sections import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.input_files import read_text
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.tables import Table
 
+#: What a problem can be.
+_KINDS = InverseProblem, ManifoldProblem
 #: What the problem is called in the file, if nothing is said.
 NAME = "problem"
 #: Largest file that is read.
@@ -31,9 +34,9 @@ MAX_BYTES = 2**20
 
 @dataclass(frozen=True)
 class OwnProblem:
-    """A problem of a user's own model."""
+    """A problem of a user's own model, or a density on a manifold."""
 
-    problem: InverseProblem
+    problem: InverseProblem | ManifoldProblem
 
 
 class PythonSpec(RunOptions, Table):
@@ -58,7 +61,16 @@ def build(spec: ProblemSpec | PythonSpec) -> FieldProblem | OwnProblem:
     if isinstance(spec, ProblemSpec):
         return build_problem(spec)
     found = load(spec)
-    return OwnProblem(found) if isinstance(found, InverseProblem) else found
+    return OwnProblem(found) if isinstance(found, _KINDS) else found
+
+
+def build_with_readings(spec: ProblemSpec | PythonSpec, command: str) -> FieldProblem | OwnProblem:
+    """The same for a command that is about readings; an InputError of a density on a manifold."""
+    found = build(spec)
+    if isinstance(found.problem, ManifoldProblem):
+        remedy = f"{command} is for problems with readings; check, run and report take any"
+        raise InputError(spec._file, "a problem with readings", "a density on a manifold", remedy)
+    return found
 
 
 def with_a_mesh(text: str, command: str) -> ProblemSpec:
@@ -99,7 +111,7 @@ def load(spec: PythonSpec) -> Any:
         names = ", ".join(
             name
             for name, thing in vars(module).items()
-            if isinstance(thing, InverseProblem) or getattr(thing, "__module__", "") == _MODULE
+            if isinstance(thing, _KINDS) or getattr(thing, "__module__", "") == _MODULE
         )
         found = f"the names {names}" if names else "no such name"
         remedy = f"give the name of the problem behind a colon: {spec._file}:NAME"
@@ -110,7 +122,7 @@ def load(spec: PythonSpec) -> Any:
             made = made()
     if not _is_problem(made):
         expected = "a problem, or a function without arguments that makes one"
-        remedy = "make one with invlift.inverse_problem"
+        remedy = "make one with invlift.inverse_problem or invlift.manifold_problem"
         raise InputError(where, expected, f"a {type(made).__name__}", remedy)
     return made
 
@@ -154,7 +166,7 @@ def _failures_named(spec: PythonSpec, where: str) -> Iterator[None]:
 
 
 def _is_problem(thing: Any) -> bool:
-    return isinstance(getattr(thing, "problem", thing), InverseProblem)
+    return isinstance(getattr(thing, "problem", thing), _KINDS)
 
 
 def _split(text: str) -> tuple[str, str] | None:

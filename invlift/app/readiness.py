@@ -6,10 +6,11 @@ prior.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -18,16 +19,26 @@ from invlift.app.build import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import OwnProblem, PythonSpec
 from invlift.app.sampling import target_of
-from invlift.app.starts import MAX_MISFIT, Start, find_start, name_of_reading
+from invlift.app.starts import (
+    CLOSE_ENOUGH,
+    MAX_MISFIT,
+    Start,
+    find_start,
+    name_of_reading,
+    random_starts,
+)
 from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.programs import compile_chain
+from invlift.samplers.chains.programs import compile_chain, evaluate_state
 from invlift.samplers.chains.workers import single_threaded_blas
+from invlift.samplers.constrained.landing import distance_from_manifold
+from invlift.samplers.kernels.base import Kernel
 
 #: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
 #: any range of its own.
@@ -66,9 +77,38 @@ def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnPro
         beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
         of_prior = beside.submit(prior, spec, field)
         beside.shutdown(wait=False)
-        start = find_start(kernel, target, settings.seed, 0)
-    findings = [sensitivity(field.problem, start), fit(field.problem, start), *of_prior.result()]
+        _, findings = start_of(kernel, target, field.problem, settings.seed)
+    findings += of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"]
+
+
+def start_of(
+    kernel: Kernel,
+    target: Any,
+    problem: InverseProblem | ManifoldProblem,
+    seed: int,
+    evaluate_fn: Callable = evaluate_state,
+) -> tuple[np.ndarray, list[Finding]]:
+    """Where the first chain would start, (target.dimension,), and what was found on the way there.
+
+    An InputError if there is no start.
+    """
+    if isinstance(problem, ManifoldProblem):
+        position = random_starts(kernel, target, seed, 1)[0]
+        return position, [_constraint(target, position)]
+    start = find_start(kernel, target, seed, 0, evaluate_fn)
+    return start.position, [sensitivity(problem, start), fit(problem, start)]
+
+
+def _constraint(target: ManifoldProblem, position: np.ndarray) -> Finding:
+    """Whether a start is on the manifold: its constraints are independent there."""
+    distance = distance_from_manifold(target, position)
+    detail = f"{target.num_constraints} for {target.num_unknowns} unknowns, independent at a "
+    detail += f"random start, which was moved to within {distance:.1e} of the manifold"
+    if distance <= CLOSE_ENOUGH:
+        return Finding("ok", "constraint", detail)
+    detail += ": it may vanish nowhere, or far from there; give manifold_problem a start"
+    return Finding("bad", "constraint", detail)
 
 
 def sensitivity(problem: InverseProblem, start: Start) -> Finding:
@@ -91,6 +131,8 @@ def sensitivity(problem: InverseProblem, start: Start) -> Finding:
 
 def fit(problem: InverseProblem, start: Start) -> Finding:
     """Whether some unknowns reproduce the readings: the start was fitted to them."""
+    if problem.noise.is_exact:
+        return Finding("ok", "fit", "the start reproduces the readings exactly")
     if problem.noise.num_parameters:
         return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
     worst = int(np.argmax(start.misfit))
@@ -103,14 +145,16 @@ def fit(problem: InverseProblem, start: Start) -> Finding:
     return Finding("bad", "fit", detail)
 
 
-def method(problem: InverseProblem) -> list[Finding]:
+def method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
     """Whether a sampler that does not lift is worth a trial: see the page on samplers.
 
     It is where few unknowns have many readings and draws of the Laplace approximation, weighed by
     the posterior, count for much: the posterior is nearly normal then.
     """
+    if isinstance(problem, ManifoldProblem) or problem.own_lifted() is not None:
+        return []
     size = problem.num_unknowns
-    if size > min(MANY_UNKNOWNS, problem.num_observations) or problem.own_lifted() is not None:
+    if size > min(MANY_UNKNOWNS, problem.num_observations):
         return []
     try:
         target = laplace_whitened(problem)

@@ -19,6 +19,7 @@ from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
@@ -173,14 +174,16 @@ def sample(
 
 
 def read_chains(
-    problem: InverseProblem, kernel: Kernel, warmup: int, seed: int, folder: Path
+    problem: InverseProblem | ManifoldProblem, kernel: Kernel, warmup: int, seed: int, folder: Path
 ) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
     ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
     :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
-    plan = Plan(kernel, warmup, 1, fields=fields_of(problem, quantities_of(problem)))
+    is_given = not isinstance(problem, InverseProblem)
+    fields = () if is_given else fields_of(problem, quantities_of(problem))
+    plan = Plan(kernel, warmup, 1, fields=fields)
     run = fingerprint(problem, plan, seed)
     store = CheckpointStore(folder, run).claim(is_resuming=True)
     states = [store.load(chain, plan) for chain in store.chains()]

@@ -25,6 +25,7 @@ def manifold_problem(
     *,
     derived: Callable | None = None,
     metric: Callable | None = None,
+    start: Callable | None = None,
 ) -> ManifoldProblem:
     """A density on a manifold, to be sampled.
 
@@ -51,6 +52,10 @@ def manifold_problem(
         Positive definite matrix (Q, Q), Q the number of entries of all unknowns, one unknown after
         the other: for the kernel ``constrained-rmhmc`` with ``metric="own"`` (Brubaker, Salzmann &
         Urtasun 2012).
+    start : callable, optional
+        Unknowns by name of a random key, ``start(rng_key, data=...)``, from which chains are moved
+        onto the manifold.  Without one these are random points on named manifolds, and standard
+        normal numbers in what is free.
 
     Returns
     -------
@@ -64,9 +69,8 @@ def manifold_problem(
 
     Notes
     -----
-    Nothing is assumed of units or scales.  Chains start from random points on the named manifolds,
-    standard normal in what is free, and are moved onto the constraint; ``starts`` of
-    :func:`sample` takes others.
+    Nothing is assumed of units or scales.  ``starts`` of :func:`sample` takes other starts than
+    ``start``, one for each chain.
     """
     require_float64()
     parts, units, axes = [], [], []
@@ -81,7 +85,7 @@ def manifold_problem(
     check_agreement((f"unknown {name}", own) for (name, _), own in zip(parts, axes, strict=True))
     problem = ManifoldProblem(
         tuple(parts), tuple(units), tuple(axes), jax.tree.map(np.asarray, data),
-        logdensity, constraint, derived, metric,
+        logdensity, constraint, derived, metric, start,
     )  # fmt: skip
     _check_functions(problem)
     return problem
@@ -127,4 +131,15 @@ def _check_functions(problem: ManifoldProblem) -> None:
             raise InputError("derived", "a dict of arrays", type(derived).__name__, "return that")
         for name in derived:
             check_name(name, [each for each, _ in problem.parts])
+    if problem.start_fn is not None:
+        found = shapes("start", lambda own, q: own.start_fn(jax.random.key(0), **own._data))
+        expected = {name: (shape, jnp.float64) for name, shape in problem.shapes}
+        is_dict = isinstance(found, dict)
+        found = (
+            {name: (each.shape, each.dtype) for name, each in found.items()} if is_dict else None
+        )
+        if found != expected:
+            what = ", ".join(f"{name} {shape}" for name, shape in problem.shapes)
+            what, remedy = f"a dict of float64 arrays {what}", "return that"
+            raise InputError("start", what, f"{found}" if is_dict else "something else", remedy)
     shapes("logdensity and constraint", lambda own, q: own.point(q))

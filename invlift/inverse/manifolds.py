@@ -38,6 +38,10 @@ class Manifold(Module, settings=True):
         """Number of entries."""
         return math.prod(self.shape)
 
+    def __str__(self) -> str:
+        """Return what they are, with their shape."""
+        return f"any array of shape {self.shape}"
+
     def constraint(self, value: jax.Array) -> jax.Array:
         """c, (d,), which vanishes on the manifold, with a Jacobian of full rank there."""
         del value
@@ -55,6 +59,11 @@ class Manifold(Module, settings=True):
 
 class Orthonormal(Manifold, settings=True):
     """Matrices (n, r) with orthonormal columns, or unit vectors (n,)."""
+
+    def __str__(self) -> str:
+        """Return what they are, with their shape."""
+        kind = "unit vector" if len(self.shape) == 1 else "orthonormal columns, matrix"
+        return f"{kind} of shape {self.shape}"
 
     def constraint(self, value: jax.Array) -> jax.Array:
         """The upper triangle of (U^T U - I) / 2, (r (r + 1) / 2,): the lower one repeats it."""

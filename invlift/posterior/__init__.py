@@ -4,8 +4,13 @@
 command that checks a problem has no use.
 """
 
+from typing import TYPE_CHECKING
+
 from invlift.posterior.parts import Readings
 from invlift.posterior.quantity import Quantity
+
+if TYPE_CHECKING:  # for editors and the site
+    from invlift.posterior.posterior import Posterior
 
 __all__ = ["Posterior", "Quantity", "Readings"]
 

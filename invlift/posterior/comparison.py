@@ -17,7 +17,7 @@ from invlift.posterior.diagnostics import diagnose, rank_normalise
 from invlift.posterior.parts import Chain, Standards, recorded, total
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, new_figure, saved
 from invlift.posterior.quantity import described
-from invlift.posterior.scalars import scalar_draws
+from invlift.posterior.scalars import scalar_draws, vector_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
 
 #: Ratio of two estimates of an effective sample size from which both are told.
@@ -85,8 +85,11 @@ def efficiency(method: str, chains: Sequence[Chain], standards: Standards) -> Ef
     stats = recorded(chains, "stats")
     draws = {name: [chain.draws[name] for chain in chains] for name in chains[0].draws}
     shapes = {name: parts[0].shape[1:] for name, parts in draws.items()}
-    scalars = list(scalar_draws(draws, described(shapes)).values())
-    columns = [np.stack(chain, axis=1) for chain in zip(*scalars, strict=True)]
+    quantities = described(shapes)
+    scalars = scalar_draws(draws, quantities).values()
+    blocks = [[values[:, None] for values in each] for each in scalars]
+    blocks = blocks or vector_draws(draws, quantities).values()  # where all are large matrices
+    columns = [np.concatenate(chain, axis=1) for chain in zip(*blocks, strict=True)]
     found = diagnose(columns, method)
     batch = np.concatenate(
         [batch_means_ess(rank_normalise(block)) for _, block in coefficient_blocks(columns)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -51,10 +52,11 @@ class Quantity:
         """The axis "node" or "cell" of a field; None for all else."""
         return next((axis for axis in self.axes if axis in PLACES), None)
 
-    def entries(self, num: int) -> list[str]:
-        """Names of the entries of a vector of so many: `rate[hare]`, or `rate[0]`."""
-        (labels,) = self.axes.values()
-        return [f"{self.name}[{label}]" for label in (range(num) if labels is None else labels)]
+    def entries(self, shape: Sequence[int]) -> list[str]:
+        """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`."""
+        pairs = zip(self.axes.values(), shape, strict=True)
+        labels = [range(num) if given is None else given for given, num in pairs]
+        return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*labels)]
 
 
 def described(

@@ -14,7 +14,8 @@ from invlift.posterior.fields import PROBABILITIES
 from invlift.posterior.names import vector_of
 from invlift.posterior.quantity import MAX_ENTRIES, Quantity
 
-#: Longer series along an axis of numbers are not looked at entry by entry: pictures tell more.
+#: Longer series along an axis of numbers are not looked at entry by entry, of which pictures tell
+#: more, nor are larger matrices.
 MAX_ALONG = 50
 #: Spread of an entry, relative to the largest, up to which it is known but for rounding.
 ROUNDING = 1e-9
@@ -36,13 +37,12 @@ def scalar_draws(
     for name, chains in own.items():
         if np.ndim(chains[0]) == 1:
             numbers[name] = [np.asarray(chain, dtype=float) for chain in chains]
-        elif np.ndim(chains[0]) > 2:
-            continue
         elif not _is_long(quantities[name], chains):
-            columns = [np.asarray(chain, dtype=float).T for chain in chains]
-            for index, entry in enumerate(quantities[name].entries(len(columns[0]))):
+            shape = np.shape(chains[0])[1:]
+            columns = [np.reshape(chain, (len(chain), -1)).astype(float).T for chain in chains]
+            for index, entry in enumerate(quantities[name].entries(shape)):
                 entries[entry] = [column[index] for column in columns]
-        elif f"{name}_field_mean" not in draws:
+        elif np.ndim(chains[0]) == 2 and f"{name}_field_mean" not in draws:
             moments[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
             with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
                 moments[f"{name}_field_std"] = [np.std(values, axis=1) for values in chains]
@@ -66,8 +66,8 @@ def vector_draws(
 ) -> dict[str, list[np.ndarray]]:
     """What is not looked at entry by entry, (num_draws, N) for each chain, matrices flattened.
 
-    Fields, long vectors and matrices; what is derived only where nothing that it could be derived
-    from is recorded.
+    Fields, long vectors and large matrices; what is derived only where nothing that it could be
+    derived from is recorded.
     """
     has_own = any(not quantities[name].is_derived for name in draws)
     return {
@@ -78,10 +78,9 @@ def vector_draws(
 
 
 def _is_long(quantity: Quantity, chains: Sequence[np.ndarray]) -> bool:
-    shape = np.shape(chains[0])
-    if len(shape) != 2:
-        return len(shape) > 2
-    return bool(quantity.place) or shape[1] > (MAX_ALONG if axis_of(quantity) else MAX_ENTRIES)
+    shape = np.shape(chains[0])[1:]
+    is_vector = len(shape) == 1 and not axis_of(quantity)
+    return bool(quantity.place) or np.prod(shape) > (MAX_ENTRIES if is_vector else MAX_ALONG)
 
 
 def chosen(

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 _WITH_PAGES = {
     "test_checks", "test_cli", "test_examples", "test_faults", "test_named_fields",
-    "test_prior_pictures", "test_python_problem", "test_report", "test_results",
-    "test_robustness",
+    "test_manifold_commands", "test_prior_pictures", "test_python_problem", "test_report",
+    "test_results", "test_robustness",
 }  # fmt: skip
 
 

@@ -125,6 +125,21 @@ def test_rough_starts_by_name_are_moved_onto_the_manifold():
         sample(target, "nuts", chains=1, draws=1)
 
 
+def test_chains_start_where_it_is_said():
+    def start(rng_key, data):
+        noise = 0.1 * jax.random.normal(rng_key, (4, 2))
+        return {"left": data["weights"] + noise, "size": jnp.ones(2), "axis": jnp.ones(3)}
+
+    target = manifold_problem(None, log_density, FACTORS, DATA, start=start)
+    one, other = (target.random_position(jax.random.key(each)) for each in (1, 2))
+    first = target.unknowns(one)
+    np.testing.assert_allclose(first["left"], DATA["weights"], atol=0.5)
+    assert np.abs(one - other).max() > 0.01
+    for wrong in (lambda rng_key, data: {"left": jnp.zeros((4, 2))}, lambda rng_key, data: 1.0):
+        with pytest.raises(invlift.InputError, match=r"start: expected a dict .* left \(4, 2\)"):
+            manifold_problem(None, log_density, FACTORS, DATA, start=wrong)
+
+
 def height(place):
     return place[2] - jnp.tanh(place[0])
 

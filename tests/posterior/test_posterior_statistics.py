@@ -15,7 +15,7 @@ from invlift.posterior.fields import (
     field_statistics,
     variance_reduction,
 )
-from invlift.posterior.quantity import described
+from invlift.posterior.quantity import Quantity, described
 from invlift.posterior.scalars import scalar_draws
 from invlift.posterior.sensor_fit import sensor_statistics
 
@@ -94,13 +94,17 @@ def test_short_vectors_are_scalars_by_entry_and_long_ones_by_mean_and_deviation(
     draws = {
         "predicted": [np.zeros((5, 3))], "noise_score": [np.zeros((5, 3))],
         "weights": [np.arange(10.0).reshape(5, 2)], "long": [np.zeros((5, 1001))],
-        "degrees_of_freedom": [np.ones(5)], "matrix": [np.zeros((5, 2, 2))],
+        "degrees_of_freedom": [np.ones(5)], "large": [np.zeros((5, 3, 17))],
+        "hand": [np.arange(20.0).reshape(5, 2, 2)],
     }  # fmt: skip
-    quantities = described({name: chains[0].shape[1:] for name, chains in draws.items()})
-    found = scalar_draws(draws, quantities)
+    hand = Quantity("hand", {"side": ["left", "right"], "hand_dim_1": None})
+    shapes = {name: chains[0].shape[1:] for name, chains in draws.items()}
+    found = scalar_draws(draws, described(shapes, [hand]))
     of_long = ["long_field_mean", "long_field_std"]
-    assert list(found) == ["degrees_of_freedom", *of_long, "weights[0]", "weights[1]"]
+    of_hand = ["hand[left, 0]", "hand[left, 1]", "hand[right, 0]", "hand[right, 1]"]
+    assert list(found) == ["degrees_of_freedom", *of_long, "weights[0]", "weights[1]", *of_hand]
     np.testing.assert_array_equal(found["weights[1]"][0], [1, 3, 5, 7, 9])
+    np.testing.assert_array_equal(found["hand[right, 0]"][0], [2, 6, 10, 14, 18])
 
 
 def test_variance_reduction():

@@ -9,7 +9,7 @@ from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places, f
 from invlift.app.calibration_files import FIGURE, RECORD, TABLE, check_is_ready
 from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import build_with_readings, open_problem
 from invlift.app.progress import calibration_display
 from invlift.app.terminal import interrupts_raise
 from invlift.posterior.calibration_plot import plot_calibration
@@ -24,7 +24,11 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
     check_is_ready(directory, is_resuming=parsed.resume)
-    field = field_to_calibrate(spec) if isinstance(spec, ProblemSpec) else build(spec)
+    field = (
+        field_to_calibrate(spec)
+        if isinstance(spec, ProblemSpec)
+        else build_with_readings(spec, "calibrate")
+    )
     say(console, headline(field))
     places = field_places(field, settings.seed) if isinstance(field, FieldProblem) else None
     with interrupts_raise(), calibration_display(errors, num_simulations) as on_simulation:

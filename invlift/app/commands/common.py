@@ -8,8 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from invlift.errors import InputError
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 
 #: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
 BAD_VERDICT = 3
@@ -26,7 +28,7 @@ def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> N
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="right" if index else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as it is: names may hold brackets
     wide = console.options.update(max_width=1000)
     table.width = Measurement.get(console, wide, table).maximum
     console.print(table, crop=False)
@@ -69,6 +71,8 @@ def check_is_new(option: str, *files: Path) -> None:
 def headline(field) -> str:
     """The sizes of what :func:`~invlift.app.problems.build` has made, in a line."""
     problem, mesh = field.problem, getattr(field, "mesh", None)
+    if isinstance(problem, ManifoldProblem):
+        return f"{problem.num_constraints} constraints; {problem.num_unknowns} unknowns"
     if mesh is None:
         return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
     kind = "triangles" if mesh.dim == 2 else "tetrahedra"

@@ -126,7 +126,8 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
         [str(name), *(f"{row[column]:.4g}" for column in columns)]
         for name, row in posterior.summary()[columns].rename(index=posterior.titles).iterrows()
     ]
-    say_table(console, ["", *columns], rows)
+    if rows:
+        say_table(console, ["", *columns], rows)
     say(console, str(verdict))
     if coverage:
         say(console, describe_coverage(coverage, field.problem.prior.location))

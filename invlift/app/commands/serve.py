@@ -7,7 +7,7 @@ import logging
 from rich.console import Console
 
 from invlift.app.commands.common import headline, integer_option, say
-from invlift.app.problems import build, open_problem
+from invlift.app.problems import build_with_readings, open_problem
 from invlift.errors import InputError
 
 
@@ -24,7 +24,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         raise InputError("serve", "the package aiohttp", "none", remedy) from None
     from invlift.app.um_bridge import build_application, listen, served_models
 
-    field = build(open_problem(parsed.problem))
+    field = build_with_readings(open_problem(parsed.problem), "serve")
     models = served_models(field.problem)
     listener = listen(parsed.host, port)
     host, port = listener.getsockname()[:2]

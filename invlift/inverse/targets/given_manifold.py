@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.axes import Axes
@@ -35,7 +36,7 @@ class ManifoldProblem(ManifoldTarget):
         Of each, names of the axes with their coordinates; empty where they have none.
     data : pytree of arrays
         What the functions are given besides; None for nothing.
-    logdensity_fn, constraint_fn, derived_fn, metric_fn : callable or None
+    logdensity_fn, constraint_fn, derived_fn, metric_fn, start_fn : callable or None
         See :func:`invlift.manifold_problem`.
     """
 
@@ -47,6 +48,7 @@ class ManifoldProblem(ManifoldTarget):
     constraint_fn: Callable | None = static(default=None)
     derived_fn: Callable | None = static(default=None)
     metric_fn: Callable | None = static(default=None)
+    start_fn: Callable | None = static(default=None)
 
     @property
     def shapes(self) -> Shapes:
@@ -57,6 +59,16 @@ class ManifoldProblem(ManifoldTarget):
     def dimension(self) -> int:
         """Number Q of entries of all unknowns."""
         return sum(part.size for _, part in self.parts)
+
+    @property
+    def num_unknowns(self) -> int:
+        """The same, by the name that problems with readings have for it."""
+        return self.dimension
+
+    @property
+    def num_constraints(self) -> int:
+        """Number d of constraints."""
+        return jax.eval_shape(self.constraint, np.zeros(self.dimension)).size
 
     def unknowns(self, position: jax.Array) -> dict[str, jax.Array]:
         """The unknowns by name, in their shapes, at a position, (Q,)."""
@@ -71,7 +83,12 @@ class ManifoldProblem(ManifoldTarget):
         return jnp.concatenate(flat, axis=-1)
 
     def random_position(self, rng_key: jax.Array) -> jax.Array:
-        """A random position, (Q,), on each named manifold, but not on a constraint of one's own."""
+        """A random position, (Q,): on each named manifold, but not on a constraint of one's own.
+
+        Or what was given to start from.
+        """
+        if self.start_fn is not None:
+            return self.position(self.start_fn(rng_key, **self._data))
         keys = jax.random.split(rng_key, len(self.parts))
         points = (part.point(key) for (_, part), key in zip(self.parts, keys, strict=True))
         return jnp.concatenate([jnp.ravel(point) for point in points])
@@ -115,7 +132,23 @@ class ManifoldProblem(ManifoldTarget):
         derived = {} if self.derived_fn is None else self.call(self.derived_fn, point.position)
         return self.unknowns(point.position) | derived, {}
 
+    def __str__(self) -> str:
+        """Return what the problem is made of, a line for each part."""
+        lines = [
+            (name, f"{part} {unit}".rstrip())
+            for (name, part), unit in zip(self.parts, self.units, strict=True)
+        ]
+        for name in ("constraint", "logdensity", "derived", "metric"):
+            fn = getattr(self, f"{name}_fn")
+            if fn is not None:
+                lines.append((name, getattr(fn, "__name__", type(fn).__name__)))
+        width = max(len(name) for name, _ in lines)
+        return "\n".join(f"{name:{width}}  {content}" for name, content in lines)
+
     def call(self, fn: Callable, position: jax.Array) -> Any:
         """One of the functions, at a position, (Q,)."""
-        data = {} if self.data is None else {"data": self.data}
-        return fn(**self.unknowns(position), **data)
+        return fn(**self.unknowns(position), **self._data)
+
+    @property
+    def _data(self) -> dict[str, Any]:
+        return {} if self.data is None else {"data": self.data}
