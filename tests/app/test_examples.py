@@ -1,6 +1,8 @@
 """Every example runs, in a small version, and its results open."""
 
+import re
 import runpy
+import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -215,6 +217,110 @@ def test_matrix_factorisation_runs(tmp_path, monkeypatch, capsys):
     rows = (tmp_path / "scores.csv").read_text().splitlines()
     assert len(rows) == 3
     assert (tmp_path / "scores.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow  # three programs
+@pytest.mark.parametrize(
+    ("name", "said", "draw"),
+    [
+        ("inpainting/inpainting.py", "24 readings; 32 unknowns", ("image", (8, 8))),
+        ("pose/pose.py:monocular", "38 readings; 50 unknowns", ("joints", (19, 3))),
+        ("pose/pose.py:limbs", "18 constraints; 57 unknowns", ("joints", (19, 3))),
+    ],
+)
+def test_examples_of_images_run(name, said, draw, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(EXAMPLES / name), "--out", str(tmp_path / "results"), *SMALL])
+    assert stop.value.code == 3
+    assert said in capsys.readouterr().out
+    draws = xr.load_dataset(tmp_path / "results" / "posterior.nc", group="posterior")
+    assert draws[draw[0]].shape == (2, 10, *draw[1])
+    if name.endswith("limbs"):
+        skeleton = runpy.run_path(str(EXAMPLES / "pose" / "skeleton.py"))
+        joints = draws["joints"].values
+        limbs = np.linalg.norm(joints[:, :, 1:] - joints[:, :, skeleton["PARENTS"]], axis=-1)
+        np.testing.assert_allclose(limbs, np.broadcast_to(limbs[0, 0], limbs.shape), rtol=1e-7)
+    assert (tmp_path / "results" / "report.html").stat().st_size > 10_000
+
+
+def small(source, target, settings):
+    """Copy an example with other values of its settings."""
+    text = source.read_text()
+    for old, new in settings.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    target.write_text(text)
+
+
+@pytest.mark.slow  # 60 s: six programs
+def test_inpainting_compares(tmp_path, monkeypatch):
+    folder = EXAMPLES / "inpainting"
+    (tmp_path / "decoder.npz").write_bytes((folder / "decoder.npz").read_bytes())
+    script = tmp_path / "inpainting.py"
+    settings = {
+        "SHOWN, NUM_SHOWN = (44, 30, 10, 96), 8": "SHOWN, NUM_SHOWN = (44, 96), 3",
+        "CHAINS, WARMUP, DRAWS = 4, 300, 1500": "CHAINS, WARMUP, DRAWS = 2, 20, 20",
+        '"chmc", 600)': '"chmc", 100)',
+        "WIDTHS = (0.1, 0.03, 0.01)": "WIDTHS = (0.1,)",
+    }
+    small(folder / "inpainting.py", script, settings)
+    monkeypatch.setattr("sys.argv", ["inpainting.py"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert len((tmp_path / "data" / "efficiency.csv").read_text().splitlines()) == 5
+    rows = np.loadtxt(tmp_path / "data" / "completions.csv", delimiter=",", skiprows=1)
+    assert rows.shape == (8, 65)
+    # The known pixels are within their noise, whatever the rest.
+    noise = np.load(folder / "decoder.npz")["noise"][:24]
+    missed = (rows[1:4, 1:25] - rows[0, 1:25]) / noise
+    assert 0.1 < np.mean(missed**2) < 3.0
+    assert (tmp_path / "completions.png").stat().st_size > 5_000
+
+
+@pytest.mark.slow  # 80 s: three programs
+def test_pose_compares(tmp_path, monkeypatch, capsys):
+    folder = EXAMPLES / "pose"
+    for name in ("pose.py", "skeleton.py"):
+        (tmp_path / name).write_text((folder / name).read_text())
+    settings = {
+        "WARMUP, MONOCULAR_DRAWS = (1, 2), 4, 200, 600":
+            "WARMUP, MONOCULAR_DRAWS = (2,), 2, 20, 20",
+        '"chmc", 300, False': '"chmc", 20, False',
+        "HMC, 1200, False": "HMC, 20, False",
+        "HMC, 1200, True": "HMC, 20, True",
+    }  # fmt: skip
+    small(folder / "compare.py", tmp_path / "compare.py", settings)
+    monkeypatch.setattr("sys.argv", ["compare.py"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("pose", "skeleton"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    runpy.run_path(str(tmp_path / "compare.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    ends = [float(each) for each in re.search("constrained HMC: (.*) mm", said)[1].split(", ")]
+    assert max(ends) < 50.0  # mm
+    assert (tmp_path / "poses.png").stat().st_size > 5_000
+
+
+def test_a_skeleton_keeps_its_limbs_and_angles():
+    """At rest it stands; whatever the pose, limbs have their lengths and angles are in range."""
+    names = runpy.run_path(str(EXAMPLES / "pose" / "skeleton.py"))
+    joints, shares = names["JOINTS"], np.array(list(names["SHARES"].values()))
+    rest = names["skeleton"](np.zeros(3), np.zeros(names["NUM_TURNS"]), shares)
+    place = dict(zip(joints, np.asarray(rest), strict=True))
+    assert place["head"][1] > place["neck"][1] > 0.0 > place["left knee"][1]
+    assert place["left hip"][0] > 0.0 > place["right hip"][0]
+    assert place["left toes"][2] < place["left ankle"][2]  # it faces the camera
+    rng = np.random.default_rng(1)
+    pose = 3.0 * rng.standard_normal(names["NUM_TURNS"])
+    found = np.asarray(names["skeleton"](rng.standard_normal(3), pose, shares))
+    lengths = np.linalg.norm(found[1:] - found[names["PARENTS"]], axis=1)
+    np.testing.assert_allclose(lengths, shares[names["LIMBS"]], rtol=1e-12)
+    table = np.deg2rad([turn[1:] for turns in names["TURNS"].values() for turn in turns])
+    angles = np.asarray(names["angles_of"](pose))
+    assert ((angles > table[:, 0]) & (angles < table[:, 2])).all()
+    mirrored = rest * np.array([-1.0, 1.0, 1.0])  # left and right are alike
+    order = [joints.index(each.replace("left", "?").replace("right", "left").replace("?", "right"))
+             for each in joints]  # fmt: skip
+    np.testing.assert_allclose(mirrored[np.array(order)], rest, atol=1e-12)
 
 
 def test_no_example_is_forgotten():
