@@ -105,7 +105,10 @@ def dense_curvature(lifted, position, direction):
     return np.einsum("dij,i,j->d", hessian, direction, direction)
 
 
-def test_step_in_the_normal_space_equals_the_dense_one(lifted):
+@pytest.mark.parametrize("order", [1, 2])
+def test_step_in_the_normal_space_equals_the_dense_one(lifted, order, monkeypatch):
+    """By two more values with Newton's matrix, or by the second derivative."""
+    monkeypatch.setattr(type(lifted.system.problem.model), "max_derivative", order)
     origin = lifted.position + 0.05 * lifted.direction
     correct = RETRACTIONS["chebyshev"].correct
 
@@ -117,9 +120,14 @@ def test_step_in_the_normal_space_equals_the_dense_one(lifted):
     step = step_from(lifted.multiplier)
     moved = origin - lifted.multiplier @ lifted.jacobian
     matrix = lifted.jacobian_fn(moved) @ lifted.jacobian.T
-    newton = np.linalg.solve(matrix, lifted.constraint(moved))
-    curvature = dense_curvature(lifted, moved, newton @ lifted.jacobian)
-    expected = newton + np.linalg.solve(matrix, 0.5 * curvature)
+    expected = np.linalg.solve(matrix, lifted.constraint(moved))
+    if order == 1:
+        for _ in range(2):
+            there = moved - expected @ lifted.jacobian
+            expected = expected + np.linalg.solve(matrix, lifted.constraint(there))
+    else:
+        curvature = dense_curvature(lifted, moved, expected @ lifted.jacobian)
+        expected = expected + np.linalg.solve(matrix, 0.5 * curvature)
     np.testing.assert_allclose(step, expected, rtol=1e-9)
 
 
