@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Var
+from jax.extend.core import Jaxpr, Var, jaxprs_in_params
 
 
 def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
@@ -72,3 +72,19 @@ def derivatives_along(fn: Callable, path: Sequence) -> list[Any]:
 
     values, tangents = jax.jvp(lower, tuple(path[:-1]), tuple(path[1:]))
     return [*values, tangents[-1]]
+
+
+def has_loop(fn: Callable, at: Any) -> bool:
+    """Whether a function of a pytree runs a loop: in reverse mode all of its turns are kept."""
+    return _has_loop(jax.make_jaxpr(fn)(at).jaxpr)
+
+
+def _has_loop(operations: Jaxpr) -> bool:
+    for each in operations.eqns:
+        name, params = each.primitive.name, each.params
+        # What is unrolled, as polynomials are, is none.
+        if name == "while" or (name == "scan" and params["length"] > params["unroll"]):
+            return True
+        if any(map(_has_loop, jaxprs_in_params(params))):
+            return True
+    return False

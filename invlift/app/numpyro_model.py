@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
+from typing import Literal
 
 import numpy as np
 
@@ -11,19 +13,39 @@ from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.inverse.numpyro_problem import NumPyroProblem, numpyro_problem
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels.base import Kernel
+
+#: Steps of a model of few unknowns cost little, and short ones make fewer trajectories fail where
+#: its posterior bends sharply.
+ACCEPTANCE = 0.95
 
 
 class NumPyroModel(NumPyroProblem):
     """The inverse problem of a NumPyro model, which samples itself.  See :func:`from_numpyro`."""
 
-    def sample(self, **options) -> dict[str, np.ndarray]:
+    def sample(
+        self,
+        kernel: str | Kernel | None = None,
+        *,
+        warmup: int = 500,
+        draws: int | Literal["converged"] = 2000,
+        **options,
+    ) -> dict[str, np.ndarray]:
         """Draws of the latent and deterministic sites, as ``MCMC.get_samples`` gives them.
 
-        Arrays (chains * draws, ...) by name, with a warning where they have not converged. Options,
-        and errors, are those of :func:`~invlift.app.sampling.sample`: ``chains``, ``warmup``,
-        ``draws``, ``seed``.
+        Arrays (chains * draws, ...) by name, with a warning where they have not converged.
+
+        Parameters
+        ----------
+        kernel : str or Kernel, optional
+            By default constrained HMC whose steps are accepted 19 times of 20.
+        warmup, draws, **options
+            As those of :func:`~invlift.app.sampling.sample`, which says what is raised: ``chains``,
+            ``seed``.  ``draws="converged"`` goes on until the verdict is good.
         """
-        run = sample(self, **options)
+        kernel = KERNELS["chmc"](target_acceptance=ACCEPTANCE) if kernel is None else kernel
+        run = sample(self, kernel, warmup=warmup, draws=draws, **options)
         verdict = build_posterior(self, run).verdict()
         if not verdict.is_converged:
             warnings.warn(str(verdict), stacklevel=2)
@@ -60,4 +82,4 @@ def from_numpyro(model: Callable, *args, **kwargs) -> NumPyroModel:
         :func:`~invlift.inverse.models.numpyro_sites.find_sites`.
     """
     made = numpyro_problem(model, *args, **kwargs)
-    return NumPyroModel(made.model, made.prior, made.noise, made.observed)
+    return NumPyroModel(**{each.name: getattr(made, each.name) for each in fields(made)})

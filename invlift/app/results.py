@@ -180,7 +180,8 @@ def _of_problem(
 ) -> dict[str, Any]:
     """What a posterior takes from a problem, whose readings may have places and names."""
     noise, scale, sigma = problem.reading_noise(), problem.noise.scale, None
-    if noise is not None and not scale.num_parameters:
+    is_of_arrays = hasattr(noise, "arrays")  # which have their own scales
+    if noise is not None and not scale.num_parameters and not is_of_arrays:
         sigma = np.asarray(scale.value(np.zeros(0)))
     return {
         "quantities": quantities_of(problem, labels, with_prior=True),

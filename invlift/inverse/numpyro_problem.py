@@ -13,12 +13,15 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.errors import InputError, first_line
+from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.numpyro_groups import find_grouping
 from invlift.inverse.models.numpyro_sites import Sites, Trace, find_sites
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import NamedReading
+from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.precision import require_float64
 from invlift.pytrees import static
 
@@ -83,13 +86,8 @@ class SitesModel(ForwardModel):
 
     @property
     def readings(self) -> tuple[NamedReading, ...]:
-        """Those that are lifted; of a site with gaps without their places."""
-        return tuple(
-            NamedReading(site.name, site.shape, site.axes)
-            if site.used is None
-            else NamedReading(site.name, (site.size,), ((f"{site.name}_used", site.used),))
-            for site in self.sites.lifted
-        )
+        """Those that are lifted."""
+        return tuple(NamedReading(site.name, *site.kept) for site in self.sites.lifted)
 
     @property
     def kept_axes(self) -> tuple:
@@ -106,7 +104,19 @@ class SitesModel(ForwardModel):
 
 
 class NumPyroProblem(InverseProblem):
-    """A NumPyro model, lifted by the scores of its readings.  Made by :func:`numpyro_problem`."""
+    """A NumPyro model, lifted by the scores of its readings.  Made by :func:`numpyro_problem`.
+
+    Attributes
+    ----------
+    grouping : Grouping or None
+        Groups of readings with latent variables of their own, if there are any.
+    """
+
+    grouping: Grouping | None = static(default=None)
+
+    def own_lifted(self) -> GroupedPosterior | None:
+        """By the groups of readings, if there are any."""
+        return None if self.grouping is None else GroupedPosterior(self, self.grouping)
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """Latent and deterministic sites by name, middles of the readings' distributions, scores.
@@ -138,7 +148,7 @@ class NumPyroProblem(InverseProblem):
 
 @dataclass(frozen=True, eq=False)
 class SitesNoise:
-    """Noise of the readings given draws, as a posterior asks for it.
+    """Noise of the readings given draws, as a posterior asks for it: of arrays by site.
 
     Attributes
     ----------
@@ -147,36 +157,59 @@ class SitesNoise:
 
     problem: NumPyroProblem
 
-    def new_readings(self, rng: np.random.Generator, chains: Sequence) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, one set for each draw."""
+    @property
+    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
+        """Observed values by site, each with names and numbers along its axes.
+
+        Those of ``numpyro.factor`` are none.  Of a lifted site with gaps a list of its events.
+        """
+        model = self.problem.model
+        return {
+            site.name: (dict(site.kept[1]), np.asarray(site.without_gaps(model.data[site.name])))
+            for site in model.sites.measured
+        }
+
+    def log_likelihoods(self, chains: Sequence) -> dict[str, list[np.ndarray]]:
+        """Log densities by site, (num_draws, ...) for each chain, one for each event."""
+        model = self.problem.model
+        return self._by_name([_log_densities(model, self._latent(draws)) for draws in chains])
+
+    def new_arrays(self, rng: np.random.Generator, chains: Sequence) -> dict[str, list[np.ndarray]]:
+        """New readings by site, (num_draws, ...) for each chain, one set for each draw."""
         drawn = []
         for draws in chains:
             key = jax.random.key(rng.integers(2**32))
             keys = jax.random.split(key, len(draws["predicted"]))
-            drawn.append(np.asarray(_new_readings(self.problem.model, self._latent(draws), keys)))
-        return drawn
+            drawn.append(_new_readings(self.problem.model, self._latent(draws), keys))
+        return self._by_name(drawn)
+
+    def new_readings(self, rng: np.random.Generator, chains: Sequence) -> list[np.ndarray]:
+        """New readings of lifted sites, (num_draws, d) for each chain."""
+        found = self.new_arrays(rng, chains)
+        lifted = [found[site.name] for site in self.problem.model.sites.lifted]
+        parts = zip(*lifted, strict=True)
+        return [np.concatenate([x.reshape(len(x), -1) for x in each], axis=1) for each in parts]
 
     def new_along(self, rng, chains, name, rows) -> None:
         """None: paths are not known as such."""
 
-    def log_likelihood(self, chains: Sequence) -> list[np.ndarray] | None:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
-
-        None where several readings have one density.
-        """
-        found = [_log_densities(self.problem.model, self._latent(draws)) for draws in chains]
-        return None if found[0] is None else [np.asarray(logs) for logs in found]
+    def _by_name(self, chains):
+        """Arrays by site in their order, for each chain."""
+        names = [site.name for site in self.problem.model.sites.measured]
+        return {name: [np.asarray(each[name]) for each in chains] for name in names}
 
     def _latent(self, draws):
         return {site.name: np.asarray(draws[site.name]) for site in self.problem.model.sites.latent}
 
 
-def _log_densities_of(model: SitesModel, values):
-    return jax.vmap(model.sites.log_densities)(values)
+def _log_densities_of(model: SitesModel, latent):
+    return jax.vmap(lambda latent: model.sites.log_densities(latent | model.data))(latent)
 
 
-def _new_readings_of(model: SitesModel, values, keys):
-    return jax.vmap(model.sites.new_readings)(values, keys)
+def _new_readings_of(model: SitesModel, latent, keys):
+    return jax.vmap(lambda latent, key: model.sites.new_readings(latent | model.data, key))(
+        latent, keys
+    )
 
 
 _log_densities = Program(_log_densities_of, "none")
@@ -198,7 +231,7 @@ def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
         sites.readings(data),
     )
     _check_runs(problem)
-    return problem
+    return replace(problem, grouping=find_grouping(sites, data))
 
 
 def _check_runs(problem: NumPyroProblem) -> None:

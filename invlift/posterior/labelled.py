@@ -78,7 +78,7 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     Groups `posterior`, and where there is something to put in them `sample_stats`,
     `warmup_sample_stats`, `posterior_predictive` (new readings, as variable `observed`, and along
     quantities by their names), `log_likelihood` (as variable `observed`), `observed_data` and
-    `constant_data`.
+    `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
     """
     chains, quantities = posterior.chains, dict(posterior.described)
     draws = posterior.all_draws
@@ -89,19 +89,25 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     for name, each in (("sample_stats", stats), ("warmup_sample_stats", warmup)):
         if each:
             yield name, label(each, {})
-    coords = _coordinates(quantities)
-    quantities[OBSERVED] = Quantity(OBSERVED, {"sensor": coords.get("sensor")})
-    if posterior.sensors is not None:
-        observed = np.asarray(posterior.sensors.values, dtype=float)
-        yield "observed_data", _dataset({OBSERVED: (("sensor",), observed)}, coords)
-    if replicated := posterior.replicated():
+    coords, arrays = _coordinates(quantities), posterior.arrays
+    quantities |= {name: Quantity(name, dict(axes)) for name, (axes, _) in arrays.items()}
+    if arrays:
+        observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
+        yield "observed_data", _dataset(observed, _coordinates(quantities))
+    if replicated := posterior.new_arrays():
         yield "posterior_predictive", label(replicated, quantities)
-    if posterior.log_likelihood is not None:
-        yield "log_likelihood", label({OBSERVED: posterior.log_likelihood}, quantities)
+    if logs := posterior.log_likelihoods:
+        yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
     if constants := _constants(posterior):
         points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
         coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
         yield "constant_data", _dataset(constants, coords | {"prior_curve": ["value", "density"]})
+
+
+def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:
+    """The quantity along as many of its first axes as its draws have."""
+    axes = list(quantity.axes.items())[: draws[quantity.name][0].ndim - 1]
+    return Quantity(quantity.name, dict(axes))
 
 
 def _constants(posterior: Posterior) -> dict[str, tuple[Sequence[str], np.ndarray]]:

@@ -47,17 +47,20 @@ def read_saved_run(directory: str | os.PathLike) -> SavedRun:
     """
     name = printable(os.fspath(directory))
     groups = read_groups(Path(directory), ("log_likelihood", "observed_data"))
-    logs, readings = (group.get(OBSERVED) for group in groups.values())
+    logs, readings = groups.values()
 
     def refuse(expected: str, found: str, remedy: str) -> InputError:
         return InputError(f"{name}, {DRAWS}", expected, found, remedy)
 
-    if logs is None or readings is None:
+    if not (logs and readings):
         missing = " and ".join(key for key, each in groups.items() if not each)
         again = f"write the results again: invlift run {name}/problem.toml --out {name} --resume"
         expected = "the groups observed_data and log_likelihood"
         raise refuse(expected, f"a file without {missing}", again)
-    values, observed = np.asarray(logs, dtype=float), np.asarray(readings, dtype=float)
+    names = [OBSERVED] if OBSERVED in readings else list(readings)
+    observed = np.concatenate([np.ravel(readings[name]) for name in names]).astype(float)
+    parts = [np.asarray(logs[name], dtype=float) for name in names]
+    values = np.concatenate([each.reshape(*each.shape[:2], -1) for each in parts], axis=2)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
     if bad.size:
         found = f"others at {bad.size} of {observed.size} sensors, the first sensor {bad[0]}"
@@ -77,6 +80,11 @@ def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
             expected = f"the {first.observed.size} readings of {first.name}"
             found = f"{run.observed.size} readings, not the same"
             remedy = "compare runs of one sensor table, with the same sensors in use"
+            raise InputError(run.name, expected, found, remedy)
+        if run.loo.elpd.shape != first.loo.elpd.shape:
+            expected = f"{first.loo.elpd.size} densities of these readings, as {first.name} has"
+            found = f"{run.loo.elpd.size}, of vectors of other lengths"
+            remedy = "compare models with vectors of the same lengths, or independent readings"
             raise InputError(run.name, expected, found, remedy)
     elpd = np.array([run.loo.elpd for run in runs])
     best = elpd[elpd.sum(axis=1).argmax()]

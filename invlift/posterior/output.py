@@ -90,7 +90,7 @@ def at_sensors(posterior: Posterior) -> dict[str, np.ndarray]:
     if posterior.has_fit:
         fit = vars(posterior.sensor_fit())
         data |= {name: values for name, values in fit.items() if name != "noise_sd"}
-    if (loo := posterior.loo) is not None:
+    if (loo := posterior.loo) is not None and posterior.is_loo_of_sensors:
         data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
     return {name: values for name, values in data.items() if values is not None}
 

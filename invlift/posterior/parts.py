@@ -90,6 +90,30 @@ class ReadingNoise(Protocol):
         """
 
 
+class NoiseOfArrays(Protocol):
+    """The same of readings that are arrays with names, of which some may have no noise variables.
+
+    In the place of `log_likelihood` it has these.
+    """
+
+    #: Readings by name, each with its axes as those of a `Quantity`.
+    arrays: Mapping[str, tuple[Mapping[str, Sequence | None], np.ndarray]]
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """As of `ReadingNoise`: of those with noise variables."""
+
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> list[np.ndarray] | None:
+        """As of `ReadingNoise`."""
+
+    def new_arrays(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """New readings by name, (num_draws, ...) for each chain."""
+
+    def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """Log densities by name, (num_draws, ...) for each chain, along the first axes."""
+
+
 class Standards(Protocol):
     """By what a kernel's statistics are judged; a run has those of its kernel."""
 

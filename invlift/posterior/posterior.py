@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from invlift.posterior.output import record_of, write_results
 from invlift.posterior.parts import (
     Chain,
     Mesh,
+    NoiseOfArrays,
     ReadingNoise,
     Readings,
     Standards,
@@ -75,7 +77,7 @@ class Posterior:
     mesh, sensors : Mesh, Readings or None
         Of the fields among the quantities, to write and draw them. A sensor table may take the
         place of readings, whose `sigma`, if it has one, is the noise's scale.
-    noise, standards : ReadingNoise, Standards or None
+    noise, standards : ReadingNoise or NoiseOfArrays, Standards or None
         By what new readings and the likelihood of the readings are found, and by what the sampler's
         statistics are judged: the `standards` of the run.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
@@ -100,7 +102,7 @@ class Posterior:
     quantities: Sequence[Quantity] = ()
     mesh: Mesh | None = None
     sensors: Readings | None = None
-    noise: ReadingNoise | None = None
+    noise: ReadingNoise | NoiseOfArrays | None = None
     standards: Standards | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
@@ -185,12 +187,43 @@ class Posterior:
         new = self.replicated() if readings_along(self._coordinates) else {}
         return series_of(self.all_draws, self.described, self._coordinates, observed, new)
 
+    @property
+    def arrays(self) -> dict[str, tuple[Mapping, np.ndarray]]:
+        """Readings by name, each with its axes: `observed`, or those that are arrays of a model."""
+        if self.sensors is None:
+            return {}
+        labels = (each.axes.get("sensor") for each in self.described.values())
+        axes = {"sensor": next(filter(None, labels), None)}
+        values = np.asarray(self.sensors.values, dtype=float)
+        return dict(getattr(self.noise, "arrays", {OBSERVED: (axes, values)}))
+
     @cached_property
-    def log_likelihood(self) -> list[np.ndarray] | None:
-        """Log density of each reading given each draw; None if the noise is unknown here."""
+    def log_likelihoods(self) -> dict[str, list[np.ndarray]]:
+        """Log densities of the `arrays` given each draw, (num_draws, ...) for each chain.
+
+        Along their first axes, as the entries of a vector may have one density; empty if the noise
+        is unknown here.
+        """
         if self.noise is None or not self.has_fit:
-            return None
-        return self.noise.log_likelihood([chain.draws for chain in self.chains])
+            return {}
+        chains = [chain.draws for chain in self.chains]
+        if hasattr(self.noise, "arrays"):
+            return self.noise.log_likelihoods(chains)
+        return {OBSERVED: self.noise.log_likelihood(chains)}
+
+    @property
+    def log_likelihood(self) -> list[np.ndarray] | None:
+        """The same as one array, (num_draws, k) for each chain; None if the noise is unknown."""
+        parts = list(zip(*self.log_likelihoods.values(), strict=True))
+        flat = [[part.reshape(len(part), -1) for part in each] for each in parts]
+        return [np.concatenate(each, axis=1) for each in flat] or None
+
+    def new_arrays(self) -> dict[str, list[np.ndarray]]:
+        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
+        if self.has_fit and hasattr(self.noise, "arrays"):
+            rng = np.random.default_rng(NOISE_SEED)
+            return self.noise.new_arrays(rng, [chain.draws for chain in self.chains])
+        return self.replicated()
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:
@@ -266,8 +299,19 @@ class Posterior:
     @cached_property
     def loo(self) -> LeaveOneOut | None:
         """What `leave_one_out` returns, or None where that raises an error."""
-        logs = self.log_likelihood
-        return None if logs is None else leave_one_out(logs, self._scores)
+        if self.log_likelihood is None:
+            return None
+        return leave_one_out(self.log_likelihood, self._scores if self.is_loo_of_sensors else None)
+
+    @property
+    def is_loo_of_sensors(self) -> bool:
+        """Whether leave-one-out predictions are of the sensors' readings, one for each.
+
+        Not where some readings have no noise variables, or several one density.
+        """
+        sizes = [np.size(values) for _, values in self.arrays.values()]
+        num_logs = [math.prod(each[0].shape[1:]) for each in self.log_likelihoods.values()]
+        return sizes == num_logs and sum(sizes) == len(self.sensors.values)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.

@@ -123,6 +123,37 @@ class SavedNoise:
         return self.likelihoods
 
 
+@dataclass(frozen=True, eq=False)
+class SavedArrays:
+    """Readings that are arrays, new ones and likelihoods as files have them: see `NoiseOfArrays`.
+
+    `lifted` are the names of those with noise variables.
+    """
+
+    arrays: Mapping[str, tuple[Mapping, np.ndarray]]
+    lifted: list[str]
+    new: Mapping[str, list[np.ndarray]]
+    likelihoods: Mapping[str, list[np.ndarray]]
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
+        """New readings, (num_draws, d) for each chain."""
+        parts = zip(*(self.new[name] for name in self.lifted), strict=True)
+        return [np.concatenate([x.reshape(len(x), -1) for x in each], axis=1) for each in parts]
+
+    def new_along(
+        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
+    ) -> None:
+        """None: paths are not known as such."""
+
+    def new_arrays(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """New readings by name, (num_draws, ...) for each chain."""
+        return dict(self.new)
+
+    def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """Log densities by name, (num_draws, ...) for each chain."""
+        return dict(self.likelihoods)
+
+
 def read_posterior(
     directory: str | os.PathLike, standards: Mapping[str, Standards] | None = None
 ) -> Posterior:
@@ -165,10 +196,29 @@ def _surroundings(
         known = [None if values is None else values.to_numpy() for values in known]
         coordinates = coordinates_of(constants)
         found["sensors"] = Readings(readings.to_numpy(), *known, labels, coordinates)
+    elif observed.data_vars and new.data_vars:
+        arrays = {str(name): (_axes_of(each), each.to_numpy()) for name, each in observed.items()}
+        coordinates = coordinates_of(constants)
+        lifted = list(dict.fromkeys(coordinates.get("name", ())))
+        values = np.concatenate([np.ravel(arrays[name][1]) for name in lifted])
+        labels = constants["sensor"].to_numpy().tolist()
+        found["sensors"] = Readings(values.astype(float), labels=labels, coordinates=coordinates)
+        found["noise"] = SavedArrays(arrays, lifted, *map(_chains_of, (new, likelihood)))
     if OBSERVED in likelihood and OBSERVED in new:
-        replicated = {str(name): list(each.to_numpy()) for name, each in new.data_vars.items()}
-        found["noise"] = SavedNoise(replicated, list(likelihood[OBSERVED].to_numpy()))
+        found["noise"] = SavedNoise(_chains_of(new), list(likelihood[OBSERVED].to_numpy()))
     return found
+
+
+def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
+    """Draws by name, (num_draws, ...) for each chain."""
+    return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
+
+
+def _axes_of(variable: xr.DataArray) -> dict[str, list | None]:
+    return {
+        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
+        for axis in variable.dims
+    }
 
 
 def _chains(groups: list[xr.Dataset], record: Record) -> list[SimpleNamespace]:

@@ -1,11 +1,13 @@
 """NumPyro models, lifted as they stand, beside NumPyro's own NUTS in the same run.
 
-    taskset -c 1 python tests/benchmarks/bench_numpyro.py [MODEL ...] [--seeds N]
+    taskset -c 1 python tests/benchmarks/bench_numpyro.py [MODEL ...] [--seeds N] [--acceptance A]
 
 For each model the smallest bulk effective sample size over the latent sites for each second of
 processor time of sampling, without warm-up and compilation, and the largest R-hat; of both four
-chains of 500 + 1,000 iterations.  `step` prints the time of a step of the regression against the
-number of readings.  With `--seeds N`: how many of N seeds have an R-hat below 1.01.
+chains of 500 + 2,000 iterations.  `step` prints the time of a step of the regression against the
+number of readings.  With `--seeds N`: of the lifted chains alone, how many of N seeds have an R-hat
+below 1.01, and the median over seeds of the effective draws for each 1,000 steps.  Steps of the
+lifted chain are accepted as often as by `from_numpyro(...).sample()`, or as `--acceptance` says.
 """
 
 import argparse
@@ -20,9 +22,10 @@ import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
 
 import invlift
+from invlift.app.numpyro_model import ACCEPTANCE
 
 invlift.enable_x64()
-CHAINS, WARMUP, DRAWS = 4, 500, 1000
+CHAINS, WARMUP, DRAWS, FEW = 4, 500, 2000, 10
 
 
 def toy(sigma):
@@ -119,24 +122,36 @@ MODELS["hare and lynx"] = (hare_lynx, ())
 MODELS |= {f"regression, {n}": (regression, regression_data(n)) for n in (100, 1_000, 10_000)}
 
 
-def lifted(model, arguments, seed):
-    """Draws by chain, and seconds of sampling."""
-    run = invlift.sample(
-        invlift.from_numpyro(model, *arguments),
-        chains=CHAINS, warmup=WARMUP, draws=DRAWS, seed=seed,
-    )  # fmt: skip
+def timed(problem, kernel, draws, **options):
+    """A run, and the processor seconds of its sampling beyond the first few draws."""
+    seconds = []
+    for number in (FEW, FEW, draws):  # the first compiles
+        began = time.process_time()
+        run = invlift.sample(problem, kernel, draws=number, seed=1, **options)
+        seconds.append(time.process_time() - began)
+    return run, seconds[2] - seconds[1]
+
+
+def by_chain(run):
+    """Draws of the sites, (chains, draws, ...), by name."""
     names = run.chains[0].draws.keys() - {"predicted", "noise_score"}
-    draws = {name: np.stack([chain.draws[name] for chain in run.chains]) for name in names}
-    return draws, sum(chain.sampling_seconds for chain in run.chains)
+    return {name: np.stack([chain.draws[name] for chain in run.chains]) for name in names}
 
 
-def nuts(model, arguments, seed):
+def lifted(model, arguments, kernel):
+    """Draws by chain, and seconds of sampling."""
+    problem = invlift.from_numpyro(model, *arguments)
+    run, seconds = timed(problem, kernel, DRAWS, chains=CHAINS, warmup=WARMUP)
+    return by_chain(run), seconds
+
+
+def nuts(model, arguments):
     """The same of NumPyro's NUTS: its second run, of what is compiled by then."""
     mcmc = MCMC(
         NUTS(model), num_warmup=WARMUP, num_samples=DRAWS, num_chains=CHAINS,
         chain_method="sequential", progress_bar=False,
     )  # fmt: skip
-    mcmc.run(jax.random.key(seed), *arguments)
+    mcmc.run(jax.random.key(1), *arguments)
     mcmc.post_warmup_state = mcmc.last_state
     began = time.process_time()
     mcmc.run(mcmc.last_state.rng_key, *arguments)
@@ -158,14 +173,27 @@ def diagnosed(draws):
     )
 
 
-def step_times():
+def seeds(model, arguments, kernel, num_seeds):
+    """Largest R-hat of a run for each seed, and its effective draws for each 1,000 steps."""
+    problem, r_hats, efficiencies = invlift.from_numpyro(model, *arguments), [], []
+    for seed in range(num_seeds):
+        options = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS, "seed": seed}
+        run = invlift.sample(problem, kernel, **options)
+        ess, r_hat = diagnosed(by_chain(run))
+        num_steps = sum(chain.stats["num_steps"].sum() for chain in run.chains)
+        r_hats.append(r_hat)
+        efficiencies.append(1e3 * ess / num_steps)
+    return np.array(r_hats), np.array(efficiencies)
+
+
+def step_times(kernel):
     """Milliseconds of a step against the number of readings, and the exponent."""
     sizes, times = (100, 300, 1_000, 3_000, 10_000), []
     for size in sizes:
         problem = invlift.from_numpyro(regression, *regression_data(size))
-        run = invlift.sample(problem, chains=1, warmup=200, draws=300, seed=1)
-        (chain,) = run.chains
-        times.append(1e3 * chain.sampling_seconds / chain.stats["num_steps"].sum())
+        run, seconds = timed(problem, kernel, 300, chains=1, warmup=200)
+        num_steps = run.chains[0].stats["num_steps"][FEW:].sum()
+        times.append(1e3 * seconds / num_steps)
         print(f"{size:7d} readings: {times[-1]:.3f} ms a step", flush=True)
     exponent = np.polyfit(np.log(sizes[-3:]), np.log(times[-3:]), 1)[0]
     print(f"exponent over the last three: {exponent:.2f}")
@@ -176,26 +204,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--acceptance", type=float, default=ACCEPTANCE)
     given = parser.parse_args()
+    kernel = invlift.KERNELS["chmc"](target_acceptance=given.acceptance)
     for name, (model, arguments) in MODELS.items():
         if given.models and not any(name.startswith(each) for each in given.models):
             continue
         if given.seeds:
-            found = [diagnosed(lifted(model, arguments, seed)[0])[1] for seed in range(given.seeds)]
-            good = sum(value < 1.01 for value in found)
+            r_hats, efficiencies = seeds(model, arguments, kernel, given.seeds)
             print(
-                f"{name}: R-hat < 1.01 in {good} of {given.seeds} seeds, largest {max(found):.4f}",
+                f"{name}: R-hat < 1.01 in {np.sum(r_hats < 1.01)} of {given.seeds} seeds, largest "
+                f"{r_hats.max():.4f}; {np.median(efficiencies):.0f} draws for 1,000 steps",
                 flush=True,
             )
             continue
         line = f"{name:22}"
-        for method in (lifted, nuts):
-            draws, seconds = method(model, arguments, 1)
+        for method, (draws, seconds) in (
+            ("lifted", lifted(model, arguments, kernel)),
+            ("nuts", nuts(model, arguments)),
+        ):
             ess, r_hat = diagnosed(draws)
-            line += f"  {method.__name__} {ess / seconds:9,.0f} ESS/s (R-hat {r_hat:.3f})"
+            line += f"  {method} {ess / seconds:9,.0f} ESS/s (R-hat {r_hat:.3f})"
         print(line, flush=True)
     if not given.models or "step" in given.models:
-        step_times()
+        step_times(kernel)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from invlift.inverse.jacobians import (
     BlockDiagonal,
     Dense,
     Diagonal,
+    Grouped,
     Structure,
     Triangular,
     differentiate,
@@ -45,6 +46,17 @@ def of_neighbours(own, height):
     return of_groups((parts + 0.4 * parts * last).ravel(), height)
 
 
+#: The group of each of eleven constraints; group 2 has none.
+GROUPS = (0, 3, 1, 1, 0, 4, 4, 4, 0, 1, 3)
+
+
+def of_unequal_groups(own, width):
+    """Each constraint depends on the variables of its group and on one of its own."""
+    parts, last = own[: 5 * width].reshape(5, width), own[5 * width :]
+    weights = jnp.cos(jnp.arange(11.0 * width)).reshape(11, width)
+    return jnp.sum(weights * jnp.sin(parts[jnp.asarray(GROUPS)]), axis=1) + of_own(last)
+
+
 #: Structures, constraints as functions of the variables they are for, and how many these are.
 CASES = {
     "diagonal": (Diagonal(), of_own, 9),
@@ -58,6 +70,8 @@ CASES = {
     "block bidiagonal, square": (BlockBidiagonal(7, 2), partial(of_neighbours, height=2), 14),
     "block diagonal, large": (BlockDiagonal(7, 8), partial(of_groups, height=8), 56),
     "block bidiagonal, large": (BlockBidiagonal(7, 8), partial(of_neighbours, height=8), 56),
+    "grouped": (Grouped(GROUPS, 5, 2), partial(of_unequal_groups, width=2), 21),
+    "grouped, large": (Grouped(GROUPS, 5, 7), partial(of_unequal_groups, width=7), 46),
     "block bidiagonal, one by one": (BlockBidiagonal(7, 1), partial(of_neighbours, height=1), 7),
 }
 

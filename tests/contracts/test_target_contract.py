@@ -18,7 +18,8 @@ from invlift.fem.priors import PRIORS
 from invlift.inverse import targets
 from invlift.inverse.diffusion_problem import diffusion_problem
 from invlift.inverse.distributions import lognormal
-from invlift.inverse.jacobians import Diagonal
+from invlift.inverse.jacobians import Diagonal, Grouped
+from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
@@ -26,6 +27,7 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
@@ -60,6 +62,21 @@ def elementwise(inputs):
 
 def exact(model, structure=None):
     return inverse_problem(model, PRIOR, None, np.asarray(model(INPUTS)), structure=structure)
+
+
+def grouped():
+    """Five readings of three groups, of which one has none, with one shared number."""
+    order, groups = (2, 0, 4, 1, 3, 6, 5), (0, 2, 0, 0, 2)
+
+    def of_groups(inputs):
+        own = inputs[jnp.asarray(order[1:])].reshape(3, 2)[jnp.asarray(groups)]
+        at = jnp.arange(5.0)
+        return jnp.exp(0.3 * own[:, 0] * inputs[2]) + jnp.sin(at + own[:, 1])
+
+    prior, observed = StandardNormalPrior(jnp.zeros(7)), np.array([0.8, 1.7, 1.1, 0.4, 1.2])
+    problem = inverse_problem(JaxFunction(of_groups), prior, gaussian_noise(0.3), observed)
+    target = GroupedPosterior(problem, Grouping(order, Grouped(groups, 3, 2)))
+    return target, target.rough_position(0.5 * jax.random.normal(jax.random.key(1), (12,)))
 
 
 def states():
@@ -135,6 +152,7 @@ ON_MANIFOLDS = {
     "state space": lambda: landed(states(), ROUGH),
     "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
     "diffusion, exact": lambda: driven(None),
+    "grouped": grouped,
     "given manifold": lambda: (
         manifold_problem(on_sphere, tilted, {"position": (3,)}),
         np.array([0.6, 0.0, 0.8]),

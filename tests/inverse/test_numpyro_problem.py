@@ -1,5 +1,7 @@
 """NumPyro models as inverse problems: one density, names, readings, simulations, errors."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from numpyro import handlers
+from numpyro.contrib.control_flow import cond, scan
 from numpyro.infer.reparam import LocScaleReparam
 from numpyro.infer.util import log_density, log_likelihood
 
@@ -33,7 +36,8 @@ def everything(x, readings=None, counts=None):
     with numpyro.plate("reading", x.size):
         numpyro.sample("y", dist.Normal(mean + slope * x, 0.3 * shape), obs=readings)
         mask = np.arange(x.size) < 4
-        numpyro.sample("part", dist.StudentT(4.0, slope, spread).mask(mask), obs=readings)
+        part = None if readings is None else np.where(mask, readings, np.nan)
+        numpyro.sample("part", dist.StudentT(4.0, slope, spread).mask(mask), obs=part)
         numpyro.sample("count", dist.Poisson(jnp.exp(mean * x)), obs=counts)
     numpyro.factor("penalty", -0.1 * weighed**2)
 
@@ -77,10 +81,12 @@ def test_the_lifted_density_is_that_of_the_ordinary_one(problem):
         point = target.point(target.lift(white))
         gram = point.gram.log_determinant()
         lifted = point.logdensity - 0.5 * point.position @ point.position + 0.5 * gram
-        return lifted, OrdinaryPosterior(problem).logdensity(white), point.constraint
+        ordinary = OrdinaryPosterior(problem).logdensity(white)
+        return lifted, ordinary, point.constraint, point.logdensity_grad
 
-    for lifted, ordinary, constraint in map(look, white):
+    for lifted, ordinary, constraint, grad in map(look, white):
         np.testing.assert_allclose(constraint, 0.0, atol=1e-12)
+        assert np.all(np.isfinite(grad))  # though some readings are missing
         # With c = eta - S(w) the graph has volume det(G)^(1/2), and c is solved for eta.
         constant = 0.5 * problem.num_observations * np.log(2.0 * np.pi)
         np.testing.assert_allclose(lifted, ordinary + constant, rtol=1e-9)
@@ -105,6 +111,116 @@ def test_scopes_events_and_other_parametrisations():
     np.testing.assert_allclose(values[0]["effect"], whites[0][0] + 0.5 * whites[0][1:], rtol=1e-12)
 
 
+def test_missing_readings_are_drawn():
+    def model(readings):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        spread = numpyro.sample("spread", dist.HalfNormal(1.0))
+        with numpyro.plate("reading", 3):
+            known = ~np.isnan(readings)
+            numpyro.sample("y", dist.Normal(mean, spread), obs=readings, obs_mask=known)
+
+    made = invlift.from_numpyro(model, np.array([0.3, np.nan, 0.5]))
+    assert str(made).splitlines()[2:] == [
+        "y_unobserved  Normal of shape (3,)",
+        "y_observed    Normal of shape (3,), observed: 2 readings, lifted",
+    ]
+    white = np.array([0.4, -0.2, 1.3, 0.7, -1.1])
+    values = made.model.at(white).values
+    drawn = values["mean"] + values["spread"] * white[3]
+    np.testing.assert_allclose(values["y"], [0.3, drawn, 0.5], rtol=1e-12)
+
+
+def test_vectors_may_be_missing():
+    pairs = np.array([[0.1, 0.2], [np.nan, np.nan], [0.4, 0.3]])
+
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        with numpyro.plate("row", 3), handlers.mask(mask=~np.isnan(pairs[:, 0])):
+            numpyro.sample("y", dist.MultivariateNormal(mean, 0.5 * jnp.eye(2)), obs=pairs)
+
+    made = invlift.from_numpyro(model)
+    noise = made.reading_noise()
+    axes, values = noise.arrays["y"]
+    assert axes == {"y_used": (0, 2), "y_dim_1": (0, 1)}
+    np.testing.assert_array_equal(values, pairs[[0, 2]])
+    np.testing.assert_array_equal(made.observed, pairs[[0, 2]].ravel())
+    draws = {"mean": np.random.default_rng(1).standard_normal((3, 2)), "predicted": np.zeros(3)}
+    (found,) = noise.log_likelihoods([draws])["y"]
+    known = log_likelihood(model, {"mean": draws["mean"]})["y"]
+    np.testing.assert_allclose(found, known[:, [0, 2]], rtol=1e-9)
+    assert noise.new_arrays(np.random.default_rng(1), [draws])["y"][0].shape == (3, 2, 2)
+
+
+def test_vectors_of_which_a_part_is_missing_stay_in_the_density():
+    def model():
+        mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+        numpyro.sample("x", dist.Normal(mean, 1.0), obs=0.3)
+        given = dist.Normal(mean * jnp.ones(2), 1.0).mask(np.array([True, False])).to_event(1)
+        numpyro.sample("y", given, obs=np.array([0.4, np.nan]))
+
+    text = str(invlift.from_numpyro(model))
+    assert "y     Normal of shape (2,), observed: stays in the density" in text
+
+
+WALK = np.cumsum([0.3, -0.5, 0.8, 0.1, 0.6])
+
+
+def walking(readings, is_reversed=False):
+    """A state that moves at random, with a plate and a bounded unknown at each time."""
+    spread = numpyro.sample("spread", dist.HalfNormal(1.0))
+    first = numpyro.sample("first", dist.Normal(0.0, 1.0))
+
+    def step(state, reading):
+        state = numpyro.sample("state", dist.Normal(0.9 * state, spread))
+        scale = numpyro.sample("scale", dist.Gamma(2.0, 2.0 + spread))
+        with numpyro.plate("half", 2):
+            part = numpyro.sample("part", dist.Normal(state, scale))
+        numpyro.deterministic("sum", part.sum())
+        numpyro.sample("y", dist.Normal(part.sum(), 0.3), obs=reading)
+        return state, state
+
+    scan(step, first, readings, reverse=is_reversed)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_scans(is_reversed):
+    """Sites within are vectors over time, each with the law of its time."""
+    made = invlift.from_numpyro(walking, WALK, is_reversed=is_reversed)
+    axes = {site.name: [axis for axis, _ in site.axes] for site in made.model.sites.latent}
+    assert axes["state"] == ["state_dim_0"]
+    assert axes["part"] == ["part_dim_0", "half"]
+
+    def density(values):
+        state, found = values["first"], 0.0
+        for at in range(WALK.size)[:: -1 if is_reversed else 1]:
+            found += dist.Normal(0.9 * state, values["spread"]).log_prob(values["state"][at])
+            state, scale = values["state"][at], values["scale"][at]
+            found += dist.Gamma(2.0, 2.0 + values["spread"]).log_prob(scale)
+            found += dist.Normal(state, scale).log_prob(values["part"][at]).sum()
+            found += dist.Normal(values["part"][at].sum(), 0.3).log_prob(WALK[at])
+        found += dist.HalfNormal(1.0).log_prob(values["spread"])
+        return found + dist.Normal(0.0, 1.0).log_prob(values["first"])
+
+    @jax.jit
+    def look(white):
+        def flat(white):
+            values = made.model.at(white).values
+            return jnp.concatenate([jnp.ravel(values[name]) for name in axes])
+
+        values = made.model.at(white).values
+        volume = jnp.linalg.slogdet(jax.jacfwd(flat)(white))[1]
+        known = density(values) + volume
+        return known, OrdinaryPosterior(made).logdensity(white), values
+
+    whites = np.random.default_rng(1).standard_normal((3, made.num_unknowns))
+    known, found, values = zip(*map(look, whites), strict=True)
+    np.testing.assert_allclose(np.subtract(found, found[0]), np.subtract(known, known[0]), 1e-9)
+    np.testing.assert_allclose(values[0]["sum"], values[0]["part"].sum(axis=1), rtol=1e-12)
+    new, theta = made.simulate(np.random.default_rng(5))
+    np.testing.assert_allclose(new.model(theta), new.observed - new.model.at(theta).scores, 1e-9)
+    assert np.abs(new.observed - made.observed).min() > 1e-6
+
+
 def test_each_site_is_told(problem):
     assert str(problem).splitlines() == [
         "mean     Normal",
@@ -119,21 +235,60 @@ def test_each_site_is_told(problem):
     ]
 
 
-def test_draws_have_the_models_names_and_plates(problem):
+@pytest.fixture(scope="module")
+def drawn(problem):
     run = invlift.sample(problem, chains=2, warmup=60, draws=60, seed=1)
-    posterior = invlift.build_posterior(problem, run)
+    return run, invlift.build_posterior(problem, run)
+
+
+def test_draws_have_the_models_names_and_plates(drawn):
+    run, posterior = drawn
     data = posterior.to_arviz()
     assert {"mean", "spread", "shape", "effect", "weighed", "slope"} <= set(data["posterior"])
     assert data["posterior"]["effect"].dims == ("chain", "draw", "group")
-    draws = {name: run.chains[0].draws[name] for name in ("mean", "spread", "shape", "effect")}
-    draws["weighed"] = run.chains[0].draws["weighed"]
-    found = data["log_likelihood"]["observed"].values[0]
+    # Readings by site: lifted ones, those of which some are masked, and counts, but no factor.
+    sizes = {"y": ("reading",), "part": ("part_used",), "count": ("reading",)}
+    for group, axes in (
+        ("observed_data", ()),
+        ("log_likelihood", ("chain", "draw")),
+        ("posterior_predictive", ("chain", "draw")),
+    ):
+        found = {name: each.dims for name, each in data[group].data_vars.items()}
+        assert found == {name: (*axes, *own) for name, own in sizes.items()}
+    names = ("mean", "spread", "shape", "effect", "weighed")
+    draws = {name: run.chains[0].draws[name] for name in names}
     known = log_likelihood(everything, draws, X, READINGS, COUNTS)
-    np.testing.assert_allclose(found[:, :6], known["y"], rtol=1e-9)
-    np.testing.assert_allclose(found[:, 6:], known["part"][:, :4], rtol=1e-9)
-    new = data["posterior_predictive"]["observed"].values[0]
-    assert new.shape == found.shape
-    assert np.std(new[:, 0]) > 1e-3
+    found = {name: each.values[0] for name, each in data["log_likelihood"].data_vars.items()}
+    for name, used in {"y": slice(None), "part": slice(4), "count": slice(None)}.items():
+        np.testing.assert_allclose(found[name], known[name][:, used], rtol=1e-9)
+    assert np.std(data["posterior_predictive"]["y"].values[0, :, 0]) > 1e-3
+    assert "sensor_sigma" not in data["constant_data"]
+
+
+def test_arviz_takes_the_log_likelihood(drawn):
+    _, posterior = drawn
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz
+
+        of_site = arviz.loo(posterior.to_arviz(), var_name="y", pointwise=True)
+    known = posterior.leave_one_out()
+    np.testing.assert_allclose(of_site.loo_i, known.elpd[:6], rtol=0.05, atol=0.05)
+    assert known.elpd.shape == (16,)
+
+
+def test_results_are_read_back(drawn, problem, tmp_path):
+    _, posterior = drawn
+    posterior.write(tmp_path)
+    again = invlift.load(tmp_path)
+    for name, (axes, values) in posterior.arrays.items():
+        assert list(again.arrays[name][0]) == list(axes)
+        np.testing.assert_array_equal(again.arrays[name][1], values)
+    np.testing.assert_array_equal(again.sensors.values, problem.observed)
+    np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
+    np.testing.assert_array_equal(
+        again.replicated()["observed"], posterior.replicated()["observed"]
+    )
 
 
 def test_problems_of_other_data_are_drawn(problem):
@@ -172,6 +327,13 @@ def improper():
     on(numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ())), 1.0)
 
 
+def counted_elsewhere():
+    with handlers.mask(mask=False):
+        x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+    numpyro.factor("density", -0.5 * x**2)
+    on(x, 1.0)
+
+
 def subsampled():
     x = numpyro.sample("x", dist.Normal(0.0, 1.0))
     with numpyro.plate("data", 6, subsample_size=2) as rows:
@@ -201,11 +363,15 @@ def optimised():
     on(numpyro.param("p", 1.0) + numpyro.sample("x", dist.Normal(0.0, 1.0)), 1.0)
 
 
-def scanned():
-    from numpyro.contrib.control_flow import scan
+def branches():
+    x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+    cond(x > 0.0, lambda x: on(x, 1.0), lambda x: on(-x, 1.0), x)
 
-    numpyro.sample("x", dist.Normal(0.0, 1.0))
-    scan(lambda c, y: (c, on(c, y)), 0.0, jnp.asarray(X))
+
+def renamed_around_a_scan():
+    x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+    with handlers.scope(prefix="outer"):
+        scan(lambda c, y: (c, on(c, y)), x, jnp.asarray(X))
 
 
 def branching():
@@ -226,13 +392,15 @@ def reserved():
     [
         (discrete, "site k: expected a continuous distribution"),
         (improper, "site x: expected a proper distribution"),
+        (counted_elsewhere, "site x: expected a distribution that counts"),
         (subsampled, "plate data: expected all of its data, found 2 of 6"),
         (outside, "site y: expected finite values in the support of its distribution, found -1"),
         (missing, "site y: expected finite values .*, found nan at index 1"),
         (counts, r"model: expected at least one observed site .*, found y \(Poisson\)"),
         (known, "model: expected at least one latent site"),
         (optimised, "site p: expected sample sites alone"),
-        (scanned, "expected sites that are met one by one"),
+        (branches, "model: expected sites that do not depend on values, found a cond"),
+        (renamed_around_a_scan, "site y, within a scan: expected the name that it has outside"),
         (branching, "model: expected .*not depend on values"),
         (failing, "model: expected .*runs with these arguments, found .*nothing to divide by"),
         (reserved, "site predicted: expected another name"),

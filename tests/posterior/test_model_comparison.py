@@ -152,6 +152,9 @@ def test_runs_of_other_readings_are_refused(folders):
     fewer = replace(second, observed=second.observed[:7])
     with pytest.raises(InputError, match=r"the 8 readings of .*, found 7 readings"):
         compare_runs([first, fewer])
+    of_pairs = replace(second, loo=replace(second.loo, elpd=second.loo.elpd[::2]))
+    with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):
+        compare_runs([first, of_pairs])
 
 
 def test_what_a_run_was_judged_is_kept(folders, tmp_path):

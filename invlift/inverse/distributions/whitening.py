@@ -1,15 +1,13 @@
-"""NumPyro's distributions with traced parameters, as maps of standard normal variables.
+"""Latent values: NumPyro's distributions with traced parameters, as maps of standard normal z.
 
-A latent value is a map of standard normal z: exact for those with a simple one, else NumPyro's map
-from the real numbers to the support, of which the density relative to the standard normal one is
-left over.  An observed value has a *score*: a smooth increasing function of it that is about
-standard normal; the density left over makes any such function exact.
+The map is exact for those with a simple one, else it is NumPyro's from the real numbers to the
+support, of which the density relative to the standard normal one is left over.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -21,7 +19,6 @@ from jax.scipy.special import ndtr
 from numpyro.distributions import transforms
 
 from invlift.inverse.distributions.of_numpyro import FAMILIES
-from invlift.inverse.noise.student_t import StudentTNoise
 
 Shape = tuple[int, ...]
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution)
@@ -35,15 +32,13 @@ def unwrapped(given: dist.Distribution) -> dist.Distribution:
 
 
 def mask_of(given: dist.Distribution) -> jax.Array | bool:
-    """Which of a batch of values count."""
+    """Which values count: of a shape that goes with theirs, or a single answer."""
     while isinstance(given, _WRAPPERS):
         if isinstance(given, dist.MaskedDistribution):
-            return given._mask
+            mask, after = given._mask, (None,) * given.event_dim
+            return mask if isinstance(mask, bool) else mask[(..., *after)]
         given = given.base_dist
     return True
-
-
-# Latent values ------------------------------------------------------------------------------------
 
 
 class Whitening(NamedTuple):
@@ -76,13 +71,8 @@ def exact_whitening(given: dist.Distribution, shape: Shape) -> Whitening | None:
     if family is not None:
         quantile = family(given).quantile
         return Whitening(shape, lambda z: jnp.broadcast_to(quantile(z), shape))
-    if isinstance(given, dist.Cauchy):
-        return Whitening(shape, lambda z: given.loc + given.scale * _cauchy(z))
-    if isinstance(given, dist.MultivariateNormal):
-        return Whitening(shape, lambda z: given.loc + _times(given.scale_tril, z))
-    if isinstance(given, dist.GaussianRandomWalk):
-        scale = jnp.asarray(given.scale)[..., None]
-        return Whitening(shape, lambda z: jnp.cumsum(scale * z, axis=-1))
+    if type(given) in _EXACT:
+        return Whitening(shape, lambda z: _EXACT[type(given)](given, z))
     if isinstance(given, dist.EulerMaruyama) and len(shape) == len(given.event_shape):
         return _euler_maruyama(given, shape)
     if isinstance(given, dist.TransformedDistribution):
@@ -97,12 +87,59 @@ def coordinate_shape(given: dist.Distribution, shape: Shape) -> Shape:
     return tuple(dist.biject_to(given.support).inverse_shape(shape))
 
 
-def _cauchy(z):
-    """The standard Cauchy quantile of Phi(z), accurate in both tails."""
+def _cauchy(given, z):
+    """By the quantile of Phi(z), accurate in both tails."""
     is_below = z < 0.0
     below = -1.0 / jnp.tan(np.pi * ndtr(jnp.where(is_below, z, -1.0)))
     above = 1.0 / jnp.tan(np.pi * ndtr(-jnp.where(is_below, 1.0, z)))
-    return jnp.where(is_below, below, above)
+    return given.loc + given.scale * jnp.where(is_below, below, above)
+
+
+def _multivariate(given, z):
+    return given.loc + _times(lower_of(given), z)
+
+
+def _matrix_normal(given, z):
+    rows, columns = given.scale_tril_row, given.scale_tril_column
+    return given.loc + rows @ z @ jnp.swapaxes(columns, -1, -2)
+
+
+def _of_precision(given, z):
+    upper = jnp.swapaxes(jnp.linalg.cholesky(given.precision_matrix), -1, -2)
+    return given.loc + solved(upper, z, lower=False)
+
+
+def _random_walk(given, z):
+    return jnp.cumsum(jnp.asarray(given.scale)[..., None] * z, axis=-1)
+
+
+def _projected(given, z):
+    moved = given.concentration + z
+    return moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
+
+
+_EXACT = {
+    dist.CAR: _of_precision,
+    dist.Cauchy: _cauchy,
+    dist.GaussianRandomWalk: _random_walk,
+    dist.LowRankMultivariateNormal: _multivariate,
+    dist.MatrixNormal: _matrix_normal,
+    dist.MultivariateNormal: _multivariate,
+    dist.ProjectedNormal: _projected,
+}
+
+
+def lower_of(given: dist.Distribution) -> jax.Array:
+    """Lower triangular L of a distribution of vectors whose covariance is proportional to L L^T."""
+    if isinstance(given, dist.LowRankMultivariateNormal):
+        return jnp.linalg.cholesky(given.covariance_matrix)
+    return given.scale_tril
+
+
+def solved(matrix: jax.Array, vectors: jax.Array, *, lower: bool) -> jax.Array:
+    """Vectors along the last axis, multiplied by the inverse of a triangular matrix."""
+    solve = partial(solve_triangular, lower=lower)
+    return jnp.vectorize(solve, signature="(n,n),(n)->(n)")(matrix, vectors)
 
 
 def _times(lower, z):
@@ -128,74 +165,3 @@ def _euler_maruyama(given, shape):
         return jnp.concatenate([start[None], path])
 
     return Whitening(shape, transform) if first.shape == shape[1:] else None
-
-
-# Observed values ----------------------------------------------------------------------------------
-
-
-def score_of(given: dist.Distribution, value: jax.Array) -> jax.Array | None:
-    """Scores of observed values, of their shape; None where the distribution has none.
-
-    Parameters
-    ----------
-    given : numpyro.distributions.Distribution
-        Parameters may be traced.
-    value : array
-    """
-    given = unwrapped(given)
-    if given.support is None or given.support.is_discrete:
-        return None
-    special = _SCORES.get(type(given))
-    if special is not None:
-        return special(given, value)
-    if isinstance(given, dist.TransformedDistribution):
-        for each in reversed(given.transforms):
-            value = each.inv(value)
-        return score_of(given.base_dist, value)
-    if given.event_shape:
-        return None
-    try:
-        return (value - given.mean) / jnp.sqrt(given.variance)
-    except NotImplementedError:
-        return None
-
-
-def centre_of(given: dist.Distribution, shape: Shape) -> jax.Array:
-    """The middle of a distribution with scores, of a shape: its location, else its mean."""
-    given = unwrapped(given)
-    if isinstance(given, dist.TransformedDistribution) and type(given) not in _SCORES:
-        onward = transforms.ComposeTransform(given.transforms)
-        return onward(centre_of(given.base_dist, tuple(onward.inverse_shape(shape))))
-    is_located = _SCORES.get(type(given)) in (_located, _student_t, _whitened)
-    return jnp.broadcast_to(given.loc if is_located else given.mean, shape).astype(float)
-
-
-def _located(given, value):
-    return (value - given.loc) / given.scale
-
-
-def _student_t(given, value):
-    return StudentTNoise.inverse_transform(None, _located(given, value), jnp.asarray(given.df))
-
-
-def _whitened(given, value):
-    difference = jnp.broadcast_to(value - given.loc, jnp.shape(value))
-    solve = functools.partial(solve_triangular, lower=True)
-    return jnp.vectorize(solve, signature="(n,n),(n)->(n)")(given.scale_tril, difference)
-
-
-def _steps(given, value):
-    before = jnp.concatenate([jnp.zeros_like(value[..., :1]), value[..., :-1]], axis=-1)
-    return (value - before) / jnp.asarray(given.scale)[..., None]
-
-
-_SCORES = {
-    dist.Normal: _located,
-    dist.Laplace: _located,
-    dist.Logistic: _located,
-    dist.Cauchy: _located,
-    dist.StudentT: _student_t,
-    dist.LogNormal: lambda given, value: (jnp.log(value) - given.loc) / given.scale,
-    dist.MultivariateNormal: _whitened,
-    dist.GaussianRandomWalk: _steps,
-}

@@ -10,6 +10,7 @@ from invlift.inverse.jacobians.block_bidiagonal import BlockBidiagonal
 from invlift.inverse.jacobians.block_diagonal import BlockDiagonal
 from invlift.inverse.jacobians.dense import Dense
 from invlift.inverse.jacobians.diagonal import Diagonal
+from invlift.inverse.jacobians.grouped import Grouped
 from invlift.inverse.jacobians.triangular import Triangular
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Factor",
+    "Grouped",
     "Structure",
     "Triangular",
     "differentiate",

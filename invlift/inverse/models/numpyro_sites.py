@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro import handlers
+from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, first_line
 from invlift.inverse.axes import Axes, checked_axes
 from invlift.inverse.distributions.base import log_normal
 from invlift.inverse.distributions.of_numpyro import Coordinate, to_two_digits
+from invlift.inverse.distributions.scores import WITH_ATOMS, centre_of, log_rest_of, score_of
 from invlift.inverse.distributions.whitening import (
-    centre_of,
     coordinate_shape,
     exact_whitening,
     mask_of,
-    score_of,
     unwrapped,
 )
 
@@ -51,8 +51,10 @@ class Site(NamedTuple):
         Number of standard normal variables of a latent site, or of scores of an observed one.
     coordinate : pair of tuples of float, or None
         Shift and scale of the variables of a latent site that is taken in a coordinate.
+    num_event : int
+        Number of last axes of an observed value that are of one event.
     used : tuple of int or None
-        Entries of an observed value that have a score, in its flat order; None for all of them.
+        Events of an observed value that are not missing, in their flat order; None for all of them.
     """
 
     name: str
@@ -61,7 +63,25 @@ class Site(NamedTuple):
     axes: Axes
     size: int
     coordinate: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    num_event: int = 0
     used: tuple[int, ...] | None = None
+
+    @property
+    def kept(self) -> tuple[tuple[int, ...], Axes]:
+        """Shape and axes of an observed value; of one with gaps, those of a list of its events."""
+        if self.used is None:
+            return self.shape, self.axes
+        first = len(self.shape) - self.num_event
+        events = ((f"{self.name}_used", self.used), *self.axes[first:])
+        return (len(self.used), *self.shape[first:]), events
+
+    def without_gaps(self, values: jax.Array) -> jax.Array:
+        """An observed value, or what is of its shape, of the shape that is kept."""
+        values = jnp.broadcast_to(values, self.shape)
+        if self.used is None:
+            return values
+        shape = self.kept[0]
+        return values.reshape(-1, *shape[1:])[np.asarray(self.used)]
 
 
 class Sites(NamedTuple):
@@ -92,8 +112,7 @@ class Sites(NamedTuple):
     def at(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
         """All that the model says at standard normal variables (m,) of readings by site."""
         walk = _Walk(self, white, data)
-        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), walk:
-            self.fn()
+        self._run(walk)
         scores = [walk.scores[site.name] for site in self.lifted]
         centres = [walk.centres[site.name] for site in self.lifted]
         return Trace(
@@ -103,39 +122,43 @@ class Sites(NamedTuple):
     def draw(self, rng_key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
         """Standard normal variables (m,) of a draw of the latent sites, and new readings."""
         drawn = _Draw(self, rng_key)
-        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), drawn:
-            self.fn()
+        self._run(drawn)
         return jnp.concatenate([drawn.white[site.name] for site in self.latent]), drawn.data
 
     def readings(self, data: Mapping[str, jax.Array]) -> jax.Array:
         """The readings that have scores, (d,), of all by site, one site after the other."""
         return jnp.concatenate([_used(site, data[site.name]) for site in self.lifted]).astype(float)
 
-    def log_densities(self, values: Mapping[str, jax.Array]) -> jax.Array | None:
-        """Log density of each lifted reading, (d,), at latent values by name.
+    @property
+    def measured(self) -> tuple[Site, ...]:
+        """Observed sites that are readings, and not ``numpyro.factor``."""
+        return tuple(site for site in self.observed if site.kind != "Unit")
 
-        None where several readings have one density.
-        """
-        found = self._lifted_at(values)
-        if any(msg["fn"].event_shape for _, msg in found):
-            return None
-        logs = [_used(site, msg["fn"].log_prob(msg["value"])) for site, msg in found]
-        return jnp.concatenate(logs)
+    def log_densities(self, values: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Log densities by observed site, of each event, at values of all sites by name."""
+        found = self._met(values).items()
+        return {name: _log_densities(site, msg) for name, (site, msg) in found}
 
-    def new_readings(self, values: Mapping[str, jax.Array], rng_key: jax.Array) -> jax.Array:
-        """Lifted readings drawn anew, (d,), at latent values by name."""
-        found = self._lifted_at(values)
+    def new_readings(
+        self, values: Mapping[str, jax.Array], rng_key: jax.Array
+    ) -> dict[str, jax.Array]:
+        """Readings by observed site, drawn anew at values of all sites by name."""
+        found = self._met(values)
         keys = jax.random.split(rng_key, len(found))
-        drawn = [_used(s, m["fn"].sample(key)) for (s, m), key in zip(found, keys, strict=True)]
-        return jnp.concatenate(drawn)
+        return {
+            name: site.without_gaps(msg["fn"].sample(key))
+            for (name, (site, msg)), key in zip(found.items(), keys, strict=True)
+        }
 
-    def _lifted_at(self, values):
-        """The lifted sites with what NumPyro knows of each at latent values by name."""
-        with ONE_AT_A_TIME:
-            found = handlers.trace(
-                handlers.substitute(handlers.seed(self.fn, rng_seed=0), data=dict(values))
-            ).get_trace()
-        return [(site, found[site.name]) for site in self.lifted]
+    def _met(self, values):
+        """The measured sites with what NumPyro knows of each at all values by name."""
+        given = _Given(values)
+        self._run(given)
+        return {site.name: (site, given.met[site.name]) for site in self.measured}
+
+    def _run(self, handler: Messenger) -> None:
+        with ONE_AT_A_TIME, handlers.seed(rng_seed=0), handler:
+            self.fn()
 
 
 class Trace(NamedTuple):
@@ -157,96 +180,183 @@ class Trace(NamedTuple):
     log_reference: jax.Array
 
 
-class _Walk(Messenger):
+class _Filled(Messenger):
+    """Gives the sites of a model their values; those within a scan one after the other.
+
+    A subclass writes :meth:`value_of` and :meth:`meet`, and has the ``names`` of the sites.
+    """
+
+    names: Collection[str]
+
+    def process_message(self, msg) -> None:
+        if msg["type"] == "control_flow":
+            self._enter(msg)
+        elif msg["type"] == "sample" and msg["name"] in self.names:
+            if not msg.get("_control_flow_done"):  # else it was given its value within
+                msg["value"] = self.value_of(msg, None)
+            self.meet(msg)
+
+    def value_of(self, msg, index: jax.Array | None) -> jax.Array:
+        """The value of a site, or that of one time of a site within a scan."""
+        raise NotImplementedError
+
+    def meet(self, msg) -> None:
+        """Take note of a site that has its value; of one within a scan, those of all times."""
+        raise NotImplementedError
+
+    def _enter(self, msg):
+        _, _, inputs, length, is_reversed = msg["args"]
+        last = (np.shape(jax.tree.leaves(inputs)[0])[0] if length is None else length) - 1
+
+        def value_of(each):
+            if each["name"] not in self.names:
+                raise InputError(
+                    f"site {each['name']}, within a scan",
+                    "the name that it has outside",
+                    "another one, as scope or reparam are around the scan",
+                    "move the handler into the function that is scanned",
+                )
+            index = each["infer"]["_scan_current_index"]
+            return self.value_of(each, last - index if is_reversed else index)
+
+        msg["kwargs"]["substitute_stack"].append(("substitute", value_of))
+
+
+class _Given(_Filled):
+    """Values by name, and the messages of their sites."""
+
+    def __init__(self, values: Mapping[str, jax.Array]) -> None:
+        super().__init__()
+        self.names = self.values = jax.tree.map(jnp.asarray, dict(values))
+        self.met = {}
+
+    def value_of(self, msg, index):
+        value = self.values[msg["name"]]
+        return value if index is None else value[index]
+
+    def meet(self, msg):
+        self.met[msg["name"]] = msg
+
+
+class _Walk(_Filled):
     """Gives each latent site its value, each observed one its readings, and adds up."""
 
     def __init__(self, sites: Sites, white: jax.Array, data: Mapping[str, jax.Array]) -> None:
         super().__init__()
         ends = np.cumsum([site.size for site in sites.latent])
-        self.white = {
+        white = jnp.asarray(white)
+        self.latent = {
             site.name: (site, white[end - site.size : end])
             for site, end in zip(sites.latent, ends, strict=True)
         }
         self.observed = {site.name: site for site in sites.observed}
-        self.data = data
+        self.names = {*self.latent, *self.observed}
+        self.data = jax.tree.map(jnp.asarray, dict(data))
         self.values, self.scores, self.centres = {}, {}, {}
         self.log_reference = jnp.zeros(())
-
-    def process_message(self, msg) -> None:
-        if msg["type"] != "sample":
-            return
-        if msg["name"] in self.observed:
-            self._observe(self.observed[msg["name"]], msg)
-        elif msg["name"] in self.white:
-            self._give(*self.white[msg["name"]], msg)
 
     def postprocess_message(self, msg) -> None:
         if msg["type"] == "deterministic":
             self.values[msg["name"]] = jnp.asarray(msg["value"])
 
-    def _give(self, site, white, msg):
-        given = unwrapped(msg["fn"])
-        if site.coordinate is None:
-            whitening = exact_whitening(given, site.shape)
-            value = whitening.transform(white.reshape(whitening.shape))
-        else:
-            coordinate = _coordinate(site, given)
-            value = coordinate.transform(white)
-            self.log_reference += coordinate.log_reference(white)
+    def value_of(self, msg, index):
+        if msg["name"] in self.observed:
+            value = self.data[msg["name"]]
+            return value if index is None else value[index]
+        site, white = self.latent[msg["name"]]
+        return _transformed(site, unwrapped(msg["fn"]), white, index)
+
+    def meet(self, msg):
+        if msg["name"] in self.observed:
+            self._observe(self.observed[msg["name"]], msg)
+            return
+        site, white = self.latent[msg["name"]]
+        given, value = unwrapped(msg["fn"]), msg["value"]
+        if site.coordinate is not None:
+            self.log_reference += _coordinate(site, given).log_reference(white)
         if msg["scale"] is not None:
             self.log_reference += (msg["scale"] - 1.0) * jnp.sum(given.log_prob(value))
-        msg["value"] = self.values[site.name] = value
+        self.values[site.name] = value
 
     def _observe(self, site, msg):
-        msg["value"] = value = self.data[site.name]
-        scale = 1.0 if msg["scale"] is None else msg["scale"]
-        self.log_reference += scale * jnp.sum(msg["fn"].log_prob(value))
+        value, scale = msg["value"], msg["scale"]
         if site.size:
-            scores = _used(site, score_of(msg["fn"], value))
-            self.log_reference -= log_normal(scores)
-            self.scores[site.name] = scores
+            self.scores[site.name] = scores = _used(site, score_of(msg["fn"], value))
             self.centres[site.name] = _used(site, centre_of(msg["fn"], value.shape))
+            rest = log_rest_of(msg["fn"], value)
+            if rest is not None and scale is None:
+                self.log_reference += jnp.sum(_used(site, rest))
+                return
+            self.log_reference -= log_normal(scores)
+        scale = 1.0 if scale is None else scale
+        self.log_reference += scale * jnp.sum(msg["fn"].log_prob(value))
 
 
-class _Draw(Messenger):
+class _Draw(_Filled):
     """Draws each site from its distribution, and finds the variables that give the latent ones."""
 
     def __init__(self, sites: Sites, rng_key: jax.Array) -> None:
         super().__init__()
-        self.key = rng_key
         self.latent = {site.name: site for site in sites.latent}
-        self.observed = {site.name for site in sites.observed}
-        self.white, self.data = {}, {}
+        self.names = [*self.latent, *(site.name for site in sites.observed)]
+        keys = jax.random.split(rng_key, len(self.names))
+        self.keys = dict(zip(self.names, keys, strict=True))
+        self.white = {
+            name: jax.random.normal(self.keys[name], (site.size,))
+            for name, site in self.latent.items()
+        }
+        self.data = {}
 
-    def process_message(self, msg) -> None:
-        if msg["type"] != "sample" or msg["name"] not in {*self.latent, *self.observed}:
-            return
-        self.key, key = jax.random.split(self.key)
-        if msg["name"] in self.observed:
-            msg["value"] = self.data[msg["name"]] = msg["fn"].sample(key)
-            return
-        site, given = self.latent[msg["name"]], unwrapped(msg["fn"])
-        if site.coordinate is None:
-            whitening = exact_whitening(given, site.shape)
-            white = jax.random.normal(key, whitening.shape)
-            value = whitening.transform(white)
-        else:
-            value = msg["fn"].sample(key)
-            white = _coordinate(site, given).whiten(value)
-        self.white[site.name] = jnp.ravel(white)
-        msg["value"] = value
+    def value_of(self, msg, index):
+        site = self.latent.get(msg["name"])
+        if site is not None and site.coordinate is None:
+            return _transformed(site, unwrapped(msg["fn"]), self.white[site.name], index)
+        key = self.keys[msg["name"]]
+        return msg["fn"].sample(key if index is None else jax.random.fold_in(key, index))
+
+    def meet(self, msg):
+        site = self.latent.get(msg["name"])
+        if site is None:
+            self.data[msg["name"]] = msg["value"]
+        elif site.coordinate is not None:
+            whitened = _coordinate(site, unwrapped(msg["fn"])).whiten(msg["value"])
+            self.white[site.name] = whitened
+
+
+def _transformed(
+    site: Site, given: dist.Distribution, white: jax.Array, index: jax.Array | None
+) -> jax.Array:
+    """The value of a latent site at its variables, (size,), or that of one time of a scan."""
+    shape = site.shape
+    if index is not None:
+        shape, white = shape[1:], white.reshape(shape[0], -1)[index]
+    if site.coordinate is None:
+        whitening = exact_whitening(given, shape)
+        return whitening.transform(white.reshape(whitening.shape))
+    coordinate = jnp.asarray(site.coordinate)
+    if index is not None:
+        coordinate = coordinate.reshape(2, site.shape[0], -1)[:, index]
+    return _in_shape(given, shape, coordinate).transform(white)
 
 
 def _coordinate(site: Site, given: dist.Distribution) -> Coordinate:
     """The coordinate of a latent site, of its distribution as it is now."""
-    shape = coordinate_shape(given, site.shape)
-    return Coordinate(given, *(jnp.reshape(jnp.asarray(each), shape) for each in site.coordinate))
+    return _in_shape(given, site.shape, jnp.asarray(site.coordinate))
+
+
+def _in_shape(given, shape, coordinate):
+    return Coordinate(given, *coordinate.reshape(2, *coordinate_shape(given, shape)))
 
 
 def _used(site: Site, values: jax.Array) -> jax.Array:
     """Entries of an observed value that have a score, (size,)."""
-    values = jnp.ravel(jnp.broadcast_to(values, site.shape))
-    return values if site.used is None else values[np.asarray(site.used)]
+    return jnp.ravel(site.without_gaps(values))
+
+
+def _log_densities(site: Site, msg) -> jax.Array:
+    """Log density of each event of an observed site that is not missing."""
+    logs = msg["fn"].log_prob(msg["value"])
+    return logs if site.used is None else jnp.ravel(logs)[np.asarray(site.used)]
 
 
 # What a model's sites are -------------------------------------------------------------------------
@@ -303,12 +413,12 @@ class _Refusal(Messenger):
     """Stops at what has no draw, or sites of its own."""
 
     def process_message(self, msg) -> None:
-        if msg["type"] == "control_flow":
+        if msg["type"] == "control_flow" and msg["fn"] is not scan_wrapper:
             raise InputError(
                 "model",
-                "sites that are met one by one",
-                "a scan of NumPyro",
-                "write the loop in Python, or sample increments as one site and use jax.lax.scan",
+                "sites that do not depend on values",
+                "a cond of NumPyro",
+                "sample outside of it, and use jax.lax.cond or jnp.where",
             )
         is_latent = msg["type"] == "sample" and not msg["is_observed"]
         if is_latent and isinstance(unwrapped(msg["fn"]), dist.ImproperUniform):
@@ -381,9 +491,31 @@ def _latent_site(where: str, msg) -> Site:
             f"{kind}, which is discrete",
             "sum over its values, or give it a continuous distribution",
         )
+    if isinstance(given, WITH_ATOMS):
+        raise InputError(
+            where,
+            "a distribution with a density, or an observed value",
+            f"{kind}, of which single values have a probability",
+            "use numpyro.deterministic for what is known, and else a distribution without them",
+        )
+    if mask_of(msg["fn"]) is False:
+        raise InputError(
+            where,
+            "a distribution that counts, or an observed value",
+            "one that is masked, so that another site has its density",
+            "leave out the mask, or NeuTraReparam",
+        )
     shape = tuple(np.shape(msg["value"]))
     exact = exact_whitening(given, shape)
-    white = coordinate_shape(given, shape) if exact is None else exact.shape
+    try:
+        white = coordinate_shape(given, shape) if exact is None else exact.shape
+    except NotImplementedError as error:
+        raise InputError(
+            where,
+            "a distribution whose support NumPyro maps to real numbers",
+            f"{kind}, on a support without such a map",
+            "transform another one, or use a reparametrisation of NumPyro",
+        ) from error
     size, axes = math.prod(white), _axes(where, msg, shape, len(msg["fn"].event_shape))
     return Site(name, kind, shape, axes, size, None if exact else ((0.0,) * size, (1.0,) * size))
 
@@ -396,26 +528,27 @@ def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
     shape = jnp.broadcast_shapes(np.shape(msg["value"]), given.shape())
     value = np.broadcast_to(np.asarray(msg["value"]), shape)
     num_event = len(given.event_shape)
-    is_used = _spread(np.asarray(mask_of(given)), shape, num_event)
+    is_used = np.broadcast_to(np.asarray(mask_of(given)), shape)
     _check_value(where, unwrapped(given), value, is_used)
     axes = _axes(where, msg, shape, num_event)
-    scores = score_of(given, jnp.asarray(value))
-    if scores is None or not np.all(np.isfinite(np.where(is_used, scores, 0.0))):
+    events = is_used.reshape(-1, math.prod(shape[len(shape) - num_event :]))
+    filled, used = value, None
+    if not is_used.all():  # derivatives of scores of NaN would be NaN
+        filled = np.where(is_used, value, unwrapped(given).support.feasible_like(value))
+        used = tuple(np.flatnonzero(events.any(axis=1)).tolist())
+    scores = score_of(given, jnp.asarray(filled))
+    is_whole = events.any() and np.all(events.any(axis=1) == events.all(axis=1))
+    if not is_whole or scores is None or not np.all(np.isfinite(scores)):
         return Site(name, kind, shape, axes, 0), value
-    used = None if is_used.all() else tuple(np.flatnonzero(is_used).tolist())
-    return Site(name, kind, shape, axes, int(is_used.sum()), None, used), value
-
-
-def _spread(mask, shape, num_event):
-    """A mask of a batch, for each entry of a value."""
-    return np.broadcast_to(np.reshape(mask, np.shape(mask) + (1,) * num_event), shape)
+    return Site(name, kind, shape, axes, int(is_used.sum()), None, num_event, used), filled
 
 
 def _check_value(where, given, value, is_used):
     bad = np.argwhere(is_used & ~np.isfinite(value))
     if not len(bad):
         inside = np.asarray(given.support(jnp.asarray(value)))
-        bad = np.argwhere(is_used & ~_spread(inside, value.shape, value.ndim - inside.ndim))
+        inside = inside.reshape(inside.shape + (1,) * (value.ndim - inside.ndim))
+        bad = np.argwhere(is_used & ~inside)
     if len(bad):
         at = f" at index {', '.join(map(str, bad[0]))}" if value.ndim else ""
         raise InputError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 
 from invlift.inverse.priors.base import AffinePrior
@@ -15,6 +17,8 @@ class StandardNormalPrior(AffinePrior):
     mean : (N,)
         Zeros; their number is the number of parameters.
     """
+
+    is_identity: ClassVar[bool] = True
 
     mean: jax.Array
 

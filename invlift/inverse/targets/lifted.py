@@ -141,7 +141,7 @@ class LiftedPosterior(Module):
         product, pushed = model.push_forward(expansion, normal_coefficients)
         jacobian = _jacobian(by_zeta, white_transpose, by_eta)
         gram = jacobian.inner(product=product + by_zeta @ by_zeta.T)
-        by_field = model.pull_back(expansion, pushed, gram.solve_right)
+        by_field = model.pull_back(expansion, pushed, self._weigh(jacobian, gram))
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
             weights = gram.solve_right(by_coefficients.T)
@@ -167,6 +167,14 @@ class LiftedPosterior(Module):
             logdensity_grad=jnp.concatenate(by_correction)
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
+
+    def _weigh(self, jacobian: Beside, gram: Factor):
+        """What multiplies the normal coefficients by G^-1 from the right."""
+        if not self.problem.prior.is_identity or jacobian.is_wide:
+            return gram.solve_right
+        # They are columns of the Jacobian.
+        num_parameters = jacobian.transposed[0].shape[0]
+        return lambda _: gram.solve_columns().T[num_parameters:]
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
         """J v, (d,), for v of shape (h + m + d,)."""

@@ -1,0 +1,227 @@
+"""Which inputs each output of a function may depend on, read off its traced program.
+
+Each number of the program carries the smallest and the largest label of the inputs that it may
+depend on, from one operation to the next: an abstract interpretation (Cousot & Cousot 1977) whose
+lattice is that of intervals.  What is found holds for all values of the inputs: both sides of a
+``where`` count, and an operation without a rule makes all its outputs depend on all its inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core
+
+#: The label of an input that is not asked about.
+NONE = np.iinfo(np.int32).max
+
+#: Operations by name: those of a number of the result on its own, and others with a rule.
+_ELEMENTWISE = {
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "clamp", "convert_element_type", "copy", "copy_p",
+    "cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1",
+    "floor", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "integer_pow", "is_finite", "le",
+    "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter",
+    "not", "or", "polygamma", "pow", "random_gamma_grad", "real", "reduce_precision",
+    "regularized_incomplete_beta", "rem", "round", "rsqrt", "select_n", "sign", "sin", "sinh",
+    "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "xor", "zeta",
+}  # fmt: skip
+_REARRANGING = {
+    "broadcast_in_dim", "concatenate", "reshape", "rev", "slice", "split", "squeeze", "transpose",
+}  # fmt: skip
+_INDEXED = {"dynamic_slice": 1, "dynamic_update_slice": 2, "gather": 1, "pad": 2}
+_REDUCING = {
+    "argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
+    "reduce_sum",
+}  # fmt: skip
+_CUMULATIVE = {"cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"}
+_OF_MATRICES = {"cholesky", "triangular_solve"}
+
+
+class Spread(NamedTuple):
+    """What the numbers of an array may depend on.
+
+    Attributes
+    ----------
+    least, minus_most : int array of its shape
+        Smallest label, and minus the largest one; NONE both where there is none.  So the smaller
+        of two is that of both.
+    """
+
+    least: jax.Array
+    minus_most: jax.Array
+
+    def map(self, fn: Callable[[jax.Array], jax.Array]) -> Spread:
+        """Both arrays through a function that moves or joins entries."""
+        return Spread(fn(self.least), fn(self.minus_most))
+
+
+def spread(
+    fn: Callable[[jax.Array], jax.Array], at: jax.Array, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest label of the inputs that each output of a function may depend on.
+
+    Parameters
+    ----------
+    fn : callable
+        (m,) to (d,), of JAX operations.
+    at : (m,)
+        Inputs by which it is traced: their values do not matter.
+    labels : (k, m) int array
+        Several ways to label the inputs: numbers from 0 on, NONE for those not asked about.
+
+    Returns
+    -------
+    least, most : (k, d) int array
+        A smallest label above the largest where there is none.
+    """
+    traced = jax.make_jaxpr(fn)(at)
+
+    @jax.jit
+    @jax.vmap
+    def run(labels):
+        negated = jnp.where(labels == NONE, NONE, -labels)
+        (found,) = _run(traced.jaxpr, traced.consts, [Spread(labels, negated)])
+        return found if isinstance(found, Spread) else _nothing(found.shape)
+
+    found = run(jnp.asarray(labels, jnp.int32))
+    return np.asarray(found.least), -np.asarray(found.minus_most)
+
+
+def _run(jaxpr, consts, inputs):
+    """Outputs of a program: arrays where they are known, and else spreads."""
+    env = dict(zip(jaxpr.constvars, consts, strict=True))
+    env |= dict(zip(jaxpr.invars, inputs, strict=True))
+
+    def read(variable):
+        return variable.val if isinstance(variable, core.Literal) else env[variable]
+
+    for equation in jaxpr.eqns:
+        found = _of_equation(equation, [read(each) for each in equation.invars])
+        env |= dict(zip(equation.outvars, found, strict=True))
+    return [read(each) for each in jaxpr.outvars]
+
+
+def _of_equation(equation, inputs):
+    name, params = equation.primitive.name, equation.params
+    called = params.get("jaxpr", params.get("call_jaxpr"))
+    if name != "scan" and isinstance(called, core.ClosedJaxpr | core.Jaxpr):
+        return _run(getattr(called, "jaxpr", called), getattr(called, "consts", ()), inputs)
+    if not any(isinstance(each, Spread) for each in inputs):
+        found = equation.primitive.bind(*inputs, **params)
+        return found if equation.primitive.multiple_results else [found]
+    if name == "scan":
+        return _scan(params, inputs)
+    num_moved = _INDEXED.get(name, len(inputs))
+    is_placed = not any(isinstance(each, Spread) for each in inputs[num_moved:])
+    if name in _REARRANGING or (name in _INDEXED and is_placed):
+        spreads = [_spread_of(each) for each in inputs[:num_moved]]
+        if name == "gather":  # what an index outside gives depends on nothing
+            params = params | {"fill_value": NONE}
+        bind = functools.partial(equation.primitive.bind, **params)
+        least, negated = (bind(*each, *inputs[num_moved:]) for each in zip(*spreads, strict=True))
+        if equation.primitive.multiple_results:
+            return list(map(Spread, least, negated))
+        return [Spread(least, negated)]
+    shape = equation.outvars[0].aval.shape
+    if name in _ELEMENTWISE:
+        return [_join(inputs, shape)]
+    if name in _REDUCING:
+        return [inputs[0].map(lambda part: jnp.min(part, axis=params["axes"]))]
+    if name in _CUMULATIVE:
+        axis, is_reversed = params["axis"], params["reverse"]
+        return [inputs[0].map(lambda part: lax.cummin(part, axis, is_reversed))]
+    if name == "dot_general":
+        return [_join(_of_product(params["dimension_numbers"], inputs), shape)]
+    if name in _OF_MATRICES:
+        over = [each.map(_of_each_matrix) for each in inputs if isinstance(each, Spread)]
+        return [_join(over, shape)]
+    whole = _join([each.map(_least) for each in inputs if isinstance(each, Spread)], ())
+    return [_join([whole], each.aval.shape) for each in equation.outvars]
+
+
+def _scan(params, inputs):
+    """The carry to where it no longer changes; entries along the scanned axis are joined."""
+    num_consts, num_carry = params["num_consts"], params["num_carry"]
+    consts, rest = inputs[:num_consts], inputs[num_consts:]
+    carry = [_spread_of(each) for each in rest[:num_carry]]
+    over = [_spread_of(each).map(lambda part: jnp.min(part, axis=0)) for each in rest[num_carry:]]
+    body = params["jaxpr"]
+
+    def step(carry):
+        found = [
+            _spread_of(each) for each in _run(body.jaxpr, body.consts, [*consts, *carry, *over])
+        ]
+        joined = jax.tree.map(jnp.minimum, carry, found[:num_carry])
+        return joined, found[num_carry:]
+
+    def is_running(loop):
+        before, after = loop
+        same = jax.tree.map(lambda a, b: jnp.all(a == b), before, after)
+        return ~functools.reduce(jnp.logical_and, jax.tree.leaves(same), jnp.asarray(True))
+
+    _, carry = lax.while_loop(
+        is_running, lambda loop: (loop[1], step(loop[1])[0]), (carry, step(carry)[0])
+    )
+    outputs = step(carry)[1]
+    length = params["length"]
+    stacked = [
+        each.map(lambda part: jnp.broadcast_to(part, (length, *part.shape))) for each in outputs
+    ]
+    return [*carry, *stacked]
+
+
+def _of_product(dimensions, inputs):
+    """The factors of a product with the axes of the product, joined over those that are summed."""
+    ranks = [np.ndim(each.least if isinstance(each, Spread) else each) for each in inputs]
+    num_free = [
+        rank - len(summed) - len(batch)
+        for rank, summed, batch in zip(ranks, *dimensions, strict=True)
+    ]
+    found = []
+    for each, summed, batch, before, after in zip(
+        inputs, *dimensions, (0, num_free[0]), (num_free[1], 0), strict=True
+    ):
+        if isinstance(each, Spread):
+
+            def arrange(part, summed=summed, batch=batch, before=before, after=after):
+                free = [axis for axis in range(part.ndim) if axis not in (*summed, *batch)]
+                part = jnp.transpose(part, (*batch, *free, *summed))
+                part = jnp.min(part, axis=tuple(range(part.ndim - len(summed), part.ndim)))
+                of_batch, own = part.shape[: len(batch)], part.shape[len(batch) :]
+                return part.reshape(*of_batch, *(1,) * before, *own, *(1,) * after)
+
+            found.append(each.map(arrange))
+    return found
+
+
+def _least(part):
+    return jnp.min(part, initial=NONE)
+
+
+def _of_each_matrix(part):
+    return jnp.min(part, axis=(-2, -1), keepdims=True)
+
+
+def _join(inputs: Sequence[Any], shape: tuple[int, ...]) -> Spread:
+    spreads = [each for each in inputs if isinstance(each, Spread)]
+    return Spread(
+        *(
+            jnp.broadcast_to(functools.reduce(jnp.minimum, parts), shape)
+            for parts in zip(*spreads, strict=True)
+        )
+    )
+
+
+def _spread_of(value):
+    return value if isinstance(value, Spread) else _nothing(np.shape(value))
+
+
+def _nothing(shape):
+    return Spread(*2 * [jnp.full(shape, NONE, jnp.int32)])
