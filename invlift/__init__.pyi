@@ -15,6 +15,8 @@ from invlift.errors import InputError as InputError
 from invlift.fem.assembly import assemble_poisson as assemble_poisson
 from invlift.fem.electrodes import electrode_model as electrode_model
 from invlift.fem.equation_assembly import Form as Form
+from invlift.fem.equation_assembly import Functionals as Functionals
+from invlift.fem.equation_assembly import Input as Input
 from invlift.fem.equation_assembly import linear_equation as linear_equation
 from invlift.fem.experiments import Experiment as Experiment
 from invlift.fem.experiments import assemble_experiments as assemble_experiments
@@ -26,8 +28,9 @@ from invlift.fem.priors.hierarchical_matern import (
 )
 from invlift.fem.priors.independent import independent_prior as independent_prior
 from invlift.fem.priors.matern import matern_prior as matern_prior
+from invlift.fem.random_field import random_field as random_field
+from invlift.fem.readings.locate import locate as locate
 from invlift.fem.sensors import Sensors as Sensors
-from invlift.fem.sensors import locate as locate
 from invlift.fem.sensors import read_sensors as read_sensors
 from invlift.fem.sensors import sensors_from_arrays as sensors_from_arrays
 from invlift.inverse.diffusion_problem import diffusion_problem as diffusion_problem

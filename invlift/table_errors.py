@@ -35,6 +35,8 @@ def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[
     found = {}
     for entry in error.errors(include_url=False):
         mistake = _mistake(entry, schema, data)
+        if mistake is None:
+            continue
         if mistake.path not in found or mistake.type == PROBLEM:  # which says more
             found[mistake.path] = mistake
     # Of a value that may have several forms all are reported: what is inside of it says more.
@@ -44,12 +46,17 @@ def mistakes(error: ValidationError, table: type[Table], data: Mapping) -> list[
     return sorted(inner, key=lambda mistake: mistake.type != UNKNOWN)
 
 
-def _mistake(entry, node: dict, value: Any) -> Mistake:
-    """Put one of pydantic's errors into words, walking along its location."""
+def _mistake(entry, node: dict, value: Any) -> Mistake | None:
+    """Put one of pydantic's errors into words, walking along its location.
+
+    None if it is about a form that the value has not got.
+    """
     path, owner, owned = (), node, value
     steps = iter(entry["loc"])
     for step in steps:
         if "anyOf" in node:  # pydantic's name of a form, which is no key of the file
+            if _is_another(node, step, value):
+                return None
             step = next(steps, None)
             if step is None:
                 break
@@ -68,6 +75,22 @@ def _mistake(entry, node: dict, value: Any) -> Mistake:
     if kind == MISSING:
         return Mistake(path, kind, allowed, "no such key", f"add it: {_remedy(node, None)}")
     return Mistake(path, kind, allowed, show(value), _remedy(node, value))
+
+
+def _is_another(node: dict, form: str, value: Any) -> bool:
+    """Whether a form, by pydantic's name, is one of two kinds of table, and the value the other.
+
+    A table that one of its keys chooses, and one by names of the user's own.
+    """
+    choosers = [each["discriminator"]["propertyName"] for each in node["anyOf"]
+                if "discriminator" in each]  # fmt: skip
+    if not choosers or not isinstance(value, Mapping):
+        return False
+    if not any("additionalProperties" in each and "properties" not in each
+               for each in node["anyOf"]):  # fmt: skip
+        return False
+    is_by_name = not any(key in value for key in choosers)
+    return isinstance(form, str) and form.startswith("dict[") != is_by_name
 
 
 def forms(node: dict, value: Any = None) -> Iterator[dict]:
@@ -89,14 +112,14 @@ def keys(node: dict, value: Any = None) -> dict[str, None]:
 
 def child(node: dict, key: str | int, value: Any = None) -> dict:
     """Return the JSON schema of a key or an index of a value; {} if it has none."""
-    found = {}
+    found, own = {}, {}
     for form in forms(node, value):
         others = form.get("items" if isinstance(key, int) else "additionalProperties")
         if key in form.get("properties", ()):
-            found = form["properties"][key]
+            own = form["properties"][key]
         elif isinstance(others, dict):
             found = {"description": node.get("description", ""), **others}
-    return found
+    return own or found
 
 
 def expected(node: dict) -> str:

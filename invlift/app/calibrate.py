@@ -85,7 +85,7 @@ class Quantities(Scalars):
         dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
         kept = {name: jnp.ravel(value) if value.ndim else value
                 for name, value in recorded.items() if name not in dropped}  # fmt: skip
-        name = problem.coefficients_name
+        name = _name_of_vector(problem)
         if name is not None:
             kept[_PLACES] = recorded[name][self.places]
         if name == FIELD:
@@ -171,7 +171,7 @@ def calibrate(
     elif resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     if places is None:
-        name = problem.coefficients_name
+        name = _name_of_vector(problem)
         chosen = [] if name is None else random_places(problem, seed)
         places = {f"{name}[{each}]": each for each in chosen}
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
@@ -205,11 +205,19 @@ def field_to_calibrate(spec: ProblemSpec) -> FieldProblem:
     return replace(field, problem=replace(field.problem, noise=noise))
 
 
+def _name_of_vector(problem: InverseProblem) -> str | None:
+    """The coefficients by their name, or a field that further unknowns stand beside."""
+    shapes = getattr(problem.prior, "shapes", ())
+    return FIELD if FIELD in dict(shapes) else problem.coefficients_name
+
+
 def random_places(problem: InverseProblem, seed: int) -> list[int]:
     """Some coefficients, chosen at random by a seed: at most 5, ascending."""
-    white = jax.ShapeDtypeStruct((problem.prior.num_white,), float)
-    num = jax.eval_shape(problem.prior.transform, white).shape[0]
-    chosen = np.random.default_rng(seed).choice(num, min(num, NUM_PLACES), replace=False)
+    (num,) = problem.shapes_of_draws()[_name_of_vector(problem)]
+    part = getattr(problem.prior, "parts", {}).get(FIELD, problem.prior)
+    places = np.flatnonzero(~np.asarray(getattr(part, "is_known", np.zeros(num, dtype=bool))))
+    num = min(len(places), NUM_PLACES)
+    chosen = np.random.default_rng(seed).choice(places, num, replace=False)
     return sorted(chosen.tolist())
 
 

@@ -193,10 +193,18 @@ def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
     if field.outside:
         notes.append(field.outside)
+    kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
+    scale = field.problem.noise.scale
+    if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
+        notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
     if sensors.unused:
         notes.append(f"columns that are passed over: {', '.join(sensors.unused)}")
-    return Finding(level, "sensors", "; ".join([f"{len(sensors.values)} in use", *notes]))
+    size = f"{len(sensors.values)} in use"
+    if len(kinds) > 1:
+        counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
+        size += f" ({', '.join(counts)})"
+    return Finding(level, "sensors", "; ".join([size, *notes]))
 
 
 def _derivatives(lifted, point, rng) -> list[Finding]:

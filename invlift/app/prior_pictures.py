@@ -14,6 +14,7 @@ from invlift.app.simulate import PriorDraw, prior_draws
 from invlift.compilation import Program
 from invlift.fem.priors.hierarchical_matern import HierarchicalMaternPrior
 from invlift.fem.priors.matern_table import MaternTable
+from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.priors.base import AffinePrior
 from invlift.posterior.field_plots import PriorPicture
 from invlift.tables import Table
@@ -34,7 +35,7 @@ def picture_prior(spec: ProblemSpec) -> PriorPicture:
     An InputError if the problem cannot be put together, or a draw has no finite solution.
     """
     field = build_problem(spec)
-    prior, noise = field.problem.prior, field.problem.noise
+    prior, noise = field.prior, field.problem.noise
     draws = list(prior_draws(field, noise, NUM_DRAWS, spec.sampler.seed))
     places, distances = line_outward(field.places)
     formula, label = _formula(spec, distances[-1])
@@ -103,7 +104,9 @@ def _noise_scale(field: FieldProblem, draws: list[PriorDraw]) -> np.ndarray:
 
 def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> np.ndarray:
     """Correlation with the first place, one row, or one for each of several drawn ranges."""
-    prior = field.problem.prior
+    prior = field.prior
+    if isinstance(prior, PartlyKnownPrior):
+        prior = prior.prior
     units = np.zeros((len(field.places), len(places)))
     units[places, np.arange(len(places))] = 1.0
     if isinstance(prior, HierarchicalMaternPrior):
@@ -111,7 +114,7 @@ def _correlations(spec, field: FieldProblem, draws: list[PriorDraw], places) -> 
         rng = np.random.default_rng(spec.sampler.seed)
         hyper = [prior.sample_hyper(rng) for _ in range(num)]
         return np.stack([np.asarray(_correlation(prior, z, units)) for z in hyper])
-    if isinstance(prior, AffinePrior):
+    if prior.is_affine:
         return np.asarray(_correlation(prior, None, units))[None]
     values = np.stack([draw.log_conductivity[places] for draw in draws])
     return np.corrcoef(values, rowvar=False)[:1]

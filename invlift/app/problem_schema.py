@@ -32,13 +32,20 @@ def key_reference() -> str:
             name = f"{name}.NAME"
             section = {**child(section, "NAME"), "description": section["description"]}
         page += [f"\n## [{name}]\n\n{section['description']}\n", *_tables(section, f"[{name}] ")]
-        for form in (form for key in keys(section) for form in forms(child(section, key))):
+        values = [child(section, key) for key in keys(section)]
+        values += [child(value, "NAME") for value in values]
+        for form in (form for value in values for form in forms(value)):
             if "discriminator" in form:
                 key = form["discriminator"]["propertyName"]
-                inner[key] = max(inner.get(key, form), form, key=lambda each: len(each["oneOf"]))
+                inner[key] = max(inner.get(key, form), form, key=_num_keys)
     for name, form in inner.items():
         page += [f"\n## {{{name} = ...}}\n", *_tables(form, "")]
     return "".join(page)
+
+
+def _num_keys(table: dict) -> int:
+    """Return how many keys the forms of a table have in all."""
+    return sum(len(form["properties"]) for form in table["oneOf"])
 
 
 def _tables(node: dict, where: str) -> Iterator[str]:

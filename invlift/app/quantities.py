@@ -13,6 +13,7 @@ import numpy as np
 
 from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.axes import Axes
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise import UnknownScale
@@ -103,7 +104,11 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
         for name, part in parts.items()
         if isinstance(part, Distribution) and part.shape == ()
     }
-    fields = {f"{name}_": part for name, part in parts.items()} | {"": prior}
+    fields = {prior.prefix(name): part for name, part in parts.items()} or {"": prior}
+    fields = {  # of which a part may be known
+        name: part.prior if isinstance(part, PartlyKnownPrior) else part
+        for name, part in fields.items()
+    }
     found |= {
         f"{prefix}{name}": getattr(part, attribute)
         for prefix, part in fields.items()

@@ -182,7 +182,7 @@ def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> l
     """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
     if not isinstance(field, FieldProblem):
         return []
-    low, middle, high = np.quantile(field.problem.prior.pointwise_std(), [0.0, 0.5, 1.0])
+    low, middle, high = np.quantile(_unknown_std(field), [0.0, 0.5, 1.0])
     level, detail = "ok", "realised standard deviation of the log-conductivity "
     detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
     if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
@@ -196,6 +196,12 @@ def prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> l
         level = "bad" if middle < LEAST_STD * std else "note"
         detail += "; far less than asked for: is the range in the mesh's unit of length?"
     return [Finding(level, "prior", detail), _resolution(field.mesh, length)]
+
+
+def _unknown_std(field: FieldProblem) -> np.ndarray:
+    """Prior standard deviation of the field where it is unknown."""
+    std = field.prior.pointwise_std()
+    return std[std > 0.0]
 
 
 def _resolution(mesh: Mesh, length: float) -> Finding:

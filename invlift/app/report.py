@@ -15,6 +15,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.posterior.files import Step, write_series
 from invlift.posterior.names import FIELD
 from invlift.posterior.report import Content, Group, gather, render
+from invlift.tables import Table
 
 PAGE, SERIES = "report.html", "draws.pvd"
 #: All exterior facets, unless the mesh has a group of that name: see `Mesh.facets`.
@@ -80,16 +81,26 @@ def _conditions(spec: ProblemSpec) -> dict[str, str]:
     for experiment, pde in spec.experiments.items():
         of = f"{experiment}: " if experiment else ""
         words = {
-            **{name: f"solution = {value}" for name, value in pde.dirichlet.items()},
-            **{name: f"flux {value:g} into the body" for name, value in pde.neumann.items()},
+            **{name: f"solution = {_said(value)}" for name, value in pde.dirichlet.items()},
+            **{name: f"flux {_said(value)} into the body" for name, value in pde.neumann.items()},
             **{
-                name: f"Robin, coefficient {table.coefficient:g}, ambient {table.ambient:g}"
+                name: f"Robin, coefficient {_said(table.coefficient)}, "
+                f"ambient {_said(table.ambient)}"
                 for name, table in pde.robin.items()
             },
         }
         for name, text in words.items():
             found.setdefault(name, []).append(f"{of}{text}")
     return {name: "; ".join(texts) for name, texts in found.items()}
+
+
+def _said(value) -> str:
+    """A number, the name of a field, or what an unknown number is."""
+    if isinstance(value, Table):
+        parts = value.model_dump(exclude_none=True)
+        name = parts.pop("distribution")
+        return f"{name}({', '.join(f'{key} {part}' for key, part in parts.items())})"
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _inherited(conditions: dict[str, str], mesh: Mesh, name: str) -> str:

@@ -19,11 +19,12 @@ from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
+from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import Sensors
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.names import UNITS
+from invlift.posterior.names import KIND, UNITS
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
@@ -151,6 +152,9 @@ def field_posterior(
         found = "other values" if size == num else f"{size}"
         remedy = "pass the sensors in use of which the problem was made"
         raise InputError(sensors.name, f"the {num} readings of the problem", found, remedy)
+    points = sensors.points
+    if not np.isfinite(points).all():  # of kinds that have no place
+        points = locate(mesh, sensors, "project").points
     return Posterior(
         mesh=mesh,
         num_draws_requested=num_draws_requested,
@@ -158,9 +162,13 @@ def field_posterior(
         objections=objections,
         **_of_problem(
             problem,
-            sensors.points,
+            points,
             sensors.labels,
-            {} if sensors.experiments is None else {"experiment": sensors.experiments.tolist()},
+            {
+                name: column.tolist()
+                for name, column in (("experiment", sensors.experiments), (KIND, sensors.kinds))
+                if column is not None
+            },
         ),
         **_of_run(run),
     )

@@ -23,6 +23,8 @@ from pydantic_core import PydanticCustomError
 from invlift.app.sampling import MAX_CHAINS, UNTIL_CONVERGED
 from invlift.errors import printable
 from invlift.fem.priors import PRIORS
+from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
 from invlift.tables import (
@@ -61,7 +63,9 @@ _AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
 _Name = Annotated[str, Field(min_length=1)]
 #: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
 _SIZE = 1e50
-_Number = number(-_SIZE, _SIZE)
+_Number, _Positive = number(-_SIZE, _SIZE), number(1 / _SIZE, _SIZE)
+#: A number, or a distribution if it is unknown.
+_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution")
 
 
 class MeshTable(Table):
@@ -74,10 +78,12 @@ class MeshTable(Table):
 class RobinTable(Table):
     """A Robin condition: conductivity * du/dn = coefficient * (ambient - u) on a boundary group."""
 
-    coefficient: number(1 / _SIZE, _SIZE)
-    """The transfer coefficient, in conductivity over length; for a fixed flux use neumann."""
-    ambient: _Number = 0.0
-    """The solution far outside, in its unit."""
+    coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
+    """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
+    number, or the name of a point field of the mesh file."""
+    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution") = 0.0
+    """The solution far outside, in its unit: a number, or the name of a point field of the mesh
+    file."""
 
 
 class PointSourceTable(Table):
@@ -85,7 +91,7 @@ class PointSourceTable(Table):
 
     place: Annotated[list[_Number], Field(min_length=2, max_length=3)]
     """The coordinates, in the length unit of the mesh, for example place = [1.0, 2.5]."""
-    strength: _Number
+    strength: _Unknown
     """The strength, in conductivity times solution times length^(dimension - 2): negative where
     it is taken out."""
 
@@ -93,18 +99,20 @@ class PointSourceTable(Table):
 class PdeTable(Table):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
-    Where a boundary has no condition, nothing flows through it.
+    Where a boundary has no condition, nothing flows through it.  A distribution in place of a
+    number makes it one more unknown.
     """
 
-    source: _Number | Annotated[dict[str, _Number], Field(min_length=1)] | _Name = 0.0
+    source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
     a number, one for each subdomain, or the name of a field of the mesh file."""
-    dirichlet: dict[str, _Number | _Name] = {}
+    dirichlet: dict[str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution")] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
     number, or the name of a point field of the mesh file."""
-    neumann: dict[str, _Number] = {}
+    neumann: dict[str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
-    solution over length, for example neumann = { inflow = 1.5 }."""
+    solution over length, for example neumann = { inflow = 1.5 }: a number, or the name of a point
+    field of the mesh file."""
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
@@ -129,6 +137,14 @@ def _check_groups(pde: PdeTable, where: str = "") -> None:
                 remedy="keep one of them (a Robin condition contains a flux: "
                 "coefficient * ambient)",
             )
+
+
+class ConductivityTable(Table):
+    """[conductivity]: where the conductivity is known."""
+
+    known: dict[_Name, _Positive] = {}
+    """The conductivity of subdomains in which it is known, in its unit, for example
+    known = { steel = 50.0 }: it is unknown elsewhere, and a node on the border is not known."""
 
 
 def _is_a_method(name: str) -> str:
@@ -156,6 +172,10 @@ class ObservationsTable(Table):
     """The sensor table, relative to the problem file or absolute."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
+    offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
+    """What all readings of a group of the table's column group are off by, in their unit, for
+    example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
+    number, of a logger that has drifted or an unknown datum."""
 
 
 class SamplerTable(Table):
@@ -246,6 +266,8 @@ class Sections(Table):
     experiment: dict[_Name, ExperimentTable] = {}
     """The experiments by name, of letters and digits, where the body had several: of each the keys
     that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    conductivity: ConductivityTable = ConductivityTable()
+    """What is known of the conductivity, for example known = { steel = 50.0 }."""
     prior: one_of(PRIORS, "kind")
     """The prior, for example kind = "matern", range = 1.0, std = 1.0, smoothness = 2.0."""
     observations: ObservationsTable

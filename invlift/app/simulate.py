@@ -14,6 +14,8 @@ from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.unknowns import NamedPrior, unpack
+from invlift.posterior.names import FIELD
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ class PriorDraw:
     solutions: dict[str, np.ndarray]
     #: (d,), readings without noise.
     predicted: np.ndarray
-    #: What was drawn of unknown parameters of noise and prior, by name.
+    #: What was drawn of other unknowns, and of parameters of noise and prior, by name.
     numbers: dict[str, np.ndarray]
 
 
@@ -133,8 +135,13 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
 def _draw_of(problem: InverseProblem, white, zeta) -> PriorDraw:
     white, zeta = jax.device_put((white, zeta))
     numbers = problem.noise.parameters(zeta) | problem.prior.parameters(white)
-    parts = *_solve(problem.prior, problem.model, white), numbers
-    return PriorDraw(*jax.tree.map(np.asarray, parts))
+    found = _solve(problem.prior, problem.model, white)
+    coefficients, solutions, predicted = jax.tree.map(np.asarray, found)
+    if isinstance(problem.prior, NamedPrior):
+        others = unpack(coefficients, problem.prior.shapes)
+        coefficients, numbers = others.pop(FIELD), others | numbers
+    numbers = {name: np.asarray(each) for name, each in numbers.items()}
+    return PriorDraw(coefficients, solutions, predicted, numbers)
 
 
 def _from_white(prior, model, white):

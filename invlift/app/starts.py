@@ -296,8 +296,7 @@ def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
     if labels := labels_of(getattr(problem.model, "readings", ())):
         return labels[index]
-    is_on_mesh = getattr(problem.prior, "location", None) is not None
-    return f"sensor {index}" if is_on_mesh else f"reading {index}"
+    return f"sensor {index}" if problem.model.solutions else f"reading {index}"
 
 
 def _check_signs(problem: InverseProblem, where: str) -> None:

@@ -74,15 +74,18 @@ def compare_with_truth(field: FieldProblem, posterior: Posterior, truth: Truth) 
         averaged over these, and ``prior_crps`` for a normal prior; ``scalars``, by name the
         ``truth`` and the ``quantile`` of the posterior that it is at.
     """
-    draws, prior = posterior.draws(FIELD), field.problem.prior
-    band = (posterior.fields()[f"{FIELD}_{name}"] for name in ("q05", "q95"))
+    prior, prior_sd = field.prior, field.prior.pointwise_std()
+    is_unknown = prior_sd > 0.0
+    draws = [chain[:, is_unknown] for chain in posterior.draws(FIELD)]
+    band = (posterior.fields()[f"{FIELD}_{name}"][is_unknown] for name in ("q05", "q95"))
     record = {
         "file": truth.file,
-        "share_inside_90": share_inside(*band, truth.field),
-        "crps": float(np.mean(crps(draws, truth.field))),
+        "share_inside_90": share_inside(*band, truth.field[is_unknown]),
+        "crps": float(np.mean(crps(draws, truth.field[is_unknown]))),
     }
     if prior.is_affine:
-        before = normal_crps(np.asarray(prior.mean), prior.pointwise_std(), truth.field)
+        known = np.asarray(prior.mean), prior_sd, truth.field
+        before = normal_crps(*(each[is_unknown] for each in known))
         record["prior_crps"] = float(np.mean(before))
     scalars = {
         f"{FIELD}_field_mean": float(np.mean(truth.field)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -10,10 +14,15 @@ from invlift.fem import linalg, sparse
 from invlift.fem.conditions import PointSources, Source, assemble_conditions
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import cell_basis
+from invlift.fem.equation import LinearEquation
+from invlift.fem.experiments import Experiment, assemble_experiments
+from invlift.fem.field_equation import known_conductivity
 from invlift.fem.flux import BoundaryFlux
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
-from invlift.fem.sensors import Observation
+from invlift.fem.readings.base import SOLUTION
+from invlift.fem.readings.locate import Observation
+from invlift.fem.unknown_conditions import has_unknowns
 from invlift.precision import require_float64
 
 
@@ -23,62 +32,76 @@ def assemble_poisson(
     *,
     source: Source,
     dirichlet: dict[str, float | np.ndarray] | None = None,
-    neumann: dict[str, float] | None = None,
-    robin: dict[str, tuple[float, float]] | None = None,
+    neumann: dict[str, float | np.ndarray] | None = None,
+    robin: dict[str, tuple[float | np.ndarray, float | np.ndarray]] | None = None,
     point_sources: PointSources = (),
+    known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> PoissonMap:
+) -> PoissonMap | LinearEquation:
     """Assemble the forward map.
+
+    A distribution may stand in place of a number of source and boundary conditions: it is then one
+    more unknown.
 
     Parameters
     ----------
     mesh : Mesh
         Triangles or tetrahedra; lengths in the mesh's own unit, m say.
     observation : Observation
-        Sensors as basis functions at their positions, from :func:`invlift.fem.sensors.locate`.
+        What is read, from :func:`invlift.locate`.
     source : float, dict or array
         f: a number, a value per named subdomain (zero elsewhere), or values at the nodes or cells.
     dirichlet : dict
-        Named boundary -> value of u, a number or an array over the nodes.
+        Named boundary -> value of u, a number, an array over the nodes, or a
+        :func:`invlift.random_field`.
     neumann : dict
-        Named boundary -> inward flux, conductivity * du/dn.  Boundaries not named are insulated.
+        Named boundary -> inward flux, conductivity * du/dn, a number or an array over the nodes.
+        Boundaries not named are insulated.
     robin : dict
         Named boundary -> (coefficient, ambient): conductivity * du/dn = coefficient
-        * (ambient - u), coefficient > 0.
+        * (ambient - u), coefficient > 0; numbers or arrays over the nodes.
     point_sources : sequence of ((dim,) coordinates, strength)
         What enters at single places, wells or heaters: conductivity times solution times
         L^(dim - 2); negative where it is taken out.
+    known : dict
+        Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
 
     Returns
     -------
-    PoissonMap
+    PoissonMap or LinearEquation
+        The latter where anything is unknown or read beside the field and the solution, or known of
+        the field; its ``further`` are distributions, by name, of what the coefficients hold
+        behind those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
 
     Raises
     ------
     InputError
         If a group is unknown, two groups overlap, a source or a value is not finite, a point source
-        is outside the mesh, neither a
-        Dirichlet nor a Robin boundary is given (the equation then fixes u only up to a constant),
-        a part of the mesh touches none of them, or JAX is not in double precision.
+        is outside the mesh, neither a Dirichlet nor a Robin boundary is given (the equation then
+        fixes u only up to a constant), a part of the mesh touches none of them, a flux is read
+        where none can be found, or JAX is not in double precision.
     """
     require_float64(points=mesh.points)
+    conditions = {
+        "source": source,
+        "dirichlet": dirichlet,
+        "neumann": neumann,
+        "robin": robin,
+        "point_sources": point_sources,
+    }
+    if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
+        experiment = Experiment("", observation, conditions)
+        equation = assemble_experiments(mesh, [experiment], known=known, location=location)
+        return replace(equation, boundary_flux=_boundary_flux(mesh, conditions, known, location))
     basis = cell_basis(mesh)
     cells = basis.mesh.t
     corners = mesh.dim + 1
     gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
     volumes = basis.dx.sum(axis=1)
 
-    conditions = assemble_conditions(
-        mesh,
-        basis,
-        source=source,
-        dirichlet=dirichlet,
-        neumann=neumann,
-        robin=robin,
-        point_sources=point_sources,
-    )
+    conditions = assemble_conditions(mesh, basis, **conditions)
     values, robin_matrix = conditions.values, conditions.robin
     free = np.setdiff1d(np.arange(mesh.num_nodes), conditions.held)
     number = np.full(mesh.num_nodes, free.size)
@@ -140,7 +163,30 @@ def assemble_poisson(
             conditions.load,
             robin_matrix,
             conditions.held_groups,
+            known_conductivity(mesh, None),
         ),
+    )
+
+
+def _boundary_flux(
+    mesh: Mesh, conditions: Mapping[str, Any], known: Mapping[str, float] | None, location: str
+) -> BoundaryFlux | None:
+    """The flux of an equation with known sources and coefficients; None of any other."""
+    if has_unknowns({key: each for key, each in conditions.items() if key != "dirichlet"}):
+        return None
+    basis = cell_basis(mesh)
+    gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(mesh.dim + 1)])
+    held = dict.fromkeys(conditions["dirichlet"] or (), 0.0)
+    found = assemble_conditions(mesh, basis, **{**conditions, "dirichlet": held})
+    return BoundaryFlux(
+        mesh,
+        _conductivity(basis, mesh, location)[0],
+        basis.mesh.t,
+        gradients,
+        found.load,
+        found.robin,
+        found.held_groups,
+        known_conductivity(mesh, known),
     )
 
 

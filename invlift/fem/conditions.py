@@ -11,7 +11,13 @@ import skfem
 from scipy.sparse import csr_array
 
 from invlift.errors import InputError
-from invlift.fem.discretisation import boundary_load, facet_basis, load_form, mass_form
+from invlift.fem.discretisation import (
+    boundary_load,
+    facet_basis,
+    load_form,
+    mass_form,
+    weighted_mass_form,
+)
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 
 #: A number, a value per named subdomain, or an array over the nodes or the cells.
@@ -57,42 +63,94 @@ def assemble_conditions(
 ) -> Conditions:
     """Assemble source and boundary conditions: see :func:`invlift.assemble_poisson`."""
     dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
+    check_conditions(mesh, dirichlet, neumann, robin)
+    load = load_of(mesh, basis, source=source, neumann=neumann, point_sources=point_sources)
+    matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
+    for group, (coefficient, ambient) in robin.items():
+        coefficient = coefficient_on(mesh, group, coefficient)
+        ambient = on_boundary(mesh, group, f"robin, {group}, ambient", ambient)
+        load += facet_load(basis, mesh, group, coefficient * ambient)
+        matrix = matrix + _facet_mass(basis, mesh, group, coefficient)
+    return Conditions(load, matrix, *held_values(mesh, dirichlet), tuple(dirichlet))
+
+
+def check_conditions(mesh: Mesh, dirichlet, neumann, robin) -> None:
+    """Check that groups exist and do not overlap, and that they determine the solution."""
     _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
     check_anchored(mesh, [*dirichlet, *robin])
+
+
+def load_of(
+    mesh: Mesh,
+    basis: skfem.Basis,
+    *,
+    source: Source = 0.0,
+    neumann: Mapping[str, float] | None = None,
+    point_sources: PointSources = (),
+) -> np.ndarray:
+    """What sources and given fluxes are at the nodes, (num_nodes,)."""
     load = skfem.asm(load_form, basis, source=_source_at(basis, mesh, source))
-    matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
     for number, (point, strength) in enumerate(point_sources, start=1):
         nodes, weights = _at_point(mesh, f"point_source, {number}", point)
         load[nodes] += weights * _number(f"point_source, {number}, strength", strength)
-    for group, flux in neumann.items():
-        load += _number(f"neumann, {group}", flux) * skfem.asm(
-            boundary_load, facet_basis(basis, mesh, group)
-        )
-    for group, (coefficient, ambient) in robin.items():
-        if not _number(f"robin, {group}, coefficient", coefficient) > 0:
-            raise InputError(
-                f"robin, {group}, coefficient",
-                "a positive number",
-                f"{coefficient}",
-                "leave the boundary out to insulate it",
-            )
-        facets = facet_basis(basis, mesh, group)
-        load += (
-            coefficient
-            * _number(f"robin, {group}, ambient", ambient)
-            * skfem.asm(boundary_load, facets)
-        )
-        matrix = matrix + coefficient * skfem.asm(mass_form, facets)
+    for group, flux in (neumann or {}).items():
+        flux = on_boundary(mesh, group, f"neumann, {group}", flux)
+        load += facet_load(basis, mesh, group, flux)
+    return load
 
-    held, values = _dirichlet_values(mesh, dirichlet)
-    if held.size == mesh.num_nodes:
+
+def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
+    """A Robin coefficient of a boundary group: a positive number, or one for each node.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    where = f"robin, {group}, coefficient"
+    value = on_boundary(mesh, group, where, value)
+    own = value if np.ndim(value) == 0 else value[mesh.facets(group)]
+    if not np.all(own > 0):
+        remedy = "leave the boundary out to insulate it"
+        raise InputError(where, "a positive number", f"{np.min(own)}", remedy)
+    return value
+
+
+def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray:
+    """A number, or values at the nodes that are finite on a boundary group.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    if np.ndim(value) == 0:
+        return _number(where, value)
+    value = np.asarray(value, dtype=float)
+    if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[mesh.facets(group)])):
         raise InputError(
-            "dirichlet",
-            "a mesh with nodes off the Dirichlet boundary",
-            "none left free",
-            "refine the mesh",
+            where,
+            f"{mesh.num_nodes} finite nodal values",
+            f"shape {value.shape}, or NaN on the boundary",
+            "give a point field of the mesh",
         )
-    return Conditions(load, matrix, held, values, tuple(dirichlet))
+    return value
+
+
+def _facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
+    """Integrals of a weight times u v over a boundary group."""
+    facets = facet_basis(basis, mesh, group)
+    if np.ndim(weight) == 0:
+        return weight * skfem.asm(mass_form, facets)
+    return skfem.asm(weighted_mass_form, facets, weight=facets.interpolate(weight))
+
+
+def facet_load(basis: skfem.Basis, mesh: Mesh, group: str, flux: float | np.ndarray) -> np.ndarray:
+    """What a flux, a number or (num_nodes,), through a boundary group is at the nodes."""
+    facets = facet_basis(basis, mesh, group)
+    if np.ndim(flux) == 0:
+        return flux * skfem.asm(boundary_load, facets)
+    return skfem.asm(load_form, facets, source=facets.interpolate(np.asarray(flux, dtype=float)))
 
 
 def _number(where: str, value) -> float:
@@ -163,23 +221,20 @@ def _check_disjoint(mesh: Mesh, groups: dict[str, Iterable[str]]) -> None:
                 )
 
 
-def _dirichlet_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
+def held_values(mesh: Mesh, dirichlet) -> tuple[np.ndarray, np.ndarray]:
     """Nodes held by Dirichlet values, and the nodal vector of these values."""
     values = np.zeros(mesh.num_nodes)
     held = np.zeros(mesh.num_nodes, dtype=bool)
     for group, value in dirichlet.items():
         nodes = np.unique(mesh.facets(group))
-        if np.ndim(value) == 0:
-            values[nodes] = _number(f"dirichlet, {group}", value)
-        else:
-            value = np.asarray(value, dtype=float)
-            if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
-                raise InputError(
-                    f"dirichlet, {group}",
-                    f"{mesh.num_nodes} finite nodal values",
-                    f"shape {value.shape}, or NaN on the boundary",
-                    "give a point field of the mesh",
-                )
-            values[nodes] = value[nodes]
+        value = on_boundary(mesh, group, f"dirichlet, {group}", value)
+        values[nodes] = value if np.ndim(value) == 0 else value[nodes]
         held[nodes] = True
+    if held.all():
+        raise InputError(
+            "dirichlet",
+            "a mesh with nodes off the Dirichlet boundary",
+            "none left free",
+            "refine the mesh",
+        )
     return np.flatnonzero(held), values

@@ -28,6 +28,12 @@ def mass_form(u, v, w):
 
 
 @skfem.BilinearForm
+def weighted_mass_form(u, v, w):
+    """Integral of weight u v over facets."""
+    return w.weight * u * v
+
+
+@skfem.BilinearForm
 def stiffness_form(u, v, w):
     """Integral of grad u . grad v over the cells."""
     return dot(u.grad, v.grad)

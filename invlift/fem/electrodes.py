@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
@@ -21,7 +20,7 @@ from invlift.errors import InputError
 from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.equation import Element, LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
-from invlift.fem.forms import conduction
+from invlift.fem.forms import conduction, exchange
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.precision import require_float64
 
@@ -112,6 +111,5 @@ def electrode_model(
 
 
 def contact(impedance: jax.Array, element: Element) -> jax.Array:
-    """Integrals of (v_i - V)(v_j - V) / z over a facet, (m + 1, m + 1), V of the electrode last."""
-    jump = jnp.concatenate([element.value, -jnp.ones((1, element.value.shape[1]))])
-    return jnp.einsum("iq,jq,q->ij", jump, jump, element.weight / impedance)
+    """The exchange with the electrode over a facet, (m + 1, m + 1), whose potential is last."""
+    return exchange(1.0 / impedance, element)

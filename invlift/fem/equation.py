@@ -7,14 +7,17 @@ all equations: adjoints, Jacobian and further derivatives, from one sparse facto
 loads.  The residual A(c) u - b(c) is differentiated element by element, so no derivative is written
 by hand.
 
+Loads and held values may be affine in some of the coefficients, and a reading is a weighted sum of
+u, of coefficients and of reactions: what the residual is where u is held, a flux or a force.
+
 For linear elements and -div(exp(phi) grad u) = f with one load,
 :class:`invlift.fem.poisson.PoissonMap` does the same faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +26,7 @@ from invlift.derivatives import derivatives_along
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.inverse.models.base import ForwardModel
-from invlift.pytrees import Module, static
+from invlift.pytrees import Module, aside, static
 
 
 class Element(NamedTuple):
@@ -57,11 +60,13 @@ class Term(Module):
     shape : (k, Q, E)
         Basis functions of the coefficient at the quadrature points.
     coefficients : (k, E) int32
-        Coefficients that live on each element.
+        Coefficients that live on each element; those from N on are known ones.
     dofs, unknowns : (m, E) int32
         Degrees of freedom of each element, and the unknown that each is; n where it is held.
     element : Element
         Of all elements, with the elements last.
+    tests : (p, m, E)
+        Weights of the residual of each element in p reactions.
     sensitivity_entries : (k, m, E) int32
         Entry of `LinearEquation.sensitivity` for each coefficient and degree of freedom.
     coupling_entries : (m, m, E) int32
@@ -77,6 +82,7 @@ class Term(Module):
     dofs: jax.Array
     unknowns: jax.Array
     element: Element
+    tests: jax.Array
     sensitivity_entries: jax.Array
     coupling_entries: jax.Array
     kept: jax.Array
@@ -97,6 +103,10 @@ class Term(Module):
         """Derivatives of :meth:`forces` by the coefficients, (m, L, k, E)."""
         return self._each(jax.jacfwd(self._force))(local, solution, self.shape, self.element)
 
+    def reactions(self, forces):
+        """The reactions, (p, ...), to forces of the elements, (m, ..., E)."""
+        return jnp.einsum("pme,m...e->p...", self.tests, forces)
+
     def _matrix(self, local, shape, element):
         return self.matrix(local @ shape, element)
 
@@ -113,6 +123,37 @@ class Term(Module):
         return jax.vmap(fn, in_axes=-1, out_axes=-1)
 
 
+class Inputs(Module):
+    """What is affine in K of the coefficients: first what none of them changes, then by each.
+
+    Attributes
+    ----------
+    coefficients : (K,) int32
+        Their numbers.
+    load : (1 + K, n, L)
+        The part of b on the unknowns that no element gives.
+    held : (1 + K, num_dofs, L)
+        u where it is held, zero elsewhere.
+    reactions : (1 + K, p, L)
+        What this load takes from the reactions.
+    offsets : (1 + K, d)
+        What held values add to each reading.
+    """
+
+    coefficients: jax.Array
+    load: jax.Array
+    held: jax.Array
+    reactions: jax.Array
+    offsets: jax.Array
+
+    def at(self, coefficients, constant=1.0):
+        """All of these but the first, at coefficients (N,); with constant 0 rates along these."""
+        own = sparse.gather(coefficients, self.coefficients)
+        weights = jnp.concatenate([jnp.full(1, constant), own])
+        parts = self.load, self.held, self.reactions, self.offsets
+        return [jnp.tensordot(weights, part, 1) for part in parts]
+
+
 class Expansion(NamedTuple):
     """What was computed where the equation was solved, for its derivatives there.
 
@@ -126,24 +167,30 @@ class Expansion(NamedTuple):
         u for each load.
     byproducts : dict of str to (num_nodes,)
         u of each load at the nodes of the mesh, by the names of `LinearEquation.solutions`.
+    observation : (n, r)
+        The different readings on the unknowns, as columns.
     adjoint : (n, r) or None
-        A^-1 times the r different readings, if the Jacobian was computed.
+        A^-1 times these, if the Jacobian was computed.
     jacobian : (d, N) or None
+    by_inputs : (K, n, L) or None
+        Derivatives by the inputs of what u solves for.
     """
 
     coefficients: jax.Array
     factor: linalg.Factor
     solutions: jax.Array
     byproducts: dict[str, jax.Array]
+    observation: jax.Array
     adjoint: jax.Array | None = None
     jacobian: jax.Array | None = None
+    by_inputs: jax.Array | None = None
 
 
 class LinearEquation(ForwardModel):
     """Readings of the solutions of A(c) u = b(c) as a function of N coefficients c.
 
     Build it with :func:`linear_equation`.  With n free unknowns, L loads and d readings, of which
-    r are different functionals.
+    r are different functionals of u and of p reactions.
 
     Attributes
     ----------
@@ -151,21 +198,23 @@ class LinearEquation(ForwardModel):
     sensitivity : sparse.Pattern
         Which of the coefficients changes the equation of which of the unknowns.
     couplings : sparse.Pattern
-        Pairs of unknowns that share an element.
+        Degrees of freedom and unknowns that share an element.
     free : (n,) int32
         Degrees of freedom that are unknown.
     constants : (num_constants,)
         Entries of A that no coefficient changes, behind those of the elements.
+    known : (num_known,)
+        Values of coefficients that are known: the numbers from N on.
     structure : linalg.Structure
         Symbolic factorisation of A.
-    load : (n, L)
-        What no coefficient changes of b.
-    held : (num_dofs, L)
-        u where it is held, zero elsewhere.
+    inputs : Inputs
+        Loads and held values.
     observation : (n, r)
-        The different readings on the unknowns, as columns.
-    offsets : (d,)
-        What held values add to each reading.
+        The different readings of u on the unknowns, as columns.
+    of_reactions : (p, r)
+        Likewise of the reactions.
+    own : tuple of (num_own,) int32, int32 and float64
+        Readings, coefficients and weights of what readings have of coefficients themselves.
     loads, columns : (d,) int32
         Load and column of each reading.
     by_load : (L, most) int32
@@ -174,6 +223,10 @@ class LinearEquation(ForwardModel):
         Degrees of freedom at the nodes of the mesh.
     solutions : tuple of L * components str
         What u is called, load by load.
+    further : dict of str to Distribution, or None
+        The coefficients behind those of the field, if the equation was told what they are.
+    boundary_flux : callable or None
+        What flows through parts of the boundary: see :class:`invlift.fem.flux.BoundaryFlux`.
     """
 
     terms: tuple[Term, ...]
@@ -181,16 +234,19 @@ class LinearEquation(ForwardModel):
     couplings: sparse.Pattern
     free: jax.Array
     constants: jax.Array
+    known: jax.Array
     structure: linalg.Structure
-    load: jax.Array
-    held: jax.Array
+    inputs: Inputs
     observation: jax.Array
-    offsets: jax.Array
+    of_reactions: jax.Array
+    own: tuple[jax.Array, jax.Array, jax.Array]
     loads: jax.Array
     columns: jax.Array
     by_load: jax.Array
     nodal: jax.Array
     solutions: tuple[str, ...] = static()
+    further: Mapping[str, Any] | None = aside()
+    boundary_flux: Callable | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
@@ -200,6 +256,11 @@ class LinearEquation(ForwardModel):
     def num_coefficients(self) -> int:
         """Number N of coefficients."""
         return self.sensitivity.by_row.sources.shape[1]
+
+    @property
+    def num_loads(self) -> int:
+        """Number L of loads."""
+        return self.by_load.shape[0]
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Readings, (d,), load by load.
@@ -211,7 +272,7 @@ class LinearEquation(ForwardModel):
         Returns
         -------
         (d,) float64
-            In units of u.  NaN where A is not positive definite.
+            In units of what is read.  NaN where A is not positive definite.
 
         Raises
         ------
@@ -227,27 +288,44 @@ class LinearEquation(ForwardModel):
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansion]:
         """:meth:`value_and_jacobian`, by L + r solves, and what further derivatives need.
 
-        Reading k of load l is o_k . u, and its derivative -(A^-1 o_k) . d(A u - b), where u stays.
+        A reading has the derivative psi . d(A u - b), where u stays.  With o what it reads of the
+        unknowns and t the weights of residuals in its reactions, psi is t less A^-1 (o + A t).
         """
         matrices, factor = self._factorise(coefficients)
-        num_loads = self.load.shape[1]
-        rhs = jnp.concatenate([self._right_hand_side(coefficients), self.observation], 1)
-        solved = self._apply_inverse(factor, matrices, rhs)
-        solutions, adjoint = self._extend(solved[:, :num_loads]), solved[:, num_loads:]
+        observation, num_loads = self._observation(matrices), self.num_loads
+        rhs, held, at_held = self._given(coefficients)
+        solved = self._apply_inverse(factor, matrices, jnp.concatenate([rhs, observation], 1))
+        solutions, adjoint = self._extend(solved[:, :num_loads], held), solved[:, num_loads:]
+        by_load, reactions = self._adjoint_by_load(adjoint), self._reactions_by_load()
+        by_inputs, reactions_by_inputs = self._by_inputs(matrices)
         rows = jax.vmap(self.sensitivity.product)(
-            self._sensitivity(coefficients, solutions), self._adjoint_by_load(adjoint)
+            self._sensitivity(coefficients, solutions), by_load
         )
+        rows = rows + jnp.einsum(
+            "plm,pln->lnm", reactions, self._reaction_rates(coefficients, solutions)
+        )
+        columns = jnp.einsum("lnm,knl->lmk", by_load, by_inputs)
+        columns = columns + jnp.einsum("plm,kpl->lmk", reactions, reactions_by_inputs)
         jacobian = self._by_reading(rows.swapaxes(1, 2))
-        parts = coefficients, factor, solutions, self._by_name(solutions), adjoint, jacobian
-        return (self._read_all(solutions), jacobian), Expansion(*parts)
+        jacobian = jacobian.at[:, self.inputs.coefficients].add(
+            self._by_reading(columns) + self.inputs.offsets[1:].T
+        )
+        of_readings, of_coefficients, weights = self.own
+        jacobian = jacobian.at[of_readings, of_coefficients].add(weights)
+        value = self._read(observation, solved[:, :num_loads], at_held, coefficients)
+        named = self._by_name(solutions)
+        parts = coefficients, factor, solutions, named, observation, adjoint, jacobian, by_inputs
+        return (value, jacobian), Expansion(*parts)
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansion]:
         """Readings, (d,), and what directional derivatives need, without the Jacobian."""
         matrices, factor = self._factorise(coefficients)
-        rhs = self._right_hand_side(coefficients)
-        solutions = self._extend(self._apply_inverse(factor, matrices, rhs))
-        expansion = Expansion(coefficients, factor, solutions, self._by_name(solutions))
-        return self._read_all(solutions), expansion
+        observation = self._observation(matrices)
+        rhs, held, at_held = self._given(coefficients)
+        unknowns = self._apply_inverse(factor, matrices, rhs)
+        solutions = self._extend(unknowns, held)
+        parts = coefficients, factor, solutions, self._by_name(solutions), observation
+        return self._read(observation, unknowns, at_held, coefficients), Expansion(*parts)
 
     def push_forward(
         self, expansion: Expansion, directions: jax.Array
@@ -264,39 +342,52 @@ class LinearEquation(ForwardModel):
         """Gradient of <W, J D> by the coefficients, (N,), by r + L solves; D and W are constant.
 
         With v_k column k of D W, this is the sum over the readings of the gradients of
-        -(A^-1 o_k) . (A' v_k u - b' v_k): by the adjoint A^-1 o_k, by u, and by A' and b'.
+        psi_k . (A' v_k u - b' v_k): by psi (see :meth:`linearise`), by u, and by A' and b'.
         """
-        coefficients, factor, solutions, _, adjoint, _ = expansion
+        coefficients, factor, solutions, _, _, adjoint, _, by_inputs = expansion
         directions = sparse.gather_or_zero(weigh(pushed).T, self.by_load).swapaxes(1, 2)
-        by_load = self._adjoint_by_load(adjoint)
+        by_load, columns = self._adjoint_by_load(adjoint), self._columns_by_load()
+        of_inputs = directions[:, self.inputs.coefficients]  # (L, K, most)
+        on_reactions = jnp.einsum("lnm,plm->npl", directions, self._reactions_by_load())
         entries = jax.vmap(self.sensitivity.sampled_product)(directions, by_load)
-        local = [sparse.gather(coefficients, term.coefficients) for term in self.terms]
+        local = self._local(coefficients)
         corners = [sparse.gather(solutions, term.dofs).swapaxes(1, 2) for term in self.terms]
         by_coefficients, by_solution = [], 0.0
         for term, here, values in zip(self.terms, local, corners, strict=True):
             weights = sparse.gather_or_zero(entries.T, term.sensitivity_entries)
             weights = weights.transpose(1, 3, 0, 2)  # (m, L, k, E)
+            tested = sparse.gather(self._with_known(on_reactions, 0.0), term.coefficients)
+            weights = weights - jnp.einsum("pme,kepl->mlke", term.tests, tested)
 
             def weighted(here, values, term=term, weights=weights):
                 return jnp.sum(weights * term.rates(here, values))
 
             explicit, forces = jax.grad(weighted, (0, 1))(here, values)
             by_coefficients.append(explicit)
-            by_solution = by_solution + self._sum_of_forces(term, forces)
+            by_solution = by_solution + sparse.scatter_add(
+                solutions.shape[0], term.dofs, forces.swapaxes(1, 2)
+            )
         moved = jax.vmap(self.sensitivity.transposed_product)(
             self._sensitivity(coefficients, solutions), directions
         )
-        by_adjoint = (
-            jnp.zeros_like(adjoint).at[:, self._columns_by_load()].add(moved.transpose(1, 0, 2))
-        )
-        solved = linalg.solve(factor, jnp.concatenate([by_adjoint, -by_solution], axis=1))
+        moved = moved + jnp.einsum("knl,lkm->lnm", by_inputs, of_inputs)
+        by_adjoint = jnp.zeros_like(adjoint).at[:, columns].add(moved.transpose(1, 0, 2))
+        rhs = jnp.concatenate([by_adjoint, -sparse.gather(by_solution, self.free)], axis=1)
+        solved = linalg.solve(factor, rhs)
         tangents, multipliers = jnp.split(solved, [adjoint.shape[1]], axis=1)
+        held = self.inputs.held[1:]
+        of_held = jnp.einsum("kdl,lkm->dlm", held, of_inputs)
+        of_held = jnp.zeros((held.shape[1], adjoint.shape[1])).at[:, columns].add(of_held)
+        tangents = self._extend(tangents, of_held)
         pairs = self.couplings.sampled_product(tangents, adjoint)
-        total = jnp.zeros(self.num_coefficients)
+        on_tests = tangents @ self.of_reactions.T
+        total = jnp.zeros(self.num_coefficients + self.known.size)
         for term, here, values, explicit in zip(
             self.terms, local, corners, by_coefficients, strict=True
         ):
             coupling = sparse.gather_or_zero(pairs, term.coupling_entries)
+            tested = sparse.gather(on_tests, term.dofs)
+            coupling = coupling - jnp.einsum("iep,pje->ije", tested, term.tests)
             multiplier = sparse.gather_or_zero(multipliers, term.unknowns).swapaxes(1, 2)
 
             def implicit(here, term=term, values=values, coupling=coupling, by=multiplier):
@@ -305,11 +396,13 @@ class LinearEquation(ForwardModel):
 
             gradient = explicit + jax.grad(implicit)(here)
             total = total - sparse.scatter_add(total.shape[0], term.coefficients, gradient)
-        return total
+        gradient = jnp.einsum("knl,nl->k", by_inputs, multipliers)
+        gradient = gradient - jnp.einsum("kdl,dl->k", held, by_solution)
+        return total[: self.num_coefficients].at[self.inputs.coefficients].add(gradient)
 
     def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
         """Derivative of the readings, (d,), along a direction, (N,), by L solves."""
-        return self._read(self._bend(expansion, (direction,), (expansion.solutions,)))
+        return self._bend(expansion, (direction,), (expansion.solutions,))[0]
 
     def higher_derivative(
         self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
@@ -335,24 +428,42 @@ class LinearEquation(ForwardModel):
             u, u', ..., u^(n - 1).
         """
         solved = lower or (expansion.solutions,)
-        newest = self._bend(expansion, path, solved)
-        solved = (*solved, jnp.zeros_like(self.held).at[self.free].set(newest))
+        solved = (*solved, self._bend(expansion, path, solved)[1])
         path = (*path, jnp.zeros_like(path[0]))
-        return self._read(self._bend(expansion, path, solved)), solved
+        return self._bend(expansion, path, solved)[0], solved
 
     def _bend(self, expansion, path, solved):
-        """u^(n) on the unknowns, (n, L), from n derivatives of the curve and u ... u^(n - 1)."""
-        total = 0.0
-        for term in self.terms:
-            here = [expansion.coefficients, *path]
-            local = [sparse.gather(each, term.coefficients) for each in here]
-            corners = [sparse.gather(each, term.dofs).swapaxes(1, 2) for each in solved]
-            corners.append(jnp.zeros_like(corners[0]))
+        """Readings, (d,), and u, (num_dofs, L), of order n, from n derivatives of the curve.
+
+        And from u ... u^(n - 1).
+        """
+        rhs, held, reactions, offsets = self.inputs.at(path[-1], 0.0)
+        reactions = -reactions
+        for term, here in zip(self.terms, self._local(expansion.coefficients), strict=True):
+            padded = (self._with_known(each, 0.0) for each in path)
+            local = [here, *(sparse.gather(each, term.coefficients) for each in padded)]
+            corners = [sparse.gather(u, term.dofs).swapaxes(1, 2) for u in (*solved, held)]
             forces = derivatives_along(
                 lambda both, term=term: term.forces(*both), list(zip(local, corners, strict=True))
-            )
-            total = total + self._sum_of_forces(term, forces[-1])
-        return linalg.solve(expansion.factor, -total)
+            )[-1]
+            rhs = rhs - self._sum_of_forces(term, forces)
+            reactions = reactions + term.reactions(forces)
+        unknowns = linalg.solve(expansion.factor, rhs)
+        at_held = reactions, offsets
+        readings = self._read(expansion.observation, unknowns, at_held, path[-1])
+        return readings, self._extend(unknowns, held)
+
+    def _with_known(self, values, known):
+        """Values (N, ...) of coefficients, followed by those of the known ones."""
+        if not self.known.size:
+            return values
+        shape = (self.known.size, *values.shape[1:])
+        return jnp.concatenate([values, jnp.broadcast_to(known, shape)])
+
+    def _local(self, coefficients):
+        """Coefficients on the elements of each term, (k, E)."""
+        every = self._with_known(coefficients, self.known)
+        return [sparse.gather(every, term.coefficients) for term in self.terms]
 
     def _factorise(self, coefficients):
         """Element matrices of each term, and the factor of A."""
@@ -363,9 +474,8 @@ class LinearEquation(ForwardModel):
                 f"shape {jnp.shape(coefficients)}",
                 "give the equation and the prior of its coefficients one mesh and one location",
             )
-        matrices = [
-            term.matrices(sparse.gather(coefficients, term.coefficients)) for term in self.terms
-        ]
+        local = self._local(coefficients)
+        matrices = [term.matrices(here) for term, here in zip(self.terms, local, strict=True)]
         kept = [
             sparse.gather(jax.lax.stop_gradient(each).ravel(), term.kept)
             for term, each in zip(self.terms, matrices, strict=True)
@@ -388,25 +498,69 @@ class LinearEquation(ForwardModel):
             multiply, rhs, lambda _, right: linalg.solve(factor, right), symmetric=True
         )
 
-    def _right_hand_side(self, coefficients):
-        """b less what held values pull, (n, L)."""
-        total = self.load
-        for term in self.terms:
-            local = sparse.gather(coefficients, term.coefficients)
-            held = sparse.gather(self.held, term.dofs).swapaxes(1, 2)
-            total = total - self._sum_of_forces(term, term.forces(local, held))
-        return total
+    def _given(self, coefficients):
+        """b less what held values pull, (n, L), and u where it is held, (num_dofs, L).
+
+        And reactions, (p, L), and parts of readings, (d,), that do not depend on the unknowns.
+        """
+        rhs, held, reactions, offsets = self.inputs.at(coefficients)
+        reactions = -reactions
+        for term, local in zip(self.terms, self._local(coefficients), strict=True):
+            corners = sparse.gather(held, term.dofs).swapaxes(1, 2)
+            forces = term.forces(local, corners)
+            rhs = rhs - self._sum_of_forces(term, forces)
+            reactions = reactions + term.reactions(forces)
+        return rhs, held, (reactions, offsets)
+
+    def _observation(self, matrices):
+        """The different readings on the unknowns, (n, r), those of reactions included."""
+        tested = 0.0
+        for term, each in zip(self.terms, matrices, strict=True):
+            forces = jnp.einsum("ije,pje->ipe", each, term.tests)
+            tested = tested + self._sum_of_forces(term, forces)
+        return self.observation + tested @ self.of_reactions
+
+    def _by_inputs(self, matrices):
+        """Derivatives of the given, (K, n, L), and of reactions where the unknowns stay, (K, p, L).
+
+        By the inputs.
+        """
+        load, held = self.inputs.load[1:], self.inputs.held[1:]
+        columns = jnp.concatenate([jnp.zeros((held.shape[1], 0)), *held], axis=1)
+        rhs, reactions = load, -self.inputs.reactions[1:]
+        for term, each in zip(self.terms, matrices, strict=True):
+            forces = jnp.einsum("ije,jec->ice", each, sparse.gather(columns, term.dofs))
+            pulled = self._sum_of_forces(term, forces).reshape(load.swapaxes(0, 1).shape)
+            rhs = rhs - pulled.swapaxes(0, 1)
+            found = term.reactions(forces).reshape(reactions.swapaxes(0, 1).shape)
+            reactions = reactions + found.swapaxes(0, 1)
+        return rhs, reactions
 
     def _sensitivity(self, coefficients, solutions):
         """Entries of -d(A u - b)/dc where u stays, for each load, (L, num_entries)."""
         num_entries = self.sensitivity.rows.shape[0]
         total = 0.0
-        for term in self.terms:
-            local = sparse.gather(coefficients, term.coefficients)
-            corners = sparse.gather(solutions, term.dofs).swapaxes(1, 2)
-            rates = term.rates(local, corners).transpose(2, 0, 3, 1)  # (k, m, E, L)
-            total = total - sparse.scatter_add_or_drop(num_entries, term.sensitivity_entries, rates)
+        for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
+            by_entry = rates.transpose(2, 0, 3, 1)  # (k, m, E, L)
+            total = total - sparse.scatter_add_or_drop(
+                num_entries, term.sensitivity_entries, by_entry
+            )
         return total.T
+
+    def _reaction_rates(self, coefficients, solutions):
+        """Derivatives of the reactions where u stays, (p, L, N)."""
+        size, total = self.num_coefficients + self.known.size, 0.0
+        for term, rates in zip(self.terms, self._rates(coefficients, solutions), strict=True):
+            tested = jnp.einsum("pme,mlke->kepl", term.tests, rates)
+            total = total + sparse.scatter_add(size, term.coefficients, tested)
+        return total[: self.num_coefficients].transpose(1, 2, 0)
+
+    def _rates(self, coefficients, solutions):
+        """Derivatives of A u - b of the elements of each term, (m, L, k, E), where u stays."""
+        return [
+            term.rates(local, sparse.gather(solutions, term.dofs).swapaxes(1, 2))
+            for term, local in zip(self.terms, self._local(coefficients), strict=True)
+        ]
 
     def _sum_of_forces(self, term, forces):
         """Forces of the elements, (m, L, E), on the unknowns, (n, L)."""
@@ -421,10 +575,14 @@ class LinearEquation(ForwardModel):
         """The adjoint, (n, r), for the readings of each load, (L, n, most)."""
         return sparse.gather(adjoint.T, self._columns_by_load()).swapaxes(1, 2)
 
+    def _reactions_by_load(self):
+        """What the readings of each load have of the reactions, (p, L, most)."""
+        return jnp.moveaxis(sparse.gather(self.of_reactions.T, self._columns_by_load()), -1, 0)
+
     def _by_reading(self, by_load):
         """Rows (L, most, ...) in the order of the readings, (d, ...)."""
-        rows = by_load.reshape(-1, *by_load.shape[2:])
-        shape = (self.offsets.shape[0], *rows.shape[1:])
+        rows = by_load.reshape(self.by_load.size, *by_load.shape[2:])
+        shape = (self.loads.shape[0], *rows.shape[1:])
         return jnp.zeros(shape).at[self.by_load.ravel()].set(rows, mode="drop")
 
     def _by_name(self, solutions):
@@ -432,13 +590,17 @@ class LinearEquation(ForwardModel):
         rows = at_nodes.reshape(-1, self.nodal.shape[1])
         return dict(zip(self.solutions, rows, strict=True))
 
-    def _read_all(self, solutions):
-        return self._read(sparse.gather(solutions, self.free)) + self.offsets
+    def _read(self, observation, unknowns, at_held, coefficients):
+        """Readings, (d,), of the unknowns, (n, L), of what is given and of coefficients, (N,).
 
-    def _read(self, unknowns):
-        """Readings, (d,), of fields on the unknowns, (n, L), that are zero where u is held."""
-        return (self.observation.T @ unknowns)[self.columns, self.loads]
+        All of the same order of derivative.
+        """
+        reactions, offsets = at_held
+        different = observation.T @ unknowns + self.of_reactions.T @ reactions
+        of_readings, of_coefficients, weights = self.own
+        values = different[self.columns, self.loads] + offsets
+        return values.at[of_readings].add(weights * sparse.gather(coefficients, of_coefficients))
 
-    def _extend(self, unknowns):
+    def _extend(self, unknowns, held):
         """The unknowns, (n, L), among values at all degrees of freedom, (num_dofs, L)."""
-        return self.held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
+        return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import skfem
-from scipy.sparse import csr_array, sparray, vstack
+from scipy.sparse import csr_array, hstack, sparray, vstack
 from skfem.assembly.dofs import DofsView
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
-from invlift.fem.equation import Element, LinearEquation, Term
+from invlift.fem.equation import Element, Inputs, LinearEquation, Term
 from invlift.inverse.models.base import SOLUTION
 from invlift.precision import require_float64
 
@@ -44,6 +44,11 @@ class Form(NamedTuple):
     dofs : (m, E) int array, optional
         Degrees of freedom of the elements where these are not the basis's, which has N: those from
         N on are further ones, such as the potential of an electrode.
+    known : (E,) or (k, E) array, optional
+        The coefficient in those elements, or those of each element, that are known; else NaN.
+    tests : (p, m, E) array, optional
+        Weights of each element's own residual in p reactions, where these are not the weights of
+        its degrees of freedom.
     """
 
     basis: skfem.assembly.basis.AbstractBasis
@@ -52,17 +57,56 @@ class Form(NamedTuple):
     location: Literal["nodes", "cells"] | np.ndarray = "nodes"
     start: int = 0
     dofs: np.ndarray | None = None
+    known: np.ndarray | None = None
+    tests: np.ndarray | None = None
+
+
+class Functionals(NamedTuple):
+    """What d readings are sums of: weights, as matrices.
+
+    Attributes
+    ----------
+    solution : (d, num_dofs) sparse matrix
+        Of u.
+    reactions : (d, p) sparse matrix, optional
+        Of the reactions.
+    coefficients : (d, N) sparse matrix, optional
+        Of the coefficients themselves.
+    """
+
+    solution: sparray
+    reactions: sparray | None = None
+    coefficients: sparray | None = None
+
+
+class Input(NamedTuple):
+    """What one unit of a coefficient adds to loads and held values, which are affine in it.
+
+    Attributes
+    ----------
+    coefficient : int
+        Its number.
+    load : number, (num_dofs,) or (num_dofs, L) array
+    values : number, (num_held,) or (num_held, L) array
+    """
+
+    coefficient: int
+    load: float | np.ndarray = 0.0
+    values: float | np.ndarray = 0.0
 
 
 def linear_equation(
     forms: Form | Sequence[Form],
     *,
-    readings: sparray | Sequence[sparray],
+    readings: sparray | Functionals | Sequence[sparray | Functionals],
     load: float | np.ndarray = 0.0,
     held: np.ndarray | DofsView = (),
     values: float | np.ndarray = 0.0,
     constant: sparray | None = None,
     experiments: Sequence[str] = (),
+    inputs: Sequence[Input] = (),
+    reactions: sparray | None = None,
+    num_coefficients: int | None = None,
 ) -> LinearEquation:
     """Put an equation together from forms and from what no coefficient changes.
 
@@ -70,9 +114,9 @@ def linear_equation(
     ----------
     forms : Form or sequence of Form
         Their matrices add up to A, which must be positive definite on what is not held.
-    readings : (d, num_dofs) sparse matrix, or one for each of L loads
+    readings : (d, num_dofs) sparse matrix or Functionals, or one for each of L loads
         The rows give readings from u, as ``basis.probes(points)`` of scikit-fem does. A single
-        matrix reads the solutions of all loads.
+        one reads the solutions of all loads.
     load : number, (num_dofs,) or (num_dofs, L) array
         The part of b that no coefficient changes, as scikit-fem assembles it; a column for each
         experiment.
@@ -85,6 +129,13 @@ def linear_equation(
     experiments : sequence of L str, optional
         Names of the loads: posteriors have ``solution_NAME`` of each. They are 1, 2, ... without;
         a single one has none.
+    inputs : sequence of Input, optional
+        Coefficients in which loads and held values are affine, such as an unknown strength.
+    reactions : (p, num_dofs) sparse matrix, optional
+        Weights of A u - b, where u is held, in what :class:`Functionals` call reactions: the fluxes
+        or forces that hold it.
+    num_coefficients : int, optional
+        Number N of coefficients, if forms and inputs do not have the last.
 
     Returns
     -------
@@ -121,26 +172,33 @@ def linear_equation(
         raise InputError("forms", "one form or more", "none", "give the form of the equation")
     basis = forms[0].basis
     require_float64(points=basis.mesh.p)
-    matrices = _matrices(readings)
-    num_dofs = matrices[0].shape[1]
+    readings = _readings(readings)
+    num_dofs = readings[0].solution.shape[1]
     held = _held(held, num_dofs)
-    load, values = _columns("load", load, num_dofs), _columns("values", values, held.size)
-    num_loads = max(load.shape[1], values.shape[1], len(matrices))
-    load, values = (_for_all(*each, num_loads) for each in (("load", load), ("values", values)))
-    if len(matrices) == 1:
-        matrices = list(matrices) * num_loads
+    loads = _stacked("load", [load, *(each.load for each in inputs)], num_dofs)
+    values = _stacked("values", [values, *(each.values for each in inputs)], held.size)
+    num_loads = max(loads.shape[2], values.shape[2], len(readings))
+    loads, values = (_for_all(*each, num_loads) for each in (("load", loads), ("values", values)))
+    if len(readings) == 1:
+        readings = readings * num_loads
 
-    solution = np.zeros((num_dofs, num_loads))
-    solution[held] = values
+    solution = np.zeros((len(loads), num_dofs, num_loads))
+    solution[:, held] = values
     free = np.setdiff1d(np.arange(num_dofs), held)
     if free.size == 0:
         raise InputError("held", "degrees of freedom that are not held", "none", "refine the mesh")
     number = np.full(num_dofs, free.size)
     number[free] = np.arange(free.size)
-    parts = [_part(form, number, free.size) for form in forms]
+    tested = csr_array((0, num_dofs)) if reactions is None else csr_array(reactions)
+    parts = [_part(form, number, free.size, tested) for form in forms]
+    least = 1 + max(
+        -1, *(part["coefficients"].max(initial=-1) for part in parts),
+        *(each.coefficient for each in inputs),
+    )  # fmt: skip
+    num_coefficients = _checked_number(num_coefficients, least)
+    known = _number_known(parts, num_coefficients)
     constant = _constant(constant, num_dofs)
     rows, cols, constants = sparse.lower_half(constant, number, free.size)
-    num_coefficients = 1 + max(part["coefficients"].max() for part in parts)
     structure = linalg.analyse(
         np.concatenate([*(part["rows"] for part in parts), rows]),
         np.concatenate([*(part["cols"] for part in parts), cols]),
@@ -150,8 +208,10 @@ def linear_equation(
     sensitivity = _pattern(
         parts, "sensitivity_entries", "coefficients", num_coefficients, free.size
     )
-    couplings = _pattern(parts, "coupling_entries", "unknowns", free.size, free.size)
-    observation, offsets, loads, columns = _observation(matrices, solution, free)
+    couplings = _pattern(parts, "coupling_entries", "dofs", num_dofs, free.size)
+    pulled = loads - np.stack([constant @ each for each in solution])
+    observed = _observation(readings, solution, free, tested @ constant, num_coefficients)
+    different, of_reactions, offsets, loads_of, columns, own = observed
     terms = tuple(_term(form, part) for form, part in zip(forms, parts, strict=True))
     for term in terms:
         _check_term(term, num_loads)
@@ -161,31 +221,65 @@ def linear_equation(
         couplings=couplings,
         free=sparse.as_index(free),
         constants=jax.device_put(constants),
+        known=jax.device_put(known),
         structure=structure,
-        load=jax.device_put((load - constant @ solution)[free]),
-        held=jax.device_put(solution),
-        observation=jax.device_put(observation),
-        offsets=jax.device_put(offsets),
-        loads=sparse.as_index(loads),
+        inputs=Inputs(
+            coefficients=sparse.as_index([each.coefficient for each in inputs]),
+            load=jax.device_put(pulled[:, free]),
+            held=jax.device_put(solution),
+            reactions=jax.device_put(np.stack([tested @ each for each in pulled])),
+            offsets=jax.device_put(offsets),
+        ),
+        observation=jax.device_put(different),
+        of_reactions=jax.device_put(of_reactions),
+        own=own,
+        loads=sparse.as_index(loads_of),
         columns=sparse.as_index(columns),
-        by_load=sparse.as_index(_by_load(loads, num_loads)),
+        by_load=sparse.as_index(_by_load(loads_of, num_loads)),
         nodal=sparse.as_index(basis.nodal_dofs),
         solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
     )
 
 
-def _matrices(readings) -> list[csr_array]:
-    """Matrices of the readings, one or for each load, of one number of columns."""
-    matrices = readings if isinstance(readings, list | tuple) else [readings]
-    shapes = [np.shape(each) for each in matrices]
-    if not shapes or any(len(each) != 2 or each[1] != shapes[0][1] for each in shapes):
-        raise InputError(
-            "readings",
-            "a matrix with a column for each degree of freedom, or one for each load",
-            f"shapes {shapes}",
-            "make them by basis.probes of the basis of the equation",
-        )
-    return [csr_array(each) for each in matrices]
+def _readings(given) -> list[Functionals]:
+    """Functionals, one or for each load, whose matrices have rows and columns that fit."""
+    several = isinstance(given, list | tuple) and not isinstance(given, Functionals)
+    found = [each if isinstance(each, Functionals) else Functionals(each)
+             for each in (given if several else [given])]  # fmt: skip
+    for name in Functionals._fields:
+        matrices = [getattr(each, name) for each in found]
+        shapes = [np.shape(each) for each in matrices if each is not None or name == "solution"]
+        rows = [each.solution.shape[0] for each in found if getattr(each, name) is not None
+                and np.ndim(each.solution) == 2]  # fmt: skip
+        is_good = all(len(each) == 2 and each[1] == shapes[0][1] for each in shapes)
+        if not is_good or [each[0] for each in shapes] != rows or not found:
+            raise InputError(
+                "readings",
+                "a matrix with a column for each degree of freedom, or one for each load",
+                f"shapes {shapes}",
+                "make them by basis.probes of the basis of the equation",
+            )
+    return [
+        Functionals(*(None if part is None else csr_array(part) for part in each)) for each in found
+    ]
+
+
+def _checked_number(given: int | None, least: int) -> int:
+    """The number of coefficients."""
+    if given is not None and given < least:
+        expected, remedy = f"{least} coefficients or more", "leave it out, or correct it"
+        raise InputError("num_coefficients", expected, f"{given}", remedy)
+    return least if given is None else given
+
+
+def _number_known(parts: Sequence[dict[str, np.ndarray]], size: int) -> np.ndarray:
+    """Values of known coefficients, (num_known,); parts get their numbers, from ``size`` on."""
+    values = [part["known"] for part in parts]
+    known = np.unique(np.concatenate([each[~np.isnan(each)] for each in values]))
+    for part, own in zip(parts, values, strict=True):
+        numbers = size + np.searchsorted(known, own)
+        part["coefficients"] = np.where(np.isnan(own), part["coefficients"], numbers)
+    return known
 
 
 def _held(given, num_dofs: int) -> np.ndarray:
@@ -241,7 +335,9 @@ def _pattern(parts, key: str, rows: str, num_rows: int, num_cols: int) -> sparse
     return found
 
 
-def _part(form: Form, number: np.ndarray, num_free: int) -> dict[str, np.ndarray]:
+def _part(
+    form: Form, number: np.ndarray, num_free: int, tested: csr_array
+) -> dict[str, np.ndarray]:
     """Arrays of a form on the host, by the names of `Term`, and places of its kept entries."""
     basis = form.basis
     functions = basis.basis[0]
@@ -265,13 +361,24 @@ def _part(form: Form, number: np.ndarray, num_free: int) -> dict[str, np.ndarray
     is_kept = (rows < num_free) & (cols < num_free)
     entries = (first * size + second)[:, None] * num_elements + np.arange(num_elements)
     coefficients, shape = _coefficients(form)
-    coefficients = form.start + coefficients
-    if coefficients.min() < 0:
+    known = np.asarray(np.nan if form.known is None else form.known, dtype=float)
+    if known.shape not in ((), (num_elements,), coefficients.shape):
+        expected, found = f"{num_elements} numbers, or NaN", f"shape {known.shape}"
+        raise InputError("known", expected, found, "give one for each element of the form")
+    known = np.broadcast_to(known, coefficients.shape)
+    coefficients = np.where(np.isnan(known), form.start + coefficients, 0)
+    if coefficients.min(initial=0) < 0:
         expected, found = "numbers of coefficients from 0 on", f"{coefficients.min()}"
         raise InputError("location", expected, found, "correct location or start")
+    tests = tested.toarray()[:, dofs] if form.tests is None else np.asarray(form.tests, float)
+    if tests.shape != (tested.shape[0], *dofs.shape):
+        expected, found = f"weights {(tested.shape[0], *dofs.shape)}", f"shape {tests.shape}"
+        raise InputError("tests", expected, found, "give one for each reaction and element")
     return {
         "coefficients": coefficients,
+        "known": known,
         "shape": shape,
+        "tests": tests,
         "dofs": dofs,
         "unknowns": unknowns,
         "kept": entries.ravel()[is_kept],
@@ -322,6 +429,7 @@ def _term(form: Form, part: dict[str, np.ndarray]) -> Term:
         matrix=form.matrix,
         load=form.load,
         shape=jax.device_put(part["shape"]),
+        tests=jax.device_put(part["tests"]),
         element=jax.device_put(element),
         **{name: sparse.as_index(part[name]) for name in names},
     )
@@ -344,6 +452,13 @@ def _places(basis, parts, num_dofs: int) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1.0), places)
 
 
+def _stacked(name: str, given: Sequence, size: int) -> np.ndarray:
+    """Numbers, (size,) or (size, L) arrays, one behind the other: (k, size, L)."""
+    columns = [_columns(name, each, size) for each in given]
+    most = max(each.shape[1] for each in columns)
+    return np.stack([_for_all(name, each[None], most)[0] for each in columns])
+
+
 def _columns(name: str, given, size: int) -> np.ndarray:
     """A number, (size,) or (size, L) array as columns (size, L)."""
     array = np.asarray(given)
@@ -361,12 +476,12 @@ def _columns(name: str, given, size: int) -> np.ndarray:
 
 
 def _for_all(name: str, array: np.ndarray, num_loads: int) -> np.ndarray:
-    """Columns (size, 1) or (size, L) for all L loads."""
-    if array.shape[1] not in (1, num_loads):
+    """Columns (k, size, 1) or (k, size, L) for all L loads."""
+    if array.shape[2] not in (1, num_loads):
         raise InputError(
-            name, f"1 or {num_loads} columns", f"{array.shape[1]}", "give one for each load"
+            name, f"1 or {num_loads} columns", f"{array.shape[2]}", "give one for each load"
         )
-    return np.broadcast_to(array, (array.shape[0], num_loads))
+    return np.broadcast_to(array, (*array.shape[:2], num_loads))
 
 
 def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) -> tuple[str, ...]:
@@ -388,17 +503,43 @@ def _solutions(experiments: Sequence[str], num_loads: int, num_components: int) 
     )
 
 
-def _observation(matrices, solution: np.ndarray, free: np.ndarray):
-    """Different readings as columns (n, r), offsets, loads and columns of each reading, (d,)."""
-    num_loads = solution.shape[1]
-    if len(matrices) != num_loads:
+def _observation(
+    readings: Sequence[Functionals],
+    solution: np.ndarray,
+    free: np.ndarray,
+    pulled: csr_array,
+    num_coefficients: int,
+):
+    """Different readings as columns, (n, r) and (p, r), and of each reading what it is.
+
+    Offsets (k, d), load and column (d,), and its weights of coefficients.  Reactions have what no
+    coefficient changes of A, (p, num_dofs), from u.
+    """
+    num_loads = solution.shape[2]
+    if len(readings) != num_loads:
         expected = f"one matrix, or one for each of {num_loads} loads"
-        raise InputError("readings", expected, f"{len(matrices)}", "give as many as loads")
-    offsets = np.concatenate([each @ solution[:, k] for k, each in enumerate(matrices)])
-    loads = np.repeat(np.arange(num_loads), [each.shape[0] for each in matrices])
-    rows = vstack(matrices, format="csr")[:, free].toarray()
+        raise InputError("readings", expected, f"{len(readings)}", "give as many as loads")
+    sizes = [each.solution.shape[0] for each in readings]
+    parts = []
+    for name, width in (("reactions", pulled.shape[0]), ("coefficients", num_coefficients)):
+        matrices = [getattr(each, name) for each in readings]
+        matrices = [csr_array((size, width)) if each is None else each
+                    for each, size in zip(matrices, sizes, strict=True)]  # fmt: skip
+        if any(each.shape[1] != width for each in matrices):
+            expected, found = f"{width} columns", f"{[each.shape for each in matrices]}"
+            raise InputError("readings", f"{name} of {expected}", found, "give one for each")
+        parts.append(vstack(matrices, format="csr"))
+    of_reactions, of_coefficients = parts
+    offsets = [each.solution @ solution[..., k].T for k, each in enumerate(readings)]
+    loads = np.repeat(np.arange(num_loads), sizes)
+    rows = vstack([each.solution for each in readings], format="csr") + of_reactions @ pulled
+    rows = hstack([rows[:, free], of_reactions]).toarray()
     different, columns = np.unique(rows, axis=0, return_inverse=True)
-    return different.T, offsets, loads, columns.ravel()
+    own = of_coefficients.tocoo()
+    own = sparse.as_index(own.row), sparse.as_index(own.col), jax.device_put(own.data.astype(float))
+    different = different.T
+    of_reactions, different = different[free.size :], different[: free.size]
+    return different, of_reactions, np.concatenate(offsets).T, loads, columns.ravel(), own
 
 
 def _by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:

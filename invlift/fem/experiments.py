@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -11,17 +14,15 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem import sparse
-from invlift.fem.conditions import Conditions, assemble_conditions
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
-from invlift.fem.equation_assembly import Form, linear_equation
-from invlift.fem.forms import conduction
-from invlift.fem.mesh.functionals import rows_of
+from invlift.fem.field_equation import Body, check_unknown, field_equation, known_conductivity
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.sensors import Observation
+from invlift.fem.readings.locate import Observation
+from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.models.base import ForwardModel
 from invlift.precision import require_float64
-from invlift.pytrees import static
+from invlift.pytrees import aside, static
 
 
 class Experiment(NamedTuple):
@@ -53,11 +54,14 @@ class Experiments(ForwardModel):
         Where the readings of each equation are among all d.
     solutions : tuple of str
         Names of all solutions.
+    further : dict of str to Distribution
+        Of the coefficients behind those of the field.
     """
 
     equations: tuple[LinearEquation, ...]
     places: tuple[jax.Array, ...]
     solutions: tuple[str, ...] = static()
+    further: Mapping[str, Any] | None = aside()
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
@@ -149,7 +153,12 @@ class Expansions(NamedTuple):
 
 
 def assemble_experiments(
-    mesh: Mesh, experiments: Sequence[Experiment], *, location: str = "nodes"
+    mesh: Mesh,
+    experiments: Sequence[Experiment],
+    *,
+    shared: Mapping[str, Any] | None = None,
+    known: Mapping[str, float] | None = None,
+    location: str = "nodes",
 ) -> LinearEquation | Experiments:
     """Readings of several experiments as a function of one log-conductivity.
 
@@ -161,13 +170,19 @@ def assemble_experiments(
     mesh : Mesh
     experiments : sequence of Experiment
         With different names.
+    shared : mapping, optional
+        Conditions of all experiments that have not got the key themselves.  A distribution among
+        them is one unknown for all of these; in those of an experiment it is one of its own.
+    known : mapping of str to float, optional
+        See :func:`invlift.assemble_poisson`.
     location : {"nodes", "cells"}
         Where the coefficients live.
 
     Returns
     -------
     LinearEquation or Experiments
-        The readings of one experiment after those of the other.
+        The readings of one experiment after those of the other.  Its ``further`` are
+        distributions, by name, of what the coefficients hold beside the field.
 
     Raises
     ------
@@ -180,51 +195,70 @@ def assemble_experiments(
     if not names or len(set(names)) < len(names):
         expected, found = "one or more with different names", ", ".join(names) or "none"
         raise InputError("experiments", expected, found, "give each its own name")
-    basis = cell_basis(mesh)
-    assembled = []
+    body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
+    parts, unknowns = [], {}
     for each in experiments:
-        try:
-            assembled.append(assemble_conditions(mesh, basis, **each.conditions))
-        except InputError as error:
-            raise error.at(f"experiment {each.name}, {error.where}") from None
-    equations, places, form = [], [], Form(basis, conduction, location=location)
-    sizes = [len(each.observation.nodes) for each in experiments]
+        own = "" if names == [""] else f"{each.name}_"
+
+        def prefix(key: str, each=each, own=own) -> str:
+            return own if key in each.conditions else ""
+
+        with _blamed(each.name):
+            conditions = {**(shared or {}), **each.conditions}
+            parts.append(parts_of(mesh, body.basis, conditions, prefix))
+        unknowns |= parts[-1].unknowns | each.observation.unknowns
+    num_own = [math.prod(part.shape) for part in unknowns.values()]
+    ends = body.num_coefficients + np.cumsum(num_own)
+    numbers = {
+        name: np.arange(end - size, end)
+        for name, size, end in zip(unknowns, num_own, ends, strict=True)
+    }
+    equations, places = [], []
+    sizes = [len(each.observation.kept) for each in experiments]
     ends = np.cumsum(sizes)
-    for group in _groups(assembled):
-        first = assembled[group[0]]
-        equations.append(
-            linear_equation(
-                form,
-                readings=[_rows(experiments[k].observation, mesh.num_nodes) for k in group],
-                load=np.stack([assembled[k].load for k in group], axis=1),
-                held=first.held,
-                values=np.stack([assembled[k].values[first.held] for k in group], axis=1),
-                constant=first.robin,
-                experiments=[names[k] for k in group],
+    for each, end, size in zip(experiments, ends, sizes, strict=True):
+        check_unknown(body, each.observation, end - size)
+    for group in _groups(parts):
+        own = [experiments[k] for k in group]
+        with _blamed(own[0].name):
+            equations.append(
+                field_equation(
+                    body,
+                    [each.name for each in own],
+                    [each.observation for each in own],
+                    [parts[k] for k in group],
+                    numbers,
+                )
             )
-        )
         own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
         places.append(sparse.as_index(np.concatenate(own)))
     if len(equations) == 1:
-        return equations[0]
+        return replace(equations[0], further=unknowns)
     solutions = tuple(name for each in equations for name in each.solutions)
-    return Experiments(equations=tuple(equations), places=tuple(places), solutions=solutions)
+    return Experiments(
+        equations=tuple(equations),
+        places=tuple(places),
+        solutions=solutions,
+        further=unknowns,
+    )
 
 
-def _groups(assembled: Sequence[Conditions]) -> list[list[int]]:
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """Let an error name the experiment, if it has a name."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(f"experiment {name}, {error.where}" if name else error.where) from None
+
+
+def _groups(parts: Sequence[Parts]) -> list[list[int]]:
     """Numbers of the experiments that share a matrix."""
-    groups: list[list[int]] = []
-    for k, each in enumerate(assembled):
-        for group in groups:
-            first = assembled[group[0]]
-            is_same = np.array_equal(each.held, first.held)
-            if is_same and (each.robin != first.robin).nnz == 0:
-                group.append(k)
-                break
-        else:
-            groups.append([k])
-    return groups
-
-
-def _rows(observation: Observation, num_nodes: int):
-    return rows_of(observation.nodes, observation.weights, num_nodes)
+    groups: dict[Any, list[int]] = {}
+    for k, each in enumerate(parts):
+        coefficients = [
+            (group, value if isinstance(value, str) else np.asarray(value, dtype=float).tobytes())
+            for group, (value, _) in sorted(each.robin.items())
+        ]
+        groups.setdefault((each.held.tobytes(), *coefficients), []).append(k)
+    return list(groups.values())

@@ -30,6 +30,16 @@ def reaction(log_rate: jax.Array, element: Element) -> jax.Array:
     return jnp.einsum("iq,jq,q->ij", element.value, element.value, weight)
 
 
+def exchange(coefficient: jax.Array, element: Element) -> jax.Array:
+    """Integrals of h (v_i - V)(v_j - V) over a facet, (m + 1, m + 1).
+
+    What flows in through it is h (U - u) where U, the last degree of freedom, of the function V, is
+    what lies outside: a potential, or the ambient value of a Robin condition.
+    """
+    jump = jnp.concatenate([element.value, -jnp.ones((1, element.value.shape[1]))])
+    return jnp.einsum("iq,jq,q->ij", jump, jump, coefficient * element.weight)
+
+
 class Elasticity(Module, settings=True):
     """A linear elastic body with exp(c) as Young's modulus, for displacements u.
 

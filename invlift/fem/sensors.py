@@ -1,9 +1,4 @@
-"""Sensor tables, and the rows of the observation matrix that belong to them.
-
-A reading is the finite element solution at the sensor's own place: the weights are the values of
-the linear basis functions there, not those of the nearest node. No sensor is moved or left out
-unless the user chose that.
-"""
+"""Sensor tables, a row for each reading: what kind of reading it is, where, and its value."""
 
 from __future__ import annotations
 
@@ -13,21 +8,28 @@ import io
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.mesh.checks import listing, place
-from invlift.fem.mesh.geometry import find_closest_facet
-from invlift.fem.mesh.mesh import Mesh
 from invlift.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
+CLOSE = 0.75  # how alike the names of two columns are that may have been confused
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Columns that mean something: numbers, and texts with what they are here.
-_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "value", "sigma"
-_TEXTS = {"group": "groups", "name": "labels", "experiment": "experiments"}
+_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma"
+_TEXTS = {
+    "group": "groups",
+    "name": "labels",
+    "experiment": "experiments",
+    "kind": "kinds",
+    "over": "over",
+}
+#: Attributes of a table that are numbers.
+_ARRAYS = "points", "values", "sigma", "radius", "minus"
+#: Columns in which a row may have no entry, and those in which it may if the table has kinds.
+_SPARSE, _SPARSE_OF_KINDS = ("x2", "y2", "z2", "over", "radius"), ("x", "y", "z", "experiment")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +39,11 @@ class Sensors:
     Attributes
     ----------
     points : ndarray of float64, shape (d, dim)
-        Places of the sensors, in the length unit of the mesh.
+        Places of the sensors, in the length unit of the mesh; NaN where a reading has none.
     values : ndarray of float64, shape (d,)
-        Readings, in the unit of the solution.
+        Readings, in the unit of what is read.
     sigma : ndarray of float64, shape (d,), or None
-        Standard deviation of each reading's noise, in the unit of the solution, if the table has
-        the column.
+        Standard deviation of each reading's noise, in its unit, if the table has the column.
     rows : ndarray of int, shape (d,)
         Line of each reading in the file; the header is line 1.
     name : str
@@ -52,7 +53,16 @@ class Sensors:
     labels : ndarray of str, shape (d,), or None
         Name of each sensor, if the table has a column ``name``.
     experiments : ndarray of str, shape (d,), or None
-        Name of the experiment that each reading is of, if the table has a column ``experiment``.
+        Name of the experiment that each reading is of, if the table has a column ``experiment``;
+        "" where it is of none.
+    kinds : ndarray of str, shape (d,), or None
+        Kind of each reading, if the table has a column ``kind``: see
+        :data:`invlift.fem.readings.kinds.KINDS`. Without it readings are of points or differences.
+    over : ndarray of str, shape (d,), or None
+        Group of the mesh that a reading is over, if the table has the column; "" where it is not.
+    radius : ndarray of float64, shape (d,), or None
+        Radius of what a reading is the mean of, in the length unit, if the table has the column;
+        NaN where it has none.
     minus : ndarray of float64, shape (d, dim), or None
         Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first place less that at the second. NaN where a reading has none.
@@ -68,85 +78,66 @@ class Sensors:
     groups: np.ndarray | None = None
     labels: np.ndarray | None = None
     experiments: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    over: np.ndarray | None = None
+    radius: np.ndarray | None = None
     minus: np.ndarray | None = None
     unused: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = "points", "values", "sigma", "rows", *_TEXTS.values(), "minus"
+        columns = "points", "values", "sigma", "rows", *_TEXTS.values(), "radius", "minus"
         given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         return replace(self, **taken)
 
 
-@dataclass(frozen=True, eq=False)
-class Observation:
-    """The observation matrix B, one sparse row per kept sensor.
-
-    Attributes
-    ----------
-    nodes : ndarray of int, shape (num_kept, c)
-        Nodes of the cell that holds each sensor, c = dim + 1; behind these, where there are second
-        places, those of the cells that hold them.
-    weights : ndarray of float64, shape (num_kept, c)
-        Values of their basis functions at the sensor, within [0, 1] and adding to 1; at second
-        places less than zero, and zero where a reading has none.
-    kept : ndarray of int, shape (num_kept,)
-        Positions in the sensor table; all of them unless sensors were dropped.
-    distances : ndarray of float64, shape (num_sensors,)
-        How far outside the mesh each sensor of the whole table lies, in length units; 0 inside.
-    """
-
-    nodes: np.ndarray
-    weights: np.ndarray
-    kept: np.ndarray
-    distances: np.ndarray
-
-    def take(self, chosen: np.ndarray) -> Observation:
-        """Return the rows at positions `chosen` among those kept."""
-        rows = self.nodes[chosen], self.weights[chosen], self.kept[chosen]
-        return Observation(*rows, self.distances)
-
-
-def sensors_from_arrays(points, values, sigma=None, name: str = "sensors") -> Sensors:
+def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **columns) -> Sensors:
     """Make a sensor table from arrays, with every check that a file gets.
 
     Parameters
     ----------
     points : array_like of float, shape (d, dim)
+        NaN where a reading of a kind has no place.
     values : array_like of float, shape (d,)
     sigma : array_like of float, shape (d,), optional
     name : str
         What error messages call the table; its rows count from 2, as if written to a file.
+    **columns : array_like, shape (d,)
+        Further attributes of :class:`Sensors`, such as ``kinds`` and ``over``; ``minus`` is
+        (d, dim).
 
     Raises
     ------
     InputError
         For shapes that do not fit, no rows, values that are not finite and sigma <= 0.
     """
-    columns = {"points": points, "values": values, "sigma": sigma}
+    columns = {"points": points, "values": values, "sigma": sigma, **columns}
     arrays = {}
     for key, given in columns.items():
         if given is None:
             continue
+        if key not in (*_ARRAYS, *_TEXTS.values()):
+            expected = f"columns among {', '.join([*_ARRAYS, *_TEXTS.values()])}"
+            raise InputError(f"{name}, {key}", expected, "another", "rename it, or leave it out")
         try:
-            arrays[key] = np.array(given, dtype=np.float64)
+            arrays[key] = np.array(given, dtype=np.float64 if key in _ARRAYS else str)
         except (ValueError, TypeError) as reason:
             raise InputError(
                 f"{name}, {key}", "an array of numbers", str(reason), "give numbers only"
             ) from None
     shape = arrays["points"].shape
-    expected = {"points": shape, "values": shape[:1], "sigma": shape[:1]}
     for key, array in arrays.items():
-        if len(shape) != 2 or shape[1] not in (2, 3) or array.shape != expected[key]:
+        expected = shape if key in ("points", "minus") else shape[:1]
+        if len(shape) != 2 or shape[1] not in (2, 3) or array.shape != expected:
             raise InputError(
                 f"{name}, {key}",
-                "points of shape (d, 2) or (d, 3), values and sigma of shape (d,)",
+                "points of shape (d, 2) or (d, 3), all else of shape (d,)",
                 f"shape {array.shape}",
                 "give one row of coordinates and one number per sensor",
             )
-    rows = np.arange(2, shape[0] + 2)
-    return _checked(arrays["points"], arrays["values"], arrays.get("sigma"), rows, name)
+    required = [arrays.pop(key, None) for key in ("points", "values", "sigma")]
+    return _checked(*required, np.arange(2, shape[0] + 2), name, **arrays)
 
 
 def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
@@ -157,8 +148,9 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
         three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts),
-        x2, y2 and z2 (second places, empty where a reading has none). Other columns are passed
-        over, unless they look like one of these. Several rows may have one place: they are
+        x2, y2 and z2 (second places), kind, over (texts) and radius, which are empty where a
+        reading has none; in a table with kinds so may places and experiments be. Other columns are
+        passed over, unless they look like one of these. Several rows may have one place: they are
         readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
@@ -189,7 +181,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         rows.append(row)
         table.append(
             [
-                _entry(column, entry, f"{name}, row {row}, column {column}")
+                _entry(column, entry, f"{name}, row {row}, column {column}", "kind" in columns)
                 for column, entry in zip(columns, entries, strict=True)
             ]
         )
@@ -208,6 +200,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         np.array(rows),
         name,
         **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
+        radius=by_name.get("radius"),
         minus=np.stack(seconds, axis=1) if seconds else None,
         unused=tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
     )
@@ -218,8 +211,12 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     axes = "xyz"[: sensors.points.shape[1]]
     columns, header = [*sensors.points.T], [*axes]
     if sensors.minus is not None:
-        columns += [np.where(np.isnan(each), "", each.astype(str)) for each in sensors.minus.T]
+        columns += [*sensors.minus.T]
         header += [f"{axis}2" for axis in axes]
+    if sensors.radius is not None:
+        columns.append(sensors.radius)
+        header.append("radius")
+    columns = [np.where(np.isnan(each), "", each.astype(str)) for each in columns]
     columns.append(sensors.values)
     header.append("value")
     texts = ((column, getattr(sensors, attribute)) for column, attribute in _TEXTS.items())
@@ -265,8 +262,8 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
     needed = [*axes, "value"] if needs_values else axes
     if set(seconds) & set(columns):
         needed = needed + seconds
-    allowed = [*axes, "value", "sigma", *_TEXTS, *seconds]
-    further = ", ".join(["sigma", *_TEXTS])
+    allowed = [*axes, "value", "sigma", *_TEXTS, "radius", *seconds]
+    further = ", ".join(["sigma", *_TEXTS, "radius"])
     expected = f"the columns {','.join(needed)} and perhaps {further} or {','.join(seconds)}"
     where = f"{name}, row 1"
     found = ",".join(columns)
@@ -282,7 +279,7 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
         raise InputError(where, expected, "a column 'z'", remedy)
     for column in unknown:
         absent = [each for each in allowed if each not in columns]
-        close = difflib.get_close_matches(column.lower(), absent, n=1)
+        close = difflib.get_close_matches(column.lower(), absent, n=1, cutoff=CLOSE)
         if close or not column:
             remedy = f"did you mean {close[0]!r}?" if close else "name it"
             raise InputError(where, expected, f"a column {column!r}", remedy)
@@ -312,10 +309,10 @@ def _number(entry: str, where: str) -> float:
     return float(entry)
 
 
-def _entry(column: str, entry: str, where: str) -> float | str:
+def _entry(column: str, entry: str, where: str, has_kinds: bool) -> float | str:
     """Return the number or text in an entry."""
-    if column.endswith("2") and not entry:
-        return np.nan
+    if not entry and (column in _SPARSE or (has_kinds and column in _SPARSE_OF_KINDS)):
+        return np.nan if column in _NUMBERS else ""
     if column in _NUMBERS:
         return _number(entry, where)
     if column in _TEXTS and not entry:
@@ -323,6 +320,7 @@ def _entry(column: str, entry: str, where: str) -> float | str:
             "group": "name the group whose noise scale the reading shares",
             "name": "name the sensor",
             "experiment": "name the experiment that the reading is of",
+            "kind": "name the kind of the reading, point for example",
         }
         raise InputError(where, "a name", "an empty entry", remedy[column])
     return entry
@@ -332,7 +330,11 @@ def _checked(points, values, sigma, rows, name: str, **others) -> Sensors:
     """Return the table if it has rows, all finite, with positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
-    columns = dict(zip("xyz", points.T, strict=False)) | {"value": values}
+    has_kinds, radius = others.get("kinds") is not None, others.get("radius")
+    places = np.where(np.isnan(points), 0.0, points) if has_kinds else points
+    columns = dict(zip("xyz", places.T, strict=False)) | {"value": values}
+    if radius is not None:
+        columns["radius"] = np.where(np.isnan(radius), 0.0, radius)
     minus = others.get("minus")
     if minus is not None:
         is_partial = np.isnan(minus).any(axis=1) & ~np.isnan(minus).all(axis=1)
@@ -366,103 +368,3 @@ def _checked(points, values, sigma, rows, name: str, **others) -> Sensors:
             "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
     return Sensors(points, values, sigma, rows, name, **others)
-
-
-def locate(
-    mesh: Mesh, sensors: Sensors, outside: Literal["error", "project", "drop"] = "error"
-) -> Observation:
-    """Find the cell and the basis function values of each sensor.
-
-    Parameters
-    ----------
-    mesh : Mesh
-    sensors : Sensors
-    outside : {"error", "project", "drop"}
-        What to do with sensors further outside than 1e-9 of the mesh's diameter: refuse, observe
-        at the closest point of the mesh, or leave out.
-
-    Returns
-    -------
-    Observation
-
-    Raises
-    ------
-    InputError
-        If a sensor is outside and `outside` is "error" (its row and distance are named), or all
-        sensors are dropped.
-    """
-    if outside not in ("error", "project", "drop"):
-        raise InputError(
-            "outside", "'error', 'project' or 'drop'", repr(outside), "choose one of the three"
-        )
-    if sensors.points.shape[1] != mesh.dim:
-        raise InputError(
-            sensors.name,
-            f"{mesh.dim} coordinates for the {mesh.dim}-dimensional mesh {mesh.name!r}",
-            f"{sensors.points.shape[1]}",
-            "give x,y for a flat mesh and x,y,z for a body",
-        )
-    found = _locate(mesh, sensors, outside)
-    if not found.kept.size:
-        _raise_all_dropped(mesh, sensors, found.distances)
-    return found
-
-
-def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Observation:
-    """The same, perhaps without any that are kept."""
-    cell, weights = mesh.find_cells(sensors.points)
-    nodes = mesh.cells[cell]
-    distances = np.zeros(len(cell))
-    is_outside = cell < 0
-    if is_outside.any():
-        away = np.flatnonzero(is_outside)
-        facet, on_facet, distances[away] = find_closest_facet(
-            mesh.points[mesh.boundary_facets], sensors.points[away]
-        )
-        if outside == "error":
-            closest = (on_facet[0, :, None] * mesh.points[mesh.boundary_facets[facet[0]]]).sum(0)
-            _raise_outside(mesh, sensors, away, distances, closest)
-        # A point on a facet has the weights of the facet's nodes and 0 at the cell's other node.
-        nodes[away] = mesh.cells[mesh.boundary_cells[facet]]
-        is_same = nodes[away][:, :, None] == mesh.boundary_facets[facet][:, None, :]
-        weights[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
-    is_kept = ~is_outside if outside == "drop" else np.ones(len(cell), dtype=bool)
-    if sensors.minus is not None:
-        has_second = np.flatnonzero(~np.isnan(sensors.minus[:, 0]))
-        seconds = replace(sensors, points=sensors.minus, minus=None).take(has_second)
-        found = _locate(mesh, seconds, outside)
-        distances[has_second] = np.maximum(distances[has_second], found.distances)
-        both = has_second[found.kept]
-        is_kept[np.setdiff1d(has_second, both)] = False
-        nodes, weights = np.tile(nodes, 2), np.concatenate([weights, 0.0 * weights], axis=1)
-        nodes[both, mesh.dim + 1 :], weights[both, mesh.dim + 1 :] = found.nodes, -found.weights
-    kept = np.flatnonzero(is_kept)
-    return Observation(nodes[kept], weights[kept], kept, distances)
-
-
-def _raise_outside(mesh, sensors, away, distances, closest):
-    first = away[0]
-    rows = sensors.rows[away]
-    others = f"; rows outside: {listing(rows, 8)}" if len(away) > 1 else ""
-    if len(away) == len(sensors.values):
-        box = f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"
-        remedy = f"all rows are outside: check the units, the mesh spans {box}"
-    else:
-        remedy = 'correct it, or choose outside = "project" or "drop"'
-    raise InputError(
-        f"{sensors.name}, row {rows[0]}",
-        f"a sensor inside the mesh {mesh.name!r}",
-        f"{place(sensors.points[first])}, which is {distances[first]:.6g} outside "
-        f"(closest point {place(closest)}){others}",
-        remedy,
-    )
-
-
-def _raise_all_dropped(mesh, sensors, distances):
-    box = f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"
-    raise InputError(
-        sensors.name,
-        f"at least one sensor inside the mesh {mesh.name!r}",
-        f"all {len(distances)} outside, the closest by {distances.min():.6g}",
-        f"check the units: the mesh spans {box}",
-    )

@@ -15,8 +15,9 @@ import numpy as np
 
 from invlift.pytrees import pytree
 
-#: Share of the entries that may lie beyond the common width of the rows.
-MAX_BEYOND = 0.02
+#: Share of the entries that may lie beyond the common width of the rows, and the largest width:
+#: the rows of a coefficient that all elements of a layer share are as long as the layer is large.
+MAX_BEYOND, MAX_WIDTH = 0.02, 64
 #: Numbers (rows times columns) worked on at a time: an eighth of a megabyte.
 BLOCK = 16_384
 # All indices are built on the host: checks and wrap-around at each use would double the time.
@@ -216,6 +217,7 @@ def _by_row(row, col, num_rows) -> _Rows:
     place = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)
     beyond_width = np.cumsum(np.bincount(place)[::-1])[::-1]
     width = int(np.argmax(np.append(beyond_width, 0) <= MAX_BEYOND * row.size))
+    width = min(width, MAX_WIDTH)
     entries = np.full((width, num_rows), row.size)
     sources = np.zeros((width, num_rows), dtype=np.int64)
     inside = place < width

@@ -280,6 +280,9 @@ def inverse_problem(
         more unknowns than exact readings, or a derivative outside the structure is not zero.
     """
     axes, readings = dict(axes or {}), ()
+    if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
+        name = model.coefficients_name
+        prior = replace(named_prior({name: prior, **further}), main=name)
     is_of_names = isinstance(prior, Mapping) and not isinstance(model, ForwardModel)
     if not is_of_names and (axes or isinstance(observed, Mapping)):
         raise InputError(

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from invlift.errors import InputError
 from invlift.posterior.names import FIELD
-from invlift.posterior.parts import Mesh, Readings
+from invlift.posterior.parts import Mesh, Readings, of_solution
 from invlift.posterior.plots import (
     CHAIN_COLOURS,
     DASHED,
@@ -57,7 +57,7 @@ def plot_fields(
     if field.name == FIELD:
         log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
         if "solution_mean" in fields:
-            style = True, "inferno", solution_unit, False, getattr(sensors, "values", None)
+            style = True, "inferno", solution_unit, False, _readings_of_solution(sensors)
             third = Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style)
         else:
             style = field.place == "node", "plasma", conductivity_unit
@@ -84,6 +84,13 @@ def plot_fields(
             note = "" if points is None else ", sensors projected onto it"
             figure.suptitle(place + note, color=INK, fontsize=10)
     return figure
+
+
+def _readings_of_solution(sensors) -> np.ndarray | None:
+    """Readings in the unit of the solution, NaN in place of others."""
+    if sensors is None:
+        return None
+    return np.where(of_solution(sensors), sensors.values, np.nan)
 
 
 def _panels_of(

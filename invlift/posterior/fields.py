@@ -110,16 +110,16 @@ def variance_reduction(posterior_sd: np.ndarray, prior_sd: np.ndarray | float) -
 
     1 where the field is known exactly, 0 where the data say nothing; not clipped. Slightly negative
     values are Monte Carlo error; clearly negative ones say that the data widened the marginal,
-    which a nonlinear model may do. An InputError if the prior standard deviation is not positive or
-    has another size.
+    which a nonlinear model may do. NaN where the prior standard deviation is 0, as the value was
+    known before. An InputError if it is negative or not finite, or has another size.
     """
     prior_sd = np.asarray(prior_sd, dtype=float)
     fits = prior_sd.shape in ((), np.shape(posterior_sd))
-    if not fits or not (np.isfinite(prior_sd) & (prior_sd > 0)).all():
+    if not fits or not (np.isfinite(prior_sd) & (prior_sd >= 0)).all() or not prior_sd.any():
         expected = f"one positive number, or {np.shape(posterior_sd)}"
         found = f"{prior_sd.min():g} to {prior_sd.max():g}, shape {prior_sd.shape}"
         raise InputError("prior standard deviation", expected, found, "check the prior")
-    return 1.0 - (posterior_sd / prior_sd) ** 2
+    return 1.0 - (posterior_sd / np.where(prior_sd > 0, prior_sd, np.nan)) ** 2
 
 
 def derived_statistics(

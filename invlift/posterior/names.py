@@ -12,6 +12,8 @@ SIGMA = "sigma"
 OBSERVED = "observed"
 #: Coordinate of readings: the unit of each, "" if it has none.
 UNITS = "units"
+#: Coordinate of readings on a mesh: what each is of, if they are not all of the solution.
+KIND = "kind"
 
 
 def prior_sd_name(name: str) -> str:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from invlift.errors import InputError
 from invlift.posterior import files
 from invlift.posterior.names import SOLUTION
-from invlift.posterior.parts import every_of
+from invlift.posterior.parts import every_of, of_solution
 from invlift.posterior.plots import Panel, draw_panel, label_axes, new_figure, saved
 from invlift.posterior.slices import flatten
 
@@ -135,11 +135,13 @@ def _wanted(posterior: Posterior, name: str | None):
 
 
 def _noise_variance(posterior: Posterior) -> float:
-    """That of a usual reading."""
+    """That of a usual reading of the solution."""
     fit = posterior.sensor_fit()
-    if fit.noise_sd is None:
-        raise InputError("next sensor", "readings with known noise", "none", "pass the noise")
-    return float(np.median(fit.noise_sd) ** 2)
+    is_usual = of_solution(posterior.sensors)
+    if fit.noise_sd is None or not is_usual.any():
+        expected = "readings of the solution with known noise"
+        raise InputError("next sensor", expected, "none", "pass the noise")
+    return float(np.median(fit.noise_sd[is_usual]) ** 2)
 
 
 def plot_next_sensors(posterior: Posterior, found: NextSensors, length_unit: str = "") -> Figure:

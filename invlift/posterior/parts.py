@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.posterior.blocks import check_draws
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.names import FIELD, KIND, NOISE_SCORE, PREDICTED
 from invlift.posterior.quantity import Quantity
 
 
@@ -157,6 +157,12 @@ def check_chains(chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
         expected = "equally many draws of every quantity"
         raise InputError("posterior", expected, str(num_draws), "thin all quantities alike")
     return shapes
+
+
+def of_solution(sensors: Any) -> np.ndarray:
+    """Which readings are of the solution at a place, and so in its unit: (d,) of bool."""
+    kinds = getattr(sensors, "coordinates", {}).get(KIND)
+    return np.ones(len(sensors.values), bool) if kinds is None else np.asarray(kinds) == "point"
 
 
 def check_fit(

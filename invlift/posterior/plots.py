@@ -99,7 +99,7 @@ def draw_values(
     """Draw what :meth:`FlatMesh.shown` gives of a field, as something that can be removed."""
     style = {"cmap": colour_map, "norm": norm, "rasterized": True}
     if is_nodal:
-        return ax.tripcolor(flat.triangulation, shown, shading="gouraud", **style)
+        return ax.tripcolor(flat.triangulation_of(shown), shown, shading="gouraud", **style)
     # edges in the face's own colour hide the hairlines between neighbouring triangles
     style |= {"edgecolors": "face", "linewidth": 0.2}
     return ax.tripcolor(flat.triangulation, facecolors=shown, **style)
@@ -120,7 +120,8 @@ def draw_sensors(
     """Mark sensors, (d, 2), white or in colours of `Axes.scatter`, `share` of the usual size."""
     size = share * float(np.clip(900 / len(points), 7, 30))
     ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
-    ax.scatter(*points.T, s=size, c=c, edgecolors=INK, linewidths=0.7, zorder=4, **colours)
+    style = {"edgecolors": INK, "linewidths": 0.7, "zorder": 4, "plotnonfinite": True}
+    ax.scatter(*points.T, s=size, c=c, **style, **colours)
 
 
 def draw_bar(

@@ -34,7 +34,7 @@ class Quantity:
         Whether it follows from other quantities that are drawn: it is then left out of the summary
         and of the diagnostics.
     prior_sd : array, number or None
-        Standard deviation before the data, of the shape of a draw.
+        Standard deviation before the data, of the shape of a draw; 0 where the value is known.
     prior_density : (2, k) array or None
         Increasing values, and the density at each before the data, in one over their unit: of a
         scalar, or of each entry of a vector.
@@ -51,6 +51,11 @@ class Quantity:
     def place(self) -> str | None:
         """The axis "node" or "cell" of a field; None for all else."""
         return next((axis for axis in self.axes if axis in PLACES), None)
+
+    def is_unknown(self, num: int) -> np.ndarray:
+        """Which of so many entries the prior does not hold at one value."""
+        spread = 1.0 if self.prior_sd is None else np.asarray(self.prior_sd)
+        return np.broadcast_to(spread != 0.0, num)
 
     def entries(self, shape: Sequence[int]) -> list[str]:
         """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`."""

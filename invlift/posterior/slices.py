@@ -49,6 +49,13 @@ class FlatMesh:
         """The triangles as matplotlib draws them."""
         return Triangulation(*self.points.T, self.triangles)
 
+    def triangulation_of(self, shown: np.ndarray) -> Triangulation:
+        """Those without a corner at which a field has no value."""
+        is_missing = np.isnan(shown[self.triangles]).any(axis=1)
+        if not is_missing.any():
+            return self.triangulation
+        return Triangulation(*self.points.T, self.triangles, mask=is_missing)
+
     def outline(self) -> np.ndarray:
         """(e, 2, 2) end points of the edges that belong to one triangle only."""
         edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)

@@ -137,6 +137,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
         if field is not None:
             found = posterior.fields()
             pair = (found[f"{field.name}_{key}"] for key in ("r_hat", "ess_bulk"))
+            pair = (values[field.is_unknown(values.size)] for values in pair)
             rules += _rules_of_vector(f"{field.place}s", *pair, needed)
         for name, each in posterior.vector_diagnostics.items():
             rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)

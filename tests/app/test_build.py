@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -183,7 +184,7 @@ def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
 def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
     spec = read_problem(write_problem(tmp_path, {"pde.source": source}))
     mesh = box_mesh(2, 3)
-    settings = boundary_conditions(spec, mesh, spec.pde)
+    settings = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
     if isinstance(source, str):
         np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
     else:

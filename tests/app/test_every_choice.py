@@ -17,7 +17,9 @@ from structured import box_mesh
 from invlift.app.cli import main
 
 ROOT = Path(__file__).parents[2]
-SENSORS = "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,old\n0.6,0.7,2.9,0.2,new\n0.8,0.2,3.1,0.1,old\n"
+SENSORS = (
+    "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,loggers\n0.6,0.7,2.9,0.2,own\n0.8,0.2,3.1,0.1,loggers\n"
+)
 FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 

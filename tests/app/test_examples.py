@@ -14,6 +14,7 @@ from scipy.special import erf
 
 import invlift
 from invlift.app.cli import main
+from invlift.app.problem_file import read_problem
 from invlift.app.problems import load, read_python_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -21,11 +22,18 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["disc", "plate", "wolfcamp", "body3d", "pumping_tests"])
-def test_example_runs(name, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(f"{name}/problem.toml" for name in ("disc", "plate", "wolfcamp", "body3d")),
+        "pumping_tests/problem.toml",
+        "wolfcamp/rim_in_doubt.toml",
+    ],
+)
+def test_example_runs(file, tmp_path, capsys):
     out = tmp_path / "results"
     with pytest.raises(SystemExit) as stop:
-        main(["run", str(EXAMPLES / name / "problem.toml"), "--out", str(out), *SMALL])
+        main(["run", str(EXAMPLES / file), "--out", str(out), *SMALL])
     # So few draws cannot convince: results are written, the verdict is bad.
     assert stop.value.code == 3
     assert "Not converged" in capsys.readouterr().out
@@ -217,6 +225,16 @@ def test_matrix_factorisation_runs(tmp_path, monkeypatch, capsys):
     rows = (tmp_path / "scores.csv").read_text().splitlines()
     assert len(rows) == 3
     assert (tmp_path / "scores.png").stat().st_size > 10_000
+
+
+def test_the_rim_in_doubt_is_the_same_problem_otherwise():
+    known, in_doubt = (
+        read_problem(EXAMPLES / "wolfcamp" / name) for name in ("problem.toml", "rim_in_doubt.toml")
+    )
+    value = in_doubt.pde.dirichlet["boundary"]
+    assert value.mean == known.pde.dirichlet["boundary"]
+    for section in ("mesh", "prior", "observations", "noise", "sampler"):
+        assert getattr(in_doubt, section) == getattr(known, section)
 
 
 @pytest.mark.slow  # three programs

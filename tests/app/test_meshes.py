@@ -8,7 +8,8 @@ import pytest
 
 from invlift.app.problem_file import read_problem
 from invlift.fem.mesh.mesh import mesh_from_arrays, mesh_quality, read_mesh
-from invlift.fem.sensors import locate, read_sensors
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import read_sensors
 
 ROOT = Path(__file__).parents[2]
 MESHES = ROOT / "meshes"

@@ -9,15 +9,19 @@ import numpyro.distributions as dist
 import pytest
 import skfem
 from contract_checks import STEPS, WIDTH, assert_close, assert_remainders
+from scipy.sparse import csr_array, vstack
 from structured import box_mesh, interior_points
 
 from invlift.compilation import Program
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.forms import conduction, reaction
+from invlift.fem.forms import Elasticity, conduction, reaction
 from invlift.fem.poisson import PoissonMap
-from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.fem.random_field import random_field
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
+from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.numpyro_problem import numpyro_problem
@@ -51,6 +55,47 @@ def equation():
     )
 
 
+def affine_equation():
+    """All that readings and loads can be: of reactions and coefficients, affine, partly known."""
+    rng = np.random.default_rng(4)
+    basis = skfem.Basis(skfem.MeshQuad().refined(1), skfem.ElementQuad1())
+    edge = skfem.FacetBasis(
+        basis.mesh, basis.elem, facets=basis.mesh.facets_satisfying(lambda x: x[0] > 1 - 1e-9)
+    )
+    held = basis.get_dofs(lambda x: x[0] < 1e-9).flatten()
+    points = basis.probes(interior_points(2, 3).T).tocsr()
+
+    def gain(value, element):
+        return jnp.outer(element.value @ element.weight, jnp.exp(value[0]) * jnp.ones(2))
+
+    tests = np.zeros((2, 4, 2))
+    tests[1] = rng.standard_normal((4, 2))
+    weights = np.zeros((2, basis.N))
+    weights[:, held] = rng.standard_normal((2, held.size))
+    own = np.zeros((2, 13))
+    own[1, [2, 12]] = 1.0, -0.5
+    one = Functionals(points[:2], csr_array(rng.standard_normal((2, 2))), csr_array(own))
+    two = Functionals(points[1:2], csr_array([[0.0, 1.0]]))
+    return linear_equation(
+        [
+            Form(basis, conduction, known=np.array([np.nan, 0.4, np.nan, np.nan])),
+            Form(edge, reaction, gain, location=np.array([9, 9]), tests=tests),
+        ],
+        readings=[one, two],
+        load=np.outer(rng.random(basis.N), [1.0, 2.0]),
+        held=held,
+        values=np.outer(np.ones(3), [0.1, 0.2]),
+        inputs=[
+            Input(10, load=rng.random((basis.N, 2))),
+            Input(11, values=rng.random((3, 2))),
+            Input(9, load=1.0, values=[[0.5, 0.0]] * 3),
+        ],
+        constant=csr_array(0.2 * np.eye(basis.N) + 0.1 * np.eye(basis.N)[::-1]),
+        reactions=csr_array(weights),
+        num_coefficients=13,
+    )
+
+
 def experiments():
     """The first and the last share a matrix."""
     mesh, rng = box_mesh(2, 2), np.random.default_rng(3)
@@ -63,6 +108,52 @@ def experiments():
     sensors = (sensors_from_arrays(0.2 + 0.6 * rng.random((1, 2)), np.zeros(1)) for _ in conditions)
     parts = zip("abc", sensors, conditions, strict=True)
     return assemble_experiments(mesh, [Experiment(n, locate(mesh, s), c) for n, s, c in parts])
+
+
+def elastic():
+    """A beam: the deflection of its end, and the forces that hold the other."""
+    basis = skfem.Basis(skfem.MeshQuad().refined(1), skfem.ElementVector(skfem.ElementQuad1()))
+    held = basis.get_dofs(lambda x: x[0] < 1e-9).flatten()
+    forces = np.zeros((2, basis.N))
+    forces[[0, 1], held[:2]] = 5.0
+    points = basis.probes(np.array([[1.0], [1.0]])).tocsr()
+    rows = vstack([points[1:], csr_array((2, basis.N))])
+    return linear_equation(
+        Form(basis, Elasticity(0.3)),
+        readings=Functionals(rows, csr_array(np.eye(3, 2, -1))),
+        load=skfem.LinearForm(lambda v, w: -1.0 * v[1]).assemble(basis),
+        held=held,
+        reactions=csr_array(forces),
+    )
+
+
+def field():
+    """All that a field problem can have: kinds of readings, unknown conditions, a known part."""
+    mesh, nan = box_mesh(2, 2), np.nan
+    left = sensors_from_arrays(
+        [[nan, nan], [0.3, 0.7]],
+        np.zeros(2),
+        kinds=["flux", "point"],
+        over=["top", ""],
+        groups=["a", "b"],
+    )
+    right = sensors_from_arrays([[0.4, 0.4]], np.zeros(1), kinds=["log_conductivity"])
+    some, positive = normal(0.0, 1.0), lognormal(median=1.0, factor=2.0)
+    conditions = (
+        {"robin": {"top": (positive, some)}, "source": some},
+        {"source": {"low": some, "high": 2.0}, "robin": {"bottom": (2.0, 0.3)}},
+    )
+    observations = (
+        locate(mesh, left, offsets={"b": some}),
+        locate(mesh, right),
+    )
+    parts = zip("ab", observations, conditions, strict=True)
+    return assemble_experiments(
+        mesh,
+        [Experiment(*each) for each in parts],
+        shared={"dirichlet": {"left": random_field(0.3, 1.0, 2.0)}, "neumann": {"right": some}},
+        known={"high": 2.0},
+    )
 
 
 def curved(theta):
@@ -84,7 +175,10 @@ MODELS = {
     "equation, nodes": (lambda: poisson(), 9),
     "equation, cells": (lambda: poisson("cells"), 8),
     "equation, any element": (equation, 13),
+    "equation, affine": (affine_equation, 13, 1.0),
+    "equation, elastic": (elastic, 9, 2.0),
     "experiments": (experiments, 9, 1.5),
+    "field, all at once": (field, 18, 1.0),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),

@@ -12,6 +12,7 @@ from contract_checks import check_normal_space, check_prior, check_target, lift
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
+from invlift.fem.priors.partly_known import partly_known
 from invlift.inverse.distributions import half_cauchy, normal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
@@ -64,9 +65,28 @@ OTHERS = {
 }
 
 
+FIELD = {"kind": "matern", "range": 0.8, "std": 0.4, "smoothness": 1.0}
+
+
+def beside(*others, of=FIELD):
+    """A field of which the middle is known, and numbers."""
+    prior = build(of)
+    cells = np.full(prior.mesh.num_cells, np.nan)
+    cells[:5] = 0.3
+    parts = {"field": partly_known(prior, prior.mesh, cells)}
+    return named_prior(parts | {f"number_{k}": each for k, each in enumerate(others)})
+
+
 def build(content):
     table = PRIORS[content["kind"]].model_validate(content)
     return table.build(box_mesh(2, 2), lambda *keys: f"prior {keys}")
+
+
+OTHERS |= {
+    "a field and normal numbers": beside(normal(1.0, 0.3), normal(np.zeros(2), [1.0, 0.3])),
+    "a field and others": beside(dist.Gamma(2.5, 2.0), normal(0.0, 1.0)),
+    "a known part": beside().parts["field"],
+}
 
 
 def readings(field):

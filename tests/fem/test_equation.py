@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 import skfem
 from scipy.sparse import csr_array
+from skfem.helpers import dot
 from skfem.models.elasticity import lame_parameters, linear_elasticity
 from structured import box_mesh, interior_points
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.discretisation import boundary_load, cell_basis, facet_basis, load_form, mass_form
-from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.forms import Elasticity, conduction, reaction
-from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
 
 readings = jax.jit(lambda equation, c: equation(c))
 linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
@@ -159,6 +161,52 @@ def test_a_bent_beam_is_that_of_another_assembly(form, modulus, ratio):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes, _ in ELEMENTS])
+def test_reactions_are_the_fluxes_that_hold(name, sizes):
+    """u = x between two sides of a box, of k = 2: with a constant matrix beside it as well."""
+    grid = GRIDS[name[: 3 if name[:4] != "Quad" else 4]]
+    grid = grid.init_tensor(*[np.linspace(0.0, 1.0, 3)] * grid.elem.refdom.dim())
+    basis = skfem.Basis(grid, getattr(skfem, f"Element{name}")())
+    sides = [basis.get_dofs(lambda x, at=at: np.abs(x[0] - at) < 1e-9).flatten() for at in (0, 1)]
+    weights = np.zeros((2, basis.N))
+    for row, side in zip(weights, sides, strict=True):
+        row[side] = 1.0
+    stiffness = skfem.BilinearForm(lambda u, v, w: dot(u.grad, v.grad))
+    for constant in (None, csr_array(0.5 * stiffness.assemble(basis))):
+        equation = linear_equation(
+            Form(basis, conduction, location="cells"),
+            readings=Functionals(csr_array((2, basis.N)), csr_array(np.eye(2))),
+            held=np.concatenate(sides),
+            values=np.repeat([0.0, 1.0], [len(side) for side in sides]),
+            constant=constant,
+            reactions=csr_array(weights),
+        )
+        conductivity = 2.0 if constant is None else 2.5
+        found = readings(equation, jnp.full(grid.nelements, np.log(2.0)))
+        np.testing.assert_allclose(found, [-conductivity, conductivity], rtol=1e-11)
+
+
+def test_reactions_are_the_forces_that_hold():
+    """A sheet of modulus 3, stretched by a tenth, with sides that are free."""
+    grid = skfem.MeshQuad.init_tensor(np.linspace(0, 2, 5), np.linspace(0, 1, 4))
+    basis = skfem.Basis(grid, skfem.ElementVector(skfem.ElementQuad1()))
+    left, right = (
+        basis.get_dofs(lambda x, at=at: np.abs(x[0] - at) < 1e-9).all("u^1") for at in (0, 2)
+    )
+    corner = basis.nodal_dofs[1, np.abs(grid.p).sum(axis=0) < 1e-9]
+    force = np.zeros((1, basis.N))
+    force[0, right] = 1.0
+    equation = linear_equation(
+        Form(basis, Elasticity(0.25, is_plane_stress=True), location="cells"),
+        readings=Functionals(csr_array((1, basis.N)), csr_array([[1.0]])),
+        held=np.concatenate([left, right, corner]),
+        values=np.concatenate([np.zeros(left.size), np.full(right.size, 0.2), np.zeros(1)]),
+        reactions=csr_array(force),
+    )
+    found = readings(equation, jnp.full(grid.nelements, np.log(3.0)))
+    np.testing.assert_allclose(found, 3.0 * 0.1, rtol=1e-11)
+
+
 @pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan])
 def test_a_poisson_ratio_that_no_body_has(ratio):
     with pytest.raises(InputError, match="a number between -1 and"):
@@ -273,6 +321,16 @@ BAD = {
     "forms, two fields": lambda given: of(skfem.ElementTriP1() * skfem.ElementTriP1()),
     "forms, without gradients": lambda given: of(skfem.ElementTriRT1()),
     "experiments": lambda given: {"experiments": ["a/b"]},
+    "known": lambda given: {"forms": given["forms"]._replace(known=np.ones(3))},
+    "tests": lambda given: {"forms": given["forms"]._replace(tests=np.ones((1, 3, 8)))},
+    "num_coefficients": lambda given: {"num_coefficients": 8},
+    "readings, reactions": lambda given: {
+        "readings": Functionals(given["readings"], csr_array(np.eye(1))),
+    },
+    "readings, rows": lambda given: {
+        "readings": Functionals(given["readings"], coefficients=csr_array(np.ones((2, 9)))),
+    },
+    "load, of an input": lambda given: {"inputs": [Input(3, load=np.ones(4))]},
 }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from structured import box_mesh, interior_points
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
-from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
 
 look = jax.jit(lambda model, phi: (model.linearise(phi)[0], model.expand(phi)[1].byproducts))
 
@@ -34,7 +35,7 @@ def test_together_they_are_as_each_alone(location):
     parts = list(experiments(mesh, CONDITIONS))
     model = assemble_experiments(mesh, parts, location=location)
     assert isinstance(model, Experiments)
-    assert [each.load.shape[1] for each in model.equations] == [3, 1]  # a matrix for three
+    assert [each.num_loads for each in model.equations] == [3, 1]  # a matrix for three
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
     phi = jnp.asarray(np.random.default_rng(0).standard_normal(size))
     (values, jacobian), solutions = look(model, phi)

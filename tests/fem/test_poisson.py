@@ -16,7 +16,8 @@ from invlift.derivatives import derivatives_along
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.mesh.mesh import mesh_from_arrays
-from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
 
 readings = jax.jit(lambda forward, phi: forward(phi))
 linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))

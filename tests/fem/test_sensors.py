@@ -10,7 +10,8 @@ from structured import box_mesh
 from invlift.errors import InputError
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
 from invlift.fem.mesh.mesh import mesh_from_arrays
-from invlift.fem.sensors import locate, read_sensors, sensors_from_arrays, write_sensors
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors
 
 
 def holed_square(n=9, stretch=1.0):

@@ -79,6 +79,17 @@ def test_flat_mesh_is_shown_as_it_is():
     assert len(flat.outline()) == 16
 
 
+def test_triangles_without_a_value_are_not_drawn():
+    flat = flatten(*square())
+    values = np.arange(25.0)
+    assert flat.triangulation_of(values).mask is None
+    values[7] = np.nan
+    drawn = flat.triangulation_of(values).get_masked_triangles()
+    expected = [each for each in flat.triangles.tolist() if 7 not in each]
+    assert 0 < len(expected) < len(flat.triangles)
+    assert drawn.tolist() == expected
+
+
 @pytest.mark.parametrize("mesh", [square, box])
 @pytest.mark.parametrize("location", ["nodes", "cells"])
 def test_overview_has_four_titled_panels(tmp_path, location, mesh):

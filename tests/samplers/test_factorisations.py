@@ -9,7 +9,8 @@ from structured import box_mesh, interior_points
 from invlift.app.sampling import target_of
 from invlift.fem import linalg
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.sensors import locate, sensors_from_arrays
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.jacobians import dense
 from invlift.inverse.noise import gaussian_noise

@@ -101,7 +101,7 @@ def _prepare_results(field) -> None:
     importlib.import_module("invlift.app.results")
     importlib.import_module("invlift.app.report")
     if isinstance(field, FieldProblem):
-        field.problem.prior.pointwise_std()
+        field.prior.pointwise_std()
 
 
 def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
@@ -130,7 +130,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
         say_table(console, ["", *columns], rows)
     say(console, str(verdict))
     if coverage:
-        say(console, describe_coverage(coverage, field.problem.prior.location))
+        say(console, describe_coverage(coverage, field.prior.location))
     say(console, f"\nWritten to {directory}: {', '.join(path.name for path in written)}")
     if run.is_interrupted:
         say(console, "The run was interrupted; finish it with --resume.")

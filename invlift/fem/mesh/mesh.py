@@ -200,7 +200,9 @@ class Mesh:
         tolerance = RELATIVE_TOLERANCE * self.diameter
         return find_cells(self.points[self.cells], points, tolerance)
 
-    def mean_over(self, group: str | None, place: Literal["node", "cell"]) -> csr_array:
+    def mean_over(
+        self, group: str | None, place: Literal["node", "cell"], where: str | None = None
+    ) -> csr_array:
         """Mean of a field over a group, as a matrix to be multiplied with its values.
 
         Parameters
@@ -209,6 +211,8 @@ class Mesh:
             A subdomain or else a boundary group; None for the whole body.
         place : "node" or "cell"
             Where the field lives.
+        where : str, optional
+            What an error message should blame.
 
         Returns
         -------
@@ -223,8 +227,8 @@ class Mesh:
             known = [*self.subdomains, *self.boundaries, "boundary"] if place == "node" else []
             if group not in known:
                 kind = "group" if place == "node" else "subdomain"
-                raise _unknown(self, kind, group, known or list(self.subdomains), None)
-            facets = self.facets(group)
+                raise _unknown(self, kind, group, known or list(self.subdomains), where)
+            facets = self.facets(group, where)
             sizes = functionals.facet_sizes(self.points[facets])
             return functionals.mean_over(facets, sizes, self.num_nodes)
         cells = np.arange(self.num_cells) if group is None else self.subdomains[group]

@@ -1,8 +1,9 @@
-"""{distribution = ...}: a distribution of a positive number in a problem file."""
+"""{distribution = ...}: a distribution of a number in a problem file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -13,6 +14,7 @@ from invlift.inverse.distributions.families import (
     half_cauchy,
     half_normal,
     lognormal,
+    normal,
     uniform,
 )
 from invlift.inverse.distributions.of_numpyro import as_distribution
@@ -20,7 +22,7 @@ from invlift.tables import Table, number, problem
 
 
 class DistributionTable(Table):
-    """A distribution of a positive number. A subclass adds its own keys."""
+    """A distribution of a number. A subclass adds its own keys."""
 
     #: What makes the distribution, with the keys as arguments.
     family: ClassVar[Callable[..., Distribution]]
@@ -33,7 +35,8 @@ class DistributionTable(Table):
         return type(self).family(**self.model_dump(exclude={"distribution"}, exclude_none=True))
 
 
-_Positive = number(1e-50, 1e50)
+_SIZE = 1e50
+_Number, _Positive = number(-_SIZE, _SIZE), number(1 / _SIZE, _SIZE)
 
 
 class LognormalTable(DistributionTable):
@@ -137,7 +140,27 @@ class InverseGammaTable(DistributionTable):
         return as_distribution(InverseGamma(self.concentration, self.scale))
 
 
-#: Distributions by the key ``distribution``: looked up whenever a file is read.
+class NormalTable(DistributionTable):
+    """Normally distributed."""
+
+    family = normal
+
+    mean: _Number
+    """The mean, in the unit of the number."""
+    sd: _Positive
+    """The standard deviation, in the unit of the number."""
+
+
+class RealUniformTable(UniformTable):
+    """Uniform between two bounds."""
+
+    low: _Number
+    """The lower bound, in the unit of the number."""
+    high: _Number
+    """The upper bound, in the unit of the number."""
+
+
+#: Distributions of positive numbers by the key ``distribution``: looked up whenever a file is read.
 DISTRIBUTIONS: dict[str, type[DistributionTable]] = {
     "lognormal": LognormalTable,
     "half-normal": HalfNormalTable,
@@ -147,3 +170,7 @@ DISTRIBUTIONS: dict[str, type[DistributionTable]] = {
     "inverse-gamma": InverseGammaTable,
     "uniform": UniformTable,
 }
+#: Distributions of any number.
+REAL_DISTRIBUTIONS: MutableMapping[str, type[DistributionTable]] = ChainMap(
+    {"normal": NormalTable, "uniform": RealUniformTable}, DISTRIBUTIONS
+)

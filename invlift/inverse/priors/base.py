@@ -6,7 +6,7 @@ The coefficients of the model are x = X(w) with w standard normal (Au, Graham & 
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,7 @@ class Prior(Module):
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
         """X(w), (N,), and its derivatives there."""
-        return self.transform(white), _Autodiff(self, white)
+        return linearised(self, white)
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """Log density of w, (m,), relative to the standard normal one, (), normalised; 0 here."""
@@ -83,6 +83,11 @@ class Prior(Module):
         """Quantities of the prior that are unknown, by name, to be kept with the draws."""
         del white
         return {}
+
+
+def linearised(part: Any, white: jax.Array) -> tuple[jax.Array, Tangent]:
+    """The value of something with a ``transform``, (N,), at w (m,), and derivatives by JAX."""
+    return part.transform(white), _Autodiff(part, white)
 
 
 class AffinePrior(Prior):

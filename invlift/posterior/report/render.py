@@ -27,9 +27,9 @@ from invlift.posterior.slices import AXIS_NAMES
 MAX_ROWS = 500
 #: What is shown of the readings, and how it is called.
 COLUMNS = {
-    "experiment": "experiment", "x": "x", "y": "y", "z": "z", "observed": "reading",
-    "predicted_mean": "prediction", "predicted_sd": "its sd", "standardised_residual": "residual",
-    "predictive_p_value": "p-value",
+    "experiment": "experiment", "kind": "kind", "x": "x", "y": "y", "z": "z",
+    "observed": "reading", "predicted_mean": "prediction", "predicted_sd": "its sd",
+    "standardised_residual": "residual", "predictive_p_value": "p-value",
 }  # fmt: skip
 
 

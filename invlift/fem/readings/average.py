@@ -1,0 +1,97 @@
+"""The mean of the solution over a group of the mesh, or over a disc or ball round a place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import (
+    SOLUTION,
+    Kind,
+    Located,
+    Weights,
+    at_row,
+    find_places,
+    joined,
+    shown_at,
+)
+from invlift.fem.sensors import Sensors
+
+#: Radii, and directions on the circle or to the pole and round it, of the points of a disc or ball.
+NUM_RADII, NUM_AROUND, NUM_UP = 6, 24, 8
+
+
+def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
+    size = len(sensors.values)
+    is_round = ~np.isnan(sensors.radius)
+    for row in range(size):
+        if is_round[row] == bool(sensors.over[row]):
+            found = "both" if is_round[row] else "neither"
+            expected, remedy = "a group in the column over, or a radius", "give one of the two"
+            raise InputError(at_row(sensors, row, "over"), expected, found, remedy)
+        if is_round[row] and not sensors.radius[row] > 0.0:
+            found, remedy = f"{sensors.radius[row]:g}", "give it in the unit of the mesh"
+            raise InputError(at_row(sensors, row, "radius"), "a positive number", found, remedy)
+    parts, points = [], np.array(sensors.points)
+    for row in np.flatnonzero(~is_round):
+        matrix = mesh.mean_over(str(sensors.over[row]), "node", at_row(sensors, row, "over"))
+        parts.append((np.array([row]), _weights_of(matrix)))
+        points[row] = matrix @ mesh.points
+    rows = np.flatnonzero(is_round)
+    distances, is_kept = np.zeros(size), np.ones(size, dtype=bool)
+    if rows.size:
+        found = find_places(mesh, sensors.take(rows), sensors.points[rows], outside)
+        distances[rows], is_kept[rows] = found.distances, found.is_kept
+        corners = mesh.points[mesh.cells[found.cells]]
+        middles = np.einsum("kc,kcd->kd", found.shapes, corners)
+        parts += [
+            (np.array([row]), _weights_of(_mean_round(mesh, middle, sensors.radius[row])))
+            for row, middle in zip(rows, middles, strict=True)
+        ]
+    whole = {SOLUTION: joined(parts, size)}
+    return Located(whole, shown_at(sensors, points), distances, is_kept)
+
+
+def _mean_round(mesh: Mesh, middle: np.ndarray, radius: float):
+    """Mean over what the body has of a disc or ball, (1, num_nodes), its middle in the body."""
+    offsets, weights = _points_of_ball(mesh.dim)
+    cells, shapes = mesh.find_cells(middle + radius * offsets)
+    inside = cells >= 0
+    weights = weights[inside] / weights[inside].sum()
+    matrix = np.zeros((1, mesh.num_nodes))
+    np.add.at(matrix[0], mesh.cells[cells[inside]], weights[:, None] * shapes[inside])
+    return matrix
+
+
+def _points_of_ball(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points, (k, dim), and weights, (k,), of the mean over the unit disc or ball.
+
+    Gauss points along the radius and to the pole, and even steps round: exact for polynomials of
+    degree 9 in the plane, and more.
+    """
+    ticks, sizes = np.polynomial.legendre.leggauss(NUM_RADII)
+    radii = 0.5 + 0.5 * ticks
+    sizes = sizes * radii ** (dim - 1)
+    turns = 2.0 * np.pi * (np.arange(NUM_AROUND) + 0.5) / NUM_AROUND
+    around = np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    shares = np.ones(NUM_AROUND)
+    if dim == 3:
+        heights, shares = np.polynomial.legendre.leggauss(NUM_UP)
+        flat = np.sqrt(1.0 - heights**2)[:, None, None] * around
+        up = np.broadcast_to(heights[:, None, None], (*flat.shape[:2], 1))
+        around = np.concatenate([flat, up], axis=2).reshape(-1, 3)
+        shares = np.repeat(shares, NUM_AROUND)
+    points = (radii[:, None, None] * around).reshape(-1, dim)
+    weights = np.outer(sizes, shares).ravel()
+    return points, weights / weights.sum()
+
+
+def _weights_of(matrix) -> Weights:
+    """The row of a matrix, (1, num_nodes)."""
+    row = matrix.toarray()[0] if hasattr(matrix, "toarray") else matrix[0]
+    nodes = np.flatnonzero(row)
+    return Weights(nodes[None], row[None, nodes])
+
+
+AVERAGE = Kind(_locate, ("over", "radius"))

@@ -1,0 +1,167 @@
+"""What a kind of reading must be: a linear functional of what an equation knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.mesh.checks import listing, place
+from invlift.fem.mesh.geometry import find_closest_facet
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.sensors import Sensors
+
+#: What readings can be weighted sums of: the solution at the nodes, the log-conductivity at corners
+#: of cells (corner j of cell i is i (dim + 1) + j), fluxes into the body through boundary groups,
+#: and further unknowns, the last two by name.
+SOLUTION, FIELD, FLUXES, UNKNOWNS = "solution", "log_conductivity", "fluxes", "unknowns"
+
+
+class Weights(NamedTuple):
+    """Weighted sums, one for each reading.
+
+    Attributes
+    ----------
+    places : (k, c) array of int or str
+        What each is a sum of.
+    weights : (k, c) array
+        Zero where there is no more.
+    """
+
+    places: np.ndarray
+    weights: np.ndarray
+
+
+class Located(NamedTuple):
+    """What a kind makes of k rows.
+
+    Attributes
+    ----------
+    parts : mapping of str to Weights
+        By :data:`SOLUTION` and the other things that are read; a reading is the sum over all.
+    points : (k, dim) array
+        Where the readings are shown.
+    distances : (k,) array
+        How far outside the mesh, in its unit of length; 0 inside.
+    is_kept : (k,) array of bool
+    """
+
+    parts: Mapping[str, Weights]
+    points: np.ndarray
+    distances: np.ndarray
+    is_kept: np.ndarray
+
+
+class Kind(NamedTuple):
+    """A kind of reading.
+
+    Attributes
+    ----------
+    locate : callable
+        Mesh, :class:`Sensors`, all of this kind, and ``outside``, "error", "project" or "drop", to
+        :class:`Located`.  An InputError names the row and column that is wrong.
+    columns : tuple of str
+        Columns that a row of this kind may fill, among "x2", "over" and "radius".
+    """
+
+    locate: Callable[[Mesh, Sensors, str], Located]
+    columns: tuple[str, ...] = ()
+
+
+class Places(NamedTuple):
+    """Where points are on a mesh: see :func:`find_places`.
+
+    Attributes
+    ----------
+    cells : (k,) array of int
+    shapes : (k, dim + 1) array
+        Values there of the basis functions of the cell's corners.
+    distances : (k,) array
+    is_kept : (k,) array of bool
+    """
+
+    cells: np.ndarray
+    shapes: np.ndarray
+    distances: np.ndarray
+    is_kept: np.ndarray
+
+
+def find_places(
+    mesh: Mesh, sensors: Sensors, points: np.ndarray, outside: str, suffix: str = ""
+) -> Places:
+    """Find the cells of points, (k, dim), one of each row of a table.
+
+    They are from the columns x, y and z, whose names have a suffix.
+
+    Raises
+    ------
+    InputError
+        If a row has no place, or one outside the mesh and ``outside`` is "error".
+    """
+    missing = np.argwhere(np.isnan(points))
+    if missing.size:
+        row, axis = missing[0]
+        where = at_row(sensors, row, "xyz"[axis] + suffix)
+        raise InputError(where, "a number", "an empty entry", "give the place of the reading")
+    cells, shapes = mesh.find_cells(points)
+    distances = np.zeros(len(cells))
+    is_outside = cells < 0
+    if is_outside.any():
+        away = np.flatnonzero(is_outside)
+        facet, on_facet, distances[away] = find_closest_facet(
+            mesh.points[mesh.boundary_facets], points[away]
+        )
+        if outside == "error":
+            closest = (on_facet[0, :, None] * mesh.points[mesh.boundary_facets[facet[0]]]).sum(0)
+            _raise_outside(mesh, sensors, points, away, distances, closest)
+        # A point on a facet has the weights of the facet's nodes and 0 at the cell's other node.
+        cells[away] = mesh.boundary_cells[facet]
+        nodes = mesh.cells[cells[away]]
+        is_same = nodes[:, :, None] == mesh.boundary_facets[facet][:, None, :]
+        shapes[away] = (is_same * on_facet[:, None, :]).sum(axis=2)
+    is_kept = ~is_outside if outside == "drop" else np.ones(len(cells), dtype=bool)
+    return Places(cells, shapes, distances, is_kept)
+
+
+def joined(parts: Sequence[tuple[np.ndarray, Weights]], size: int) -> Weights:
+    """Weighted sums of some rows each, (k,), as those of ``size`` rows."""
+    width = max(part.places.shape[1] for _, part in parts)
+    places = np.zeros((size, width), dtype=np.result_type(*(part.places for _, part in parts)))
+    weights = np.zeros((size, width))
+    for rows, part in parts:
+        own = np.ix_(rows, np.arange(part.places.shape[1]))
+        places[own], weights[own] = part
+    return Weights(places, weights)
+
+
+def shown_at(sensors: Sensors, points: np.ndarray) -> np.ndarray:
+    """Places of the rows as the table has them, and points (k, dim) where it has none."""
+    return np.where(np.isnan(sensors.points), points, sensors.points)
+
+
+def at_row(sensors: Sensors, row: int, column: str) -> str:
+    """What an error calls an entry of a table."""
+    return f"{sensors.name}, row {sensors.rows[row]}, column {column}"
+
+
+def _raise_outside(mesh, sensors, points, away, distances, closest):
+    first, rows = away[0], sensors.rows[away]
+    others = f"; rows outside: {listing(rows, 8)}" if len(away) > 1 else ""
+    if sensors.kinds is None and len(away) == len(sensors.values):  # else they are not all rows
+        remedy = f"all rows are outside: check the units, the mesh spans {extent(mesh)}"
+    else:
+        remedy = 'correct it, or choose outside = "project" or "drop"'
+    raise InputError(
+        f"{sensors.name}, row {rows[0]}",
+        f"a sensor inside the mesh {mesh.name!r}",
+        f"{place(points[first])}, which is {distances[first]:.6g} outside "
+        f"(closest point {place(closest)}){others}",
+        remedy,
+    )
+
+
+def extent(mesh: Mesh) -> str:
+    """What a mesh spans, in words."""
+    return f"{place(mesh.points.min(axis=0))} to {place(mesh.points.max(axis=0))}"

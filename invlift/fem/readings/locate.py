@@ -1,0 +1,195 @@
+"""From the rows of a sensor table to what each reading is a weighted sum of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import FLUXES, SOLUTION, UNKNOWNS, Weights, at_row, extent, joined
+from invlift.fem.readings.kinds import KINDS
+from invlift.fem.sensors import Sensors
+from invlift.inverse.distributions import Distribution, as_distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What each of the readings that are kept is a weighted sum of.
+
+    Attributes
+    ----------
+    parts : mapping of str to Weights
+        By what is read, "solution", "log_conductivity", "fluxes" or "unknowns": see
+        :mod:`invlift.fem.readings.base`.
+    points : (num_kept, dim) array
+        Where the readings are shown.
+    kept : (num_kept,) array of int
+        Positions in the sensor table; all of them unless sensors were dropped.
+    distances : (num_sensors,) array
+        How far outside the mesh each sensor of the whole table lies, in length units; 0 inside.
+    unknowns : mapping of str to Distribution
+        Those that are read beside the field, such as offsets of loggers.
+    """
+
+    parts: Mapping[str, Weights]
+    points: np.ndarray
+    kept: np.ndarray
+    distances: np.ndarray
+    unknowns: Mapping[str, Distribution] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Nodes whose solution each reading is a sum of, (num_kept, c)."""
+        return self._of_solution.places
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Their weights, (num_kept, c): of a point those of basis functions, which add to 1."""
+        return self._of_solution.weights
+
+    @property
+    def _of_solution(self) -> Weights:
+        nothing = Weights(np.zeros((len(self.kept), 1), dtype=int), np.zeros((len(self.kept), 1)))
+        return self.parts.get(SOLUTION, nothing)
+
+    @property
+    def is_of_solution(self) -> np.ndarray:
+        """Which readings depend on the solution of an experiment, (num_kept,)."""
+        parts = [self.parts[name].weights for name in (SOLUTION, FLUXES) if name in self.parts]
+        nothing = np.zeros((len(self.kept), 1))
+        return np.hstack([nothing, *parts]).any(axis=1)
+
+    def take(self, chosen: np.ndarray) -> Observation:
+        """Return the readings at positions `chosen` among those kept."""
+        parts = {name: Weights(*(each[chosen] for each in part))
+                 for name, part in self.parts.items()}  # fmt: skip
+        points, kept = self.points[chosen], self.kept[chosen]
+        return replace(self, parts=parts, points=points, kept=kept)
+
+
+def locate(
+    mesh: Mesh,
+    sensors: Sensors,
+    outside: Literal["error", "project", "drop"] = "error",
+    *,
+    offsets: Mapping[str, Distribution] | None = None,
+) -> Observation:
+    """Find what each reading is of.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    sensors : Sensors
+    outside : {"error", "project", "drop"}
+        What to do with sensors further outside than 1e-9 of the mesh's diameter: refuse, observe
+        at the closest point of the mesh, or leave out.
+    offsets : mapping of str to Distribution, optional
+        Groups of the table whose readings are all off by one unknown number, each with its
+        distribution, in the unit of the readings: a logger that drifts, the datum of heads.  Among
+        the unknowns it is ``offset_GROUP``.
+
+    Returns
+    -------
+    Observation
+
+    Raises
+    ------
+    InputError
+        If a row is not what its kind must be; if a sensor is outside and `outside` is "error" (its
+        row and distance are named), or all sensors are dropped; if there is no group of a name.
+    """
+    if outside not in ("error", "project", "drop"):
+        raise InputError(
+            "outside", "'error', 'project' or 'drop'", repr(outside), "choose one of the three"
+        )
+    if sensors.points.shape[1] != mesh.dim:
+        raise InputError(
+            sensors.name,
+            f"{mesh.dim} coordinates for the {mesh.dim}-dimensional mesh {mesh.name!r}",
+            f"{sensors.points.shape[1]}",
+            "give x,y for a flat mesh and x,y,z for a body",
+        )
+    size, sensors = len(sensors.values), _with_all_columns(sensors)
+    kinds = _kinds(sensors)
+    points, distances = np.array(sensors.points), np.zeros(size)
+    is_kept, parts = np.zeros(size, dtype=bool), {}
+    for kind in dict.fromkeys(kinds.tolist()):
+        rows = np.flatnonzero(kinds == kind)
+        found = KINDS[kind].locate(mesh, sensors.take(rows), outside)
+        points[rows], distances[rows], is_kept[rows] = found[1:]
+        for name, own in found.parts.items():
+            parts.setdefault(name, []).append((rows, own))
+    if offsets:
+        parts[UNKNOWNS] = [_offsets(sensors, offsets)]
+    if not is_kept.any():
+        raise InputError(
+            sensors.name,
+            f"at least one sensor inside the mesh {mesh.name!r}",
+            f"all {len(distances)} outside, the closest by {distances.min():.6g}",
+            f"check the units: the mesh spans {extent(mesh)}",
+        )
+    unknowns = {_offset(group): as_distribution(own) for group, own in (offsets or {}).items()}
+    whole = {name: joined(own, size) for name, own in parts.items()}
+    every = Observation(whole, points, np.arange(size), distances, unknowns)
+    return every.take(np.flatnonzero(is_kept))
+
+
+def _with_all_columns(sensors: Sensors) -> Sensors:
+    """The table with empty columns in place of those that only some kinds have."""
+    size, dim = sensors.points.shape
+    empty = {
+        "minus": np.full((size, dim), np.nan),
+        "over": np.full(size, ""),
+        "radius": np.full(size, np.nan),
+    }
+    missing = {name: column for name, column in empty.items() if getattr(sensors, name) is None}
+    return replace(sensors, **missing)
+
+
+def _kinds(sensors: Sensors) -> np.ndarray:
+    """Kind of each reading, (d,); each must be known, and fill no column that is not for it."""
+    filled = {
+        "x2": ~np.isnan(sensors.minus[:, 0]),
+        "over": sensors.over != "",
+        "radius": ~np.isnan(sensors.radius),
+    }
+    kinds = sensors.kinds
+    if kinds is None:
+        kinds = np.where(filled["x2"], "difference", "point")
+    for row, kind in enumerate(kinds.tolist()):
+        if kind not in KINDS:
+            remedy = "choose one, or rename the column if it means something else"
+            where, expected = at_row(sensors, row, "kind"), f"one of {', '.join(KINDS)}"
+            raise InputError(where, expected, repr(kind), remedy)
+        for column, is_filled in filled.items():
+            if is_filled[row] and column not in KINDS[kind].columns:
+                takes = [name for name, each in KINDS.items() if column in each.columns]
+                raise InputError(
+                    at_row(sensors, row, column),
+                    f"an empty entry, as the reading is of kind {kind}",
+                    "one that is not",
+                    f"leave it empty, or correct the kind ({' and '.join(takes)} have it)",
+                )
+    return kinds
+
+
+def _offset(group: str) -> str:
+    return f"offset_{group}"
+
+
+def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.ndarray, Weights]:
+    """Rows that have an offset, and which."""
+    groups = np.array([]) if sensors.groups is None else sensors.groups
+    for group in offsets:
+        if group not in groups:
+            expected = f"groups of the column group of {sensors.name}"
+            found = ", ".join(np.unique(groups)) or "no such column"
+            remedy = f"name one of these, or write {group} into rows"
+            raise InputError(f"offset, {group}", expected, found, remedy)
+    rows = np.flatnonzero(np.isin(groups, list(offsets)))
+    names = np.array([_offset(group) for group in groups[rows]])
+    return rows, Weights(names[:, None], np.ones((rows.size, 1)))

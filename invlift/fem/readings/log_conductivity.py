@@ -1,0 +1,19 @@
+"""The natural logarithm of the conductivity at a place: of a core, or a test in one well."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import FIELD, Kind, Located, Weights, find_places
+from invlift.fem.sensors import Sensors
+
+
+def _locate(mesh: Mesh, sensors: Sensors, outside: str) -> Located:
+    found = find_places(mesh, sensors, sensors.points, outside)
+    corners = found.cells[:, None] * (mesh.dim + 1) + np.arange(mesh.dim + 1)
+    parts = {FIELD: Weights(corners, found.shapes)}
+    return Located(parts, sensors.points, found.distances, found.is_kept)
+
+
+LOG_CONDUCTIVITY = Kind(_locate)

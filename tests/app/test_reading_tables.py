@@ -1,0 +1,190 @@
+"""Problem files with kinds of readings, offsets, known regions and unknown conditions."""
+
+import copy
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from problem_files import write_problem
+
+import invlift
+from invlift.app.build import build_problem
+from invlift.app.cli import main
+from invlift.app.problem_file import read_problem
+from invlift.errors import InputError
+
+NORMAL = {"distribution": "normal", "mean": 0.5, "sd": 0.2}
+POSITIVE = {"distribution": "lognormal", "median": 2.0, "factor": 1.5}
+SENSORS = (
+    "x,y,kind,over,radius,value,sigma,group,name\n"
+    "0.3,0.4,point,,,2.1,0.1,loggers,a\n"
+    "0.6,0.7,point,,,2.9,0.2,own,b\n"
+    "0.5,0.5,average,,0.2,2.5,0.1,own,c\n"
+    ",,average,high,,3.1,0.1,own,d\n"
+    ",,flux,left,,-2.0,0.1,own,e\n"
+    ",,flux,top,,-1.0,0.1,own,f\n"
+    "0.2,0.2,log_conductivity,,,0.1,0.1,own,g\n"
+)
+CHANGES = {
+    "pde": {
+        "source": {"low": NORMAL, "high": 5.0},
+        "dirichlet": {"left": {"distribution": "normal", "mean": "ramp", "sd": 0.1, "range": 1.0}},
+        "neumann": {"bottom": {"distribution": "uniform", "low": -1.0, "high": 1.0}},
+        "robin": {"top": {"coefficient": POSITIVE, "ambient": NORMAL}},
+        "point_source": [{"place": [0.7, 0.3], "strength": NORMAL}],
+    },
+    "observations.offset": {"loggers": NORMAL},
+    "conductivity": {"known": {"high": 2.0}},
+    "noise": {"sigma": "column"},
+}
+NAMES = [
+    "source_low", "dirichlet_left", "neumann_bottom", "point_source_1", "robin_top_coefficient",
+    "robin_top_ambient", "offset_loggers",
+]  # fmt: skip
+
+
+def write(folder, changes=None, sensors=SENSORS):
+    own = copy.deepcopy(CHANGES) | (changes or {})
+    return write_problem(folder, own, sensors=sensors)
+
+
+def test_unknowns_have_the_names_of_their_keys(tmp_path):
+    field = build_problem(read_problem(write(tmp_path)))
+    names = [name for name, _ in field.problem.prior.shapes]
+    assert names[0] == "log_conductivity"
+    assert sorted(names[1:]) == sorted(NAMES)
+    np.testing.assert_allclose(field.sensors.points[3], [0.75, 0.5], atol=0.1)
+    assert field.prior.location == "nodes"
+    assert field.problem.model.boundary_flux is None  # the source is unknown
+
+
+def test_fields_of_the_mesh_file(tmp_path):
+    """The ramp is 1 + x."""
+    pde = {
+        "dirichlet": {"left": 0.0},
+        "neumann": {"bottom": "ramp"},
+        "robin": {"top": {"coefficient": "ramp", "ambient": "ramp"}},
+    }
+    sensors = "x,y,kind,over,value,sigma\n,,flux,left,1,0.1\n,,flux,top,1,0.1\n"
+    changes = {"pde": pde}
+    path = write_problem(tmp_path, changes, sensors=sensors)
+    found = np.asarray(build_problem(read_problem(path)).problem.model(np.zeros(16)))
+    np.testing.assert_allclose(found.sum(), -1.5, rtol=1e-12)  # what flows in at the bottom
+
+
+def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
+    spec = read_problem(write(tmp_path))
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml())
+    assert read_problem(again).pde == spec.pde
+    assert read_problem(again).observations == spec.observations
+    assert read_problem(again).conductivity == spec.conductivity
+
+
+def command(arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code in (0, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run on simulated readings."""
+    folder = tmp_path_factory.mktemp("run")
+    path = write(folder)
+    command(["simulate", str(path), "--seed", "1", "--out", str(folder / "made.csv")])
+    path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
+    command(["run", str(path), "--draws", "40", "--warmup", "20", "--anyway"])
+    return folder
+
+
+def test_a_run_tells_of_each_unknown(folder):
+    made = invlift.read_sensors(folder / "made.csv", 2)
+    assert made.kinds.tolist()[3:] == ["average", "flux", "flux", "log_conductivity"]
+    summary = pd.read_csv(folder / "out" / "summary.csv", index_col=0)
+    of_rim = [name for name in summary.index if name.startswith("dirichlet_left[")]
+    assert of_rim
+    assert set(NAMES) - {"dirichlet_left"} <= set(summary.index)
+    truth = json.loads((folder / "out" / "run.json").read_text())["truth"]
+    assert {"offset_loggers", "source_low"} <= set(truth["scalars"])
+    assert ">log_conductivity</td>" in (folder / "out" / "report.html").read_text()
+    fit = pd.read_csv(folder / "out" / "sensor_fit.csv")
+    assert fit["kind"].tolist() == made.kinds.tolist()
+    assert np.isfinite(fit[["x", "y", "predicted_mean"]]).all(axis=None)
+
+
+def test_what_is_known_has_no_uncertainty(folder):
+    posterior = invlift.load(folder / "out")
+    fields = posterior.fields()
+    inside = fields["log_conductivity_prior_sd"] == 0.0
+    assert inside.any()
+    np.testing.assert_allclose(fields["conductivity_mean"][inside], 2.0)
+    assert (fields["log_conductivity_sd"][inside] == 0.0).all()
+    assert np.isnan(fields["variance_reduction"][inside]).all()
+    assert (fields["log_conductivity_sd"][~inside] > 0.0).all()
+    reasons = " ".join(posterior.verdict().reasons)
+    assert "constant" not in reasons
+    assert posterior.sensors.coordinates["kind"][0] == "point"
+    assert posterior.next_sensors(1).best.shape[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({"pde.source": {"lw": NORMAL}}, SENSORS, ["[pde] source", "did you mean 'low'?"]),
+        ({"pde.dirichlet": {"left": {**NORMAL, "mean": "rmp"}}}, SENSORS,
+         ["[pde] dirichlet.left.mean", "'rmp'", "did you mean 'ramp'?"]),
+        ({"pde.dirichlet": {"left": {**NORMAL, "sd": 0.0}}}, SENSORS,
+         ["[pde] dirichlet.left.sd", "a positive number"]),
+        ({"pde.robin": {"top": {"coefficient": 2.0, "ambient": "rmp"}}}, SENSORS,
+         ["[pde] robin.top.ambient", "did you mean 'ramp'?"]),
+        ({"pde.neumann": {"bottom": "rmp"}}, SENSORS,
+         ["[pde] neumann.bottom", "did you mean 'ramp'?"]),
+        ({"pde.robin": {"top": {"coefficient": NORMAL}}}, SENSORS,
+         ["[pde] robin.top.coefficient.distribution", '"normal"']),
+        ({"conductivity.known": {"hgh": 2.0}}, SENSORS,
+         ["[conductivity] known.hgh", "did you mean 'high'?"]),
+        ({"conductivity.known": {"high": 0.0}}, SENSORS, ["[conductivity] known.high", "positive"]),
+        ({"observations.offset": {"tools": NORMAL}}, SENSORS,
+         ["[observations] offset.tools", "found loggers, own"]),
+        ({}, SENSORS.replace("flux,left", "flux,bottom"),
+         ["column over, bottom", "held, or of a Robin condition: left, top", "found 'bottom'"]),
+        ({}, SENSORS.replace("0.5,0.5,av", "0.5,1.5,av"),
+         ["row 4", "correct it, or choose outside"]),
+        ({}, SENSORS.replace("0.2,0.2,log", "0.8,0.2,log"), ["row 8", "conductivity is unknown"]),
+        ({}, SENSORS.replace("point,,", "points,,"), ["row 2, column kind", "'points'"]),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path, changes, sensors, parts):
+    with pytest.raises(InputError) as caught:
+        build_problem(read_problem(write(tmp_path, changes, sensors)))
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+
+
+EXPERIMENTS = (
+    "x,y,kind,over,value,experiment\n"
+    "0.3,0.4,point,,2.1,second\n"
+    "0.3,0.4,log_conductivity,,0.1,\n"
+    ",,flux,left,-1.0,first\n"
+    "0.8,0.4,log_conductivity,,0.1,second\n"
+)
+
+
+def test_readings_of_no_experiment(tmp_path):
+    changes = {
+        "experiment": {"first": {"source": NORMAL}, "second": {}},
+        "pde": {"source": 1.0, "dirichlet": {"left": NORMAL}},
+    }
+    field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=EXPERIMENTS)))
+    assert field.sensors.experiments.tolist() == ["", "first", "second", "second"]
+    assert field.sensors.kinds.tolist() == ["log_conductivity", "flux", "point", "log_conductivity"]
+    assert set(field.problem.model.further) == {"first_source", "dirichlet_left"}
+    phi = np.linspace(-1.0, 1.0, 16)
+    found = np.asarray(field.problem.model(np.append(phi, [1.0, 0.0])))
+    expected = field.mesh.values_at([[0.3, 0.4], [0.8, 0.4]], "node") @ phi
+    np.testing.assert_allclose(found[[0, 3]], expected)
+    broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")
+    with pytest.raises(InputError, match=r"row 2, column experiment: expected one of first"):
+        build_problem(read_problem(write_problem(tmp_path / "b", changes, sensors=broken)))

@@ -1,0 +1,254 @@
+"""Kinds of readings: exact for solutions that are known, and errors by row and column."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structured import box_mesh
+
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.equation import LinearEquation
+from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.poisson import PoissonMap
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors
+from invlift.inverse.distributions import normal
+
+NAN = np.nan
+read = jax.jit(lambda model, coefficients: model(coefficients))
+
+
+def table(dim, *rows):
+    """Rows of a kind, a place, and further columns by name."""
+    kinds, points, others = zip(*((*row, {})[:3] for row in rows), strict=True)
+    columns = {
+        "over": [each.get("over", "") for each in others],
+        "radius": [each.get("radius", NAN) for each in others],
+        "groups": [each.get("group", "rest") for each in others],
+        "minus": [each.get("minus", [NAN] * dim) for each in others],
+    }
+    points = [[NAN] * dim if each is None else each for each in points]
+    return sensors_from_arrays(points, np.zeros(len(rows)), kinds=kinds, **columns)
+
+
+def linear_readings(dim, *rows):
+    """Of u = 1 + a . x, which linear elements have exactly."""
+    mesh, slope = box_mesh(dim, 4), np.array([2.0, -1.0, 3.0])[:dim]
+    found = locate(mesh, table(dim, *rows))
+    field = 1.0 + mesh.points @ slope
+    return np.sum(field[found.nodes] * found.weights, axis=1), lambda x: 1.0 + np.dot(x, slope)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_readings_of_the_solution_alone(dim):
+    place, other = np.full(dim, 0.4), np.linspace(0.6, 0.8, dim)
+    found, u = linear_readings(
+        dim,
+        ("point", place),
+        ("difference", place, {"minus": other}),
+        ("average", place, {"radius": 0.3}),
+        ("average", None, {"over": "high"}),
+        ("average", None, {"over": "top"}),
+    )
+    low, high = np.full(dim, 0.5), np.full(dim, 0.5)
+    low[0], high[1] = 0.75, 1.0  # middles of the half in x and of the side in y
+    expected = [u(place), u(place) - u(other), u(place), u(low), u(high)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dim", "share"), [(2, 1 / 4), (3, 1 / 5)])
+def test_a_round_average_is_that_over_the_disc_or_ball(dim, share):
+    """The mean of (x - 1/2)^2 over a disc of radius r is r^2 / 4, over a ball r^2 / 5."""
+    mesh = box_mesh(dim, {2: 60, 3: 24}[dim])
+    found = locate(mesh, table(dim, ("average", np.full(dim, 0.5), {"radius": 0.35})))
+    field = (mesh.points[:, 0] - 0.5) ** 2
+    mean = np.sum(field[found.nodes] * found.weights)
+    error = 0.5 / {2: 60, 3: 24}[dim] ** 2  # of linear interpolation
+    assert abs(mean - share * 0.35**2) < error
+
+
+def test_of_a_disc_only_what_is_inside_counts():
+    mesh = box_mesh(2, 8)
+    found = locate(mesh, table(2, ("average", [0.0, 0.5], {"radius": 0.3})))
+    mean = np.sum(mesh.points[found.nodes] * found.weights[..., None], axis=1)
+    np.testing.assert_allclose(mean, [[4 * 0.3 / (3 * np.pi), 0.5]], atol=1e-3)
+
+
+# Fluxes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_fluxes_of_linear_solutions_are_exact(dim):
+    """Sides that share corners and edges, and the whole boundary, of k = 2.5."""
+    mesh, slope = box_mesh(dim, 3, size=2.0), np.array([2.0, -1.0, 3.0])[:dim]
+    held = dict.fromkeys(mesh.boundaries, 1.0 + mesh.points @ slope)
+    groups = ["left", "right", "bottom", "top", "boundary"]
+    sensors = table(dim, *(("flux", None, {"over": group}) for group in groups))
+    model = assemble_poisson(mesh, locate(mesh, sensors), source=0.0, dirichlet=held)
+    phi = jnp.full(mesh.num_nodes, np.log(2.5))
+    out = 2.5 * np.array([-slope[0], slope[0], -slope[1], slope[1], 0.0]) * 2.0 ** (dim - 1)
+    np.testing.assert_allclose(read(model, phi), out, rtol=1e-11, atol=1e-11)
+
+
+def ring(num):
+    """The ring between radii 1 and 2, with num cells across."""
+    radii, turns = np.linspace(1.0, 2.0, num + 1), np.linspace(0.0, 2 * np.pi, 6 * num + 1)[:-1]
+    grid = radii[:, None, None] * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    row, column = np.meshgrid(np.arange(num), np.arange(6 * num), indexing="ij")
+    corner = [
+        (row + i) * 6 * num + (column + j) % (6 * num) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))
+    ]
+    a, b, c, d = (each.ravel() for each in corner)
+    cells = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
+    round_about = np.arange(6 * num)
+    edges = np.stack([round_about, np.roll(round_about, -1)], axis=1)
+    boundaries = {"inner": edges, "outer": edges + 6 * num**2}
+    return mesh_from_arrays(grid.reshape(-1, 2), cells, boundaries=boundaries)
+
+
+def test_the_flux_of_a_radial_solution_is_of_second_order():
+    """u = log r / log 2: 2 pi k / log 2 flows in at the outer rim."""
+    errors = []
+    for num in (4, 8, 16):
+        mesh = ring(num)
+        sensors = table(2, ("flux", None, {"over": "outer"}), ("flux", None, {"over": "inner"}))
+        model = assemble_poisson(
+            mesh, locate(mesh, sensors), source=0.0, dirichlet={"inner": 0.0, "outer": 1.0}
+        )
+        found = np.asarray(read(model, jnp.full(mesh.num_nodes, np.log(3.0))))
+        np.testing.assert_allclose(found.sum(), 0.0, atol=1e-10)  # conserved
+        errors.append(abs(found[0] - 6 * np.pi / np.log(2.0)))
+    assert -np.polyfit(np.log([4, 8, 16]), np.log(errors), 1)[0] > 1.8
+
+
+@pytest.mark.parametrize("location", ["nodes", "cells"])
+def test_fluxes_balance_the_source_for_any_field(location):
+    """And are those that a posterior finds of draws of field and solution."""
+    mesh = box_mesh(2, 5)
+    conditions = {
+        "source": {"low": 3.0},
+        "dirichlet": {"left": 1.0, "top": 0.5},
+        "neumann": {"right": 0.7},
+        "robin": {"bottom": (2.0, 4.0)},
+    }
+    sensors = table(2, *(("flux", None, {"over": each}) for each in ("left", "top", "bottom")))
+    model = assemble_poisson(mesh, locate(mesh, sensors), location=location, **conditions)
+    phi = np.random.default_rng(1).standard_normal(model.num_coefficients)
+    left, top, bottom = found = np.asarray(read(model, phi))
+    source = 3.0 * mesh.volumes[mesh.subdomains["low"]].sum()
+    np.testing.assert_allclose(found.sum() + source + 0.7, 0.0, atol=1e-11)
+    solution = np.asarray(jax.jit(lambda phi: model.expand(phi)[1].byproducts["solution"])(phi))
+    for group, value in (("left", left), ("top", top)):
+        of_draws = model.boundary_flux(group, phi[None], solution[None])
+        np.testing.assert_allclose(of_draws, value, rtol=1e-11)
+    ends = mesh.facets("bottom")
+    np.testing.assert_allclose(bottom, np.sum(2.0 * (4.0 - solution[ends].mean(1)) * 0.2))
+
+
+# Log-conductivity, offsets, and all in one table --------------------------------------------------
+
+
+def test_the_map_of_points_alone_stays():
+    mesh = box_mesh(2, 3)
+    sensors = table(2, ("point", [0.3, 0.4]), ("average", None, {"over": "top"}))
+    model = assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
+    assert isinstance(model, PoissonMap)
+    sensors = table(2, ("point", [0.3, 0.4]), ("log_conductivity", [0.4, 0.4]))
+    model = assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
+    assert isinstance(model, LinearEquation)
+
+
+@pytest.mark.parametrize("location", ["nodes", "cells"])
+def test_log_conductivity_and_offsets(location):
+    mesh, place = box_mesh(2, 4), np.array([0.31, 0.62])
+    sensors = table(
+        2,
+        ("log_conductivity", place),
+        ("point", place, {"group": "loggers"}),
+        ("point", place),
+        ("log_conductivity", place, {"group": "cores"}),
+    )
+    offsets = {"loggers": normal(0.0, 1.0), "cores": normal(0.0, 2.0)}
+    model = assemble_poisson(
+        mesh, locate(mesh, sensors, offsets=offsets), source=1.0, dirichlet={"left": 0.0},
+        location=location,
+    )  # fmt: skip
+    assert list(model.further) == ["offset_loggers", "offset_cores"]
+    size = mesh.num_nodes if location == "nodes" else mesh.num_cells
+    phi = np.linspace(-1.0, 1.0, size)
+    found = np.asarray(read(model, np.append(phi, [0.7, -0.2])))
+    cell, weights = mesh.find_cells(place[None])
+    at_place = weights[0] @ phi[mesh.cells[cell[0]]] if location == "nodes" else phi[cell[0]]
+    np.testing.assert_allclose(found[[0, 3]], [at_place, at_place - 0.2], rtol=1e-12)
+    np.testing.assert_allclose(found[1] - found[2], 0.7, rtol=1e-11)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+TABLE = (
+    "kind,x,y,x2,y2,over,radius,value,sigma\n"
+    "point,0.2,0.3,,,,,1,0.1\n"
+    "difference,0.2,0.3,0.6,0.6,,,2,0.1\n"
+    "average,,,,,top,,3,0.1\n"
+    "average,0.5,0.5,,,,0.2,3,0.1\n"
+    "flux,,,,,left,,4,0.1\n"
+    "log_conductivity,0.5,0.4,,,,,5,0.1\n"
+)
+
+
+def of_text(folder, text):
+    path = folder / "s.csv"
+    path.write_text(text)
+    return read_sensors(path, 2)
+
+
+def test_a_table_of_all_kinds(tmp_path):
+    sensors, mesh = of_text(tmp_path, TABLE), box_mesh(2, 3)
+    found = locate(mesh, sensors)
+    assert set(found.parts) == {"solution", "fluxes", "log_conductivity"}
+    np.testing.assert_allclose(found.points[[2, 4]], [[0.5, 1.0], [0.0, 0.5]])
+    write_sensors(tmp_path / "again.csv", sensors)
+    again = read_sensors(tmp_path / "again.csv", 2)
+    for name in ("kinds", "over", "radius", "minus", "points", "values", "sigma"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(sensors, name))
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        (("point,0.2", "pont,0.2"), ["row 2, column kind", "point, difference", "'pont'"]),
+        (("point,0.2,0.3", "point,0.2,"), ["row 2, column y", "an empty entry"]),
+        (("point,0.2,0.3,,,,", "point,0.2,0.3,,,,0.1"), ["row 2, column radius", "kind point"]),
+        (("point,0.2,0.3,,,,", "point,0.2,0.3,,,top,"), ["row 2, column over", "average and flux"]),
+        (("difference,0.2,0.3,0.6,0.6", "difference,0.2,0.3,,"), ["row 3, column x2", "empty"]),
+        (("average,,,,,top", "average,,,,,"), ["row 4, column over", "neither"]),
+        (("average,,,,,top,", "average,,,,,top,0.1"), ["row 4, column over", "both"]),
+        (("top", "tip"), ["row 4, column over", "'tip'", "did you mean 'top'?"]),
+        (("0.2,3", "-0.2,3"), ["row 5, column radius", "positive", "-0.2"]),
+        (("average,0.5", "average,3.5"), ["row 5", "inside the mesh", "outside"]),
+        (("left", "low"), ["row 6, column over", "'low' is a subdomain"]),
+        (("flux,,,,,left", "flux,,,,,"), ["row 6, column over", "a boundary group", "empty"]),
+    ],
+)
+def test_mistakes_name_row_and_column(tmp_path, change, parts):
+    assert change[0] in TABLE
+    with pytest.raises(InputError) as caught:
+        locate(box_mesh(2, 3), of_text(tmp_path, TABLE.replace(*change, 1)))
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+
+
+def test_what_cannot_be_read():
+    mesh, sensors = box_mesh(2, 3), table(2, ("flux", None, {"over": "right"}))
+    with pytest.raises(InputError, match=r"^flux, right: .*held, or of a Robin condition: left"):
+        assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
+    with pytest.raises(InputError, match=r"^offset, tools: .*the column group.*found rest"):
+        locate(mesh, sensors, offsets={"tools": normal(0.0, 1.0)})
+    with pytest.raises(InputError, match=r"^sensors, colour: "):
+        sensors_from_arrays([[0.0, 0.0]], [1.0], colour=["red"])
+    core = table(2, ("point", [0.2, 0.2]), ("log_conductivity", [0.9, 0.5]))
+    with pytest.raises(InputError, match=r"^observed, row 1: .*unknown"):
+        assemble_poisson(
+            mesh, locate(mesh, core), source=1.0, dirichlet={"left": 0.0}, known={"high": 2.0}
+        )

@@ -1,0 +1,264 @@
+"""Distributions in place of numbers: at each value the model is that of the number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structured import box_mesh
+
+import invlift
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.random_field import RandomField, random_field
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
+from invlift.inverse.distributions import lognormal, normal, uniform
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import inverse_problem
+
+look = jax.jit(lambda model, c: (model.linearise(c)[0][0], model.expand(c)[1].byproducts))
+SOME, POSITIVE = normal(0.0, 1.0), lognormal(median=1.0, factor=2.0)
+KNOWN = {
+    "source": {"low": 2.0, "high": -1.0},
+    "dirichlet": {"left": 0.3, "bottom": 1.0 + np.linspace(0.0, 1.0, 25)},
+    "neumann": {"right": 0.7},
+    "robin": {"top": (2.0, 0.5)},
+    "point_sources": [((0.31, 0.62), -0.7)],
+}
+#: What is unknown, its names, and what the conditions are at the values 0.9, 0.8, ...
+CASES = {
+    "source": ({"source": uniform(-1.0, 1.0)}, ["source"], {"source": 0.9}),
+    "source of a subdomain": (
+        {"source": {"low": SOME, "high": -1.0}}, ["source_low"],
+        {"source": {"low": 0.9, "high": -1.0}},
+    ),
+    "dirichlet": (
+        {"dirichlet": {"left": SOME, "bottom": KNOWN["dirichlet"]["bottom"]}}, ["dirichlet_left"],
+        {"dirichlet": {"left": 0.9, "bottom": KNOWN["dirichlet"]["bottom"]}},
+    ),
+    "two that share a corner": (
+        {"dirichlet": {"left": SOME, "bottom": SOME}}, ["dirichlet_left", "dirichlet_bottom"],
+        {"dirichlet": {"left": 0.9, "bottom": 0.8}},
+    ),
+    "a field with one error": (
+        {"dirichlet": {"left": random_field(KNOWN["dirichlet"]["bottom"], 2.0), "bottom": 0.1}},
+        ["dirichlet_left"],
+        {"dirichlet": {"left": KNOWN["dirichlet"]["bottom"] + 1.8, "bottom": 0.1}},
+    ),
+    "neumann": ({"neumann": {"right": SOME}}, ["neumann_right"], {"neumann": {"right": 0.9}}),
+    "ambient": (
+        {"robin": {"top": (2.0, SOME)}}, ["robin_top_ambient"], {"robin": {"top": (2.0, 0.9)}},
+    ),
+    "robin": (
+        {"robin": {"top": (POSITIVE, SOME)}}, ["robin_top_coefficient", "robin_top_ambient"],
+        {"robin": {"top": (0.9, 0.8)}},
+    ),
+    "coefficient": (
+        {"robin": {"top": (POSITIVE, 0.5)}}, ["robin_top_coefficient"],
+        {"robin": {"top": (0.9, 0.5)}},
+    ),
+    "point source": (
+        {"point_sources": [((0.31, 0.62), SOME)]}, ["point_source_1"],
+        {"point_sources": [((0.31, 0.62), 0.9)]},
+    ),
+}  # fmt: skip
+
+
+def observation(mesh, seed=0, kinds=("point", "flux", "flux", "average"), **options):
+    """A point, a flux where u is held, one through a Robin boundary, and a mean."""
+    rng, num = np.random.default_rng(seed), len(kinds)
+    over = np.array(["", "left", "top", "right"])[:num]
+    points = np.where((over == "")[:, None], 0.2 + 0.6 * rng.random((num, 2)), np.nan)
+    sensors = sensors_from_arrays(points, np.zeros(num), kinds=kinds, over=over)
+    return locate(mesh, sensors, **options)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_at_each_value_it_is_the_model_of_the_number(case):
+    changes, names, at = CASES[case]
+    mesh = box_mesh(2, 4)
+    model = assemble_poisson(mesh, observation(mesh), **KNOWN | changes)
+    assert list(model.further) == names
+    phi = np.random.default_rng(1).standard_normal(mesh.num_nodes)
+    values, solutions = look(model, np.append(phi, [0.9, 0.8][: len(names)]))
+    known = assemble_poisson(mesh, observation(mesh), **KNOWN | at)
+    assert not known.further
+    expected, (solution,) = look(known, phi)[0], look(known, phi)[1].values()
+    np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(solutions["solution"], solution, rtol=1e-11, atol=1e-12)
+
+
+def test_what_experiments_share_is_one_unknown():
+    """And what they do not is one of each; matrices, kinds of readings and offsets combine."""
+    mesh = box_mesh(2, 4)
+    observations = [
+        observation(mesh, seed) if seed < 2 else observation(mesh, seed, kinds=("point", "flux"))
+        for seed in range(3)
+    ]
+    shared = KNOWN | {"dirichlet": {"left": SOME, "bottom": 0.2}, "source": SOME}
+    own = [
+        {"robin": {"top": (POSITIVE, 0.5)}},
+        {"robin": {"top": (2.0, SOME)}, "source": SOME},
+        {"robin": {}, "neumann": {"right": SOME}},
+    ]
+    parts = [Experiment(*each) for each in zip("abc", observations, own, strict=True)]
+    model = assemble_experiments(mesh, parts, shared=shared)
+    assert isinstance(model, Experiments)
+    assert len(model.equations) == 3
+    values = {
+        "source": 0.9, "dirichlet_left": 0.8, "a_robin_top_coefficient": 0.7, "b_source": 0.6,
+        "b_robin_top_ambient": 0.5, "c_neumann_right": 0.4,
+    }  # fmt: skip
+    assert set(model.further) == set(values)
+    phi = np.random.default_rng(1).standard_normal(mesh.num_nodes)
+    found = look(model, np.append(phi, [values[name] for name in model.further]))[0]
+    base = KNOWN | {"dirichlet": {"left": 0.8, "bottom": 0.2}, "source": 0.9}
+    of_each = [
+        {"robin": {"top": (0.7, 0.5)}},
+        {"robin": {"top": (2.0, 0.5)}, "source": 0.6},
+        {"robin": {}, "neumann": {"right": 0.4}},
+    ]
+    expected = [
+        look(assemble_poisson(mesh, each, **base | changes), phi)[0]
+        for each, changes in zip(observations, of_each, strict=True)
+    ]
+    np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-11)
+
+
+def test_a_random_field_has_its_covariance():
+    places = np.random.default_rng(0).random((40, 2))
+    modes = RandomField(0.0, 3.0, 0.9).modes(places, "rim")
+    away = np.sqrt(20.0) / 0.9 * np.linalg.norm(places[:, None] - places, axis=2)
+    covariance = 9.0 * (1 + away + away**2 / 3) * np.exp(-away)
+    assert modes.shape[1] < 25
+    np.testing.assert_allclose(modes @ modes.T, covariance, atol=0.4)
+    np.testing.assert_allclose(np.sum(modes**2, axis=1).mean(), 9.0, rtol=0.011)
+    for bad in (RandomField(0.0, -3.0, 0.9), RandomField(0.0, 3.0, 0.0)):
+        with pytest.raises(InputError, match=r"^rim: expected a positive"):
+            bad.modes(places, "rim")
+    many = np.random.default_rng(0).random((300, 2))
+    with pytest.raises(InputError, match=r"^rim: .*200 modes"):
+        RandomField(0.0, 3.0, 1e-3).modes(many, "rim")
+
+
+def test_the_problem_has_the_unknowns_of_its_model():
+    mesh = box_mesh(2, 3)
+    model = assemble_poisson(
+        mesh, observation(mesh, kinds=("point",)), source=1.0,
+        dirichlet={"left": SOME}, robin={"top": (POSITIVE, 0.0)},
+    )  # fmt: skip
+    prior = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+    problem = inverse_problem(model, prior, known_noise(0.1), np.ones(1))
+    names = ["log_conductivity", "dirichlet_left", "robin_top_coefficient"]
+    assert [name for name, _ in problem.prior.shapes] == names
+    assert not problem.prior.is_affine
+    unknown = invlift.hierarchical_matern_prior(
+        mesh, correlation_range=POSITIVE, std=0.5, smoothness=1.0
+    )
+    problem = inverse_problem(model, unknown, known_noise(0.1), np.ones(1))
+    kept = {*names, "prior_range", "predicted", "noise_score"}  # as without further unknowns
+    assert set(problem.shapes_of_draws()) == kept
+    model = assemble_poisson(
+        mesh, observation(mesh, kinds=("point",)), source=1.0, dirichlet={"left": SOME}
+    )
+    assert inverse_problem(model, prior, known_noise(0.1), np.ones(1)).prior.is_affine
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "part"),
+    [
+        ({"robin": {"top": (SOME, 0.5)}}, "robin, top, coefficient", "positive number"),
+        ({"source": normal(np.zeros(2), 1.0)}, "source", "one number"),
+        ({"robin": {"top": (-1.0, SOME)}}, "robin, top, coefficient", "positive"),
+        ({"dirichlet": {"left": random_field(0.0, 1.0, -1.0)}}, "dirichlet, left", "positive"),
+        ({"neumann": {"rigt": SOME}}, "neumann", "did you mean 'right'?"),
+        ({"neumann": {"right": np.full(25, np.nan)}}, "neumann, right", "finite nodal values"),
+        ({"robin": {"top": (np.zeros(25), 0.5)}}, "robin, top, coefficient", "positive"),
+        ({"robin": {"top": (2.0, np.ones(3))}}, "robin, top, ambient", "25 finite nodal values"),
+        ({"robin": {"top": (POSITIVE, np.ones(25))}}, "robin, top, ambient", "a number, as the"),
+    ],
+)
+def test_mistakes_are_named(changes, where, part):
+    mesh = box_mesh(2, 4)
+    with pytest.raises(InputError, match=part) as caught:
+        assemble_poisson(mesh, observation(mesh), **KNOWN | changes)
+    assert caught.value.where == where
+
+
+# Fields -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [("point",), ("point", "flux", "flux")])
+def test_robin_values_that_vary(kinds):
+    """u = x, where k du/dn = h (a - u) on the right with h = 1 + y and a = 1 + 1 / h."""
+    mesh, names = box_mesh(2, 4), ("", "left", "right")
+    points = [[0.31, 0.62], [np.nan] * 2, [np.nan] * 2][: len(kinds)]
+    sensors = sensors_from_arrays(
+        points, np.zeros(len(kinds)), kinds=kinds, over=names[: len(kinds)]
+    )
+    transfer = 1.0 + mesh.points[:, 1]
+    conditions = {"dirichlet": {"left": 0.0}, "robin": {"right": (transfer, 1.0 + 1.0 / transfer)}}
+    model = assemble_poisson(mesh, locate(mesh, sensors), source=0.0, **conditions)
+    found = look(model, jnp.zeros(25))[0]
+    np.testing.assert_allclose(found, [0.31, -1.0, 1.0][: len(kinds)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kinds", [("point",), ("point", "flux")])
+def test_a_flux_that_varies(kinds):
+    """All that comes in leaves through the side that is held."""
+    mesh = box_mesh(2, 4)
+    conditions = {"dirichlet": {"left": 0.0}, "neumann": {"right": 1.0 + mesh.points[:, 1]}}
+    model = assemble_poisson(mesh, observation(mesh, kinds=kinds), source=0.0, **conditions)
+    phi = np.random.default_rng(0).standard_normal((1, 25))
+    values, solutions = look(model, phi[0])
+    flux = model.boundary_flux("left", phi, np.asarray(solutions["solution"])[None])
+    np.testing.assert_allclose(flux, -1.5, rtol=1e-12)
+    np.testing.assert_allclose(values[1:], -1.5, rtol=1e-12)
+
+
+# Known regions ------------------------------------------------------------------------------------
+
+
+def test_a_known_part_is_that_of_the_field_there():
+    mesh = box_mesh(2, 4)
+    conditions = {"source": 1.0, "dirichlet": {"left": 0.0}}
+    phi = np.random.default_rng(1).standard_normal(mesh.num_cells)
+    seen = observation(mesh, kinds=("point", "flux"))
+    partly = assemble_poisson(mesh, seen, **conditions, known={"high": 3.0}, location="cells")
+    phi_there = phi.copy()
+    phi_there[mesh.subdomains["high"]] = np.log(3.0)
+    whole = assemble_poisson(mesh, seen, **conditions, location="cells")
+    found, expected = look(partly, phi), look(whole, phi_there)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    of_draws = partly.boundary_flux("left", phi[None], found[1]["solution"][None])
+    np.testing.assert_allclose(of_draws, found[0][1], rtol=1e-11)
+
+
+def test_two_materials_side_by_side():
+    """Nodes on the border belong to the unknown side; u is a polygon of the resistances."""
+    mesh = box_mesh(2, 4)
+    places = [[0.25, 0.3], [0.5, 0.6], [0.75, 0.3]]
+    seen = locate(mesh, sensors_from_arrays(places, np.zeros(3)))
+    model = assemble_poisson(
+        mesh, seen, source=0.0, dirichlet={"left": 0.0, "right": 1.0}, known={"high": 5.0}
+    )
+    phi = jnp.where(mesh.points[:, 0] < 0.51, np.log(2.0), 100.0)  # what is known is not asked for
+    total = 0.5 / 2.0 + 0.5 / 5.0
+    expected = np.array([0.25 / 2.0, 0.5 / 2.0, 0.5 / 2.0 + 0.25 / 5.0]) / total
+    np.testing.assert_allclose(look(model, phi)[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("known", "where"),
+    [
+        ({"high": -1.0}, "conductivity, high"),
+        ({"hih": 1.0}, "conductivity, hih"),
+        ({"high": 1.0, "low": 2.0}, "conductivity"),
+    ],
+)
+def test_bad_known_parts_are_named(known, where):
+    mesh = box_mesh(2, 2)
+    with pytest.raises(InputError) as caught:
+        assemble_poisson(mesh, observation(mesh), source=1.0, dirichlet={"left": 0.0}, known=known)
+    assert caught.value.where == where

@@ -1,0 +1,108 @@
+"""Field problems whose posterior is Gaussian: cores of the field, and conditions in doubt."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_mean_within, stacked
+from structured import box_mesh, interior_points
+
+import invlift
+from invlift.inverse.distributions import normal
+from invlift.inverse.laplace_approximation import laplace_approximation
+from invlift.inverse.noise import known_noise
+from invlift.inverse.problem import inverse_problem
+
+SIGMA = 0.2
+
+
+def conditioned(mean, covariance, rows, readings):
+    """Mean and covariance of a Gaussian vector given linear readings of it (kriging)."""
+    gain = (
+        covariance
+        @ rows.T
+        @ np.linalg.inv(rows @ covariance @ rows.T + SIGMA**2 * np.eye(len(rows)))
+    )
+    return mean + gain @ (readings - rows @ mean), covariance - gain @ rows @ covariance
+
+
+def cores():
+    """Log-conductivity read at four places, two of them at one."""
+    mesh = box_mesh(2, 5)
+    places = np.concatenate([interior_points(2, 3), interior_points(2, 1)])
+    sensors = invlift.sensors_from_arrays(
+        places, [0.5, -1.0, 0.8, 0.3], kinds=["log_conductivity"] * 4
+    )
+    model = invlift.assemble_poisson(
+        mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0}
+    )
+    prior = invlift.matern_prior(mesh, correlation_range=0.6, std=0.8, smoothness=1.0, mean=0.2)
+    problem = inverse_problem(model, prior, known_noise(SIGMA), sensors.values)
+    root = np.asarray(prior.sqrt(jnp.eye(prior.num_white)))
+    rows = mesh.values_at(places, "node").toarray()
+    return problem, root, *conditioned(np.full(36, 0.2), root @ root.T, rows, sensors.values)
+
+
+def test_cores_alone_are_kriging():
+    problem, root, mean, covariance = cores()
+    found = laplace_approximation(problem)
+    np.testing.assert_allclose(problem.prior.transform(found.mode), mean, atol=1e-9)
+    scales = np.asarray(found.precisions) ** -1.0 - 1.0
+    along = np.asarray(found.directions)
+    inner = np.eye(36) + along * scales @ along.T
+    np.testing.assert_allclose(root @ inner @ root.T, covariance, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def in_doubt():
+    """A body of known conductivity, whose source, held values and one logger are in doubt."""
+    mesh = box_mesh(2, 4)
+    sensors = invlift.sensors_from_arrays(
+        interior_points(2, 5), [1.0, 1.4, 0.7, 1.2, 0.9], groups=["a", "a", "b", "b", "b"]
+    )
+    observation = invlift.locate(mesh, sensors, offsets={"a": normal(0.0, 0.5)})
+    model = invlift.assemble_poisson(
+        mesh, observation, source=normal(2.0, 1.0),
+        dirichlet={"left": normal(1.0, 0.3), "right": invlift.random_field(0.5, 0.4, 1.0)},
+    )  # fmt: skip
+    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=1e-9, smoothness=1.0)
+    problem = inverse_problem(model, prior, known_noise(SIGMA), sensors.values)
+    run = invlift.sample(problem, chains=2, warmup=50, draws=400, seed=3)
+    return problem, sensors.values, run
+
+
+def exact(problem, readings, spread=1.0):
+    """Mean and covariance of what is in doubt."""
+    parts = problem.model.further.values()
+    mean = np.concatenate([np.ravel(each.transform(jnp.zeros(each.num_white))) for each in parts])
+    sds = np.concatenate([np.broadcast_to(each.sd, each.shape).ravel() for each in parts])
+    linear = jax.jit(problem.model.value_and_jacobian)(np.concatenate([np.zeros(25), mean]))
+    value, rows = np.asarray(linear[0]), np.asarray(linear[1])[:, 25:]
+    return conditioned(mean, np.diag((spread * sds) ** 2), rows, readings - value + rows @ mean)
+
+
+def draws_of(problem, run):
+    """All that is in doubt, (chains, draws, k)."""
+    parts = [stacked(run, name) for name in problem.model.further]
+    return np.concatenate([each.reshape(*each.shape[:2], -1) for each in parts], axis=2)
+
+
+def test_conditions_in_doubt_have_their_gaussian_posterior(in_doubt):
+    problem, readings, run = in_doubt
+    mean, covariance = exact(problem, readings)
+    draws = draws_of(problem, run)
+    assert draws.shape[2] == mean.size > 4
+    assert_mean_within(draws, mean)
+    products = np.einsum("...i,...j->...ij", draws - mean, draws - mean)
+    assert_mean_within(products, covariance, min_ess=300)
+
+
+def test_another_prior_has_another_posterior(in_doubt):
+    """Negative control: conditions half as much in doubt."""
+    problem, readings, run = in_doubt
+    mean, covariance = exact(problem, readings, spread=0.5)
+    draws = draws_of(problem, run)
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(draws, mean)
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within((draws - mean) ** 2, np.diag(covariance), min_ess=300)
