@@ -35,14 +35,14 @@ def wait_for(is_stopped):
         pass
 
 
-def held_hand_out(conductor, chain, goal, running):
-    state = conductor._states[chain]
+def held_hand_out(conductor, team, goal, running):
+    state = conductor._states[team.start]
     is_of_calibration = conductor._store is None
     if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
-        hand_out(conductor, chain, goal, running)
+        hand_out(conductor, team, goal, running)
         return
-    waiting.append(chain)
-    if len(waiting) == len(conductor._states):
+    waiting.append(team)
+    if len(waiting) == len(conductor._teams):
         is_prepared.wait()
         wait_for(conductor._is_stopped.is_set)
         for each in waiting:
