@@ -62,12 +62,6 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def unfinished_files(directory: Path) -> list[Path]:
-    """What :func:`replace_on_success` has left in a folder where its process was killed."""
-    hexadecimal = "[0-9a-f]" * 8
-    return list(directory.glob(f".*-{hexadecimal}.tmp*"))
-
-
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
     """Keep other runs from writing to a folder, where its file system can.

@@ -30,10 +30,7 @@ HOMES = {
     "blackjax": {"samplers"},
     "numpyro": {"inverse"},
     "arviz": {"posterior"},
-    "jinja2": {"posterior"},
     "matplotlib": {"posterior"},
-    "mpl_toolkits": {"posterior"},
-    "PIL": {"posterior"},
     "meshio": {"fem", "posterior"},
 }
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -126,7 +123,6 @@ def test_every_layer_and_library_is_looked_at():
         ("invlift.samplers.chains.parallel", "import arviz as az"),
         ("invlift.app.cli", "import matplotlib.pyplot as plt"),
         ("invlift.app.build", "import meshio"),
-        ("invlift.app.report", "from jinja2 import Template"),
         (
             "invlift.samplers.chains.parallel",
             "import importlib\nm = importlib.import_module('skfem')",

@@ -13,6 +13,7 @@ none are run.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -21,11 +22,10 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.app.calibrate import calibrate, field_places, field_to_calibrate
-from invlift.app.calibration_files import RECORD
+from invlift.app.build import build_noise, build_problem
+from invlift.app.calibrate import RECORD, calibrate
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.posterior.calibration import LEVEL, Calibration
-from invlift.posterior.calibration_plot import BAD, GOOD, draw_difference
+from invlift.posterior.calibration import BAD, GOOD, LEVEL, Calibration, draw_difference
 from invlift.posterior.plots import STYLE, saved
 from invlift.samplers.kernels import ConstrainedHMC, Kernel
 
@@ -75,20 +75,20 @@ KERNELS: dict[str, tuple[str, Kernel]] = {
 def run(folder: str, kernel: Kernel, num_simulations: int) -> Calibration:
     """The simulations of one kernel: those kept, and those that are missing."""
     spec = invlift.read_problem(HERE / "problem.toml")
-    field = field_to_calibrate(spec)
+    field = build_problem(spec, needs_values=False)
+    problem = replace(field.problem, noise=build_noise(spec, field.sensors))
     settings, directory = spec.sampler, DATA / folder
 
     def tell(simulation, num_done):
         print(f"{folder}: {num_done} of {num_simulations}, {simulation.outcome}", flush=True)
 
     return calibrate(
-        field.problem,
+        problem,
         kernel,
         simulations=num_simulations,
         draws=NUM_DRAWS,
         warmup=settings.warmup,
         seed=settings.seed,
-        places=field_places(field, settings.seed),
         directory=directory,
         resume=(directory / RECORD).exists(),
         on_simulation=tell,

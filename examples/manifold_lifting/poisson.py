@@ -135,7 +135,7 @@ def read() -> list[dict]:
         return []
     with DATA.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    numbers = ("scale", "ess_per_second", "r_hat", "ess_bulk", "ess_batch", "step_size")
+    numbers = ("scale", "ess_per_second", "r_hat", "ess_bulk", "step_size")
     return [row | {name: float(row[name]) for name in numbers} for row in rows]
 
 

@@ -6,12 +6,12 @@ simulations, and they are arguments of compiled programs: all simulations share 
 
 from __future__ import annotations
 
-import threading
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,36 +19,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
-from invlift.app.build import FieldProblem, build_noise, build_problem
-from invlift.app.calibration_files import (
-    TABLE,
-    check_is_ready,
-    simulations_done,
-    write_record,
-    write_simulations,
-)
 from invlift.app.compare import Scalars
-from invlift.app.problem_file import ProblemSpec
-from invlift.app.sampling import check_counts, find_kernel, target_of
+from invlift.app.quantities import mesh_of
+from invlift.app.sampling import check_counts, find_kernel, target_of, versions
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
 from invlift.atomic import only_writer
 from invlift.compilation import Program, num_cores
 from invlift.digest import digest
-from invlift.errors import InputError, printable
+from invlift.errors import InputError, first_line, printable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
+from invlift.posterior.files import write_json, write_table
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.precision import require_float64
-from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
+TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
 #: Coefficients looked at one by one, and entries of any other vector.
 NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
@@ -109,7 +103,6 @@ def calibrate(
     warmup: int = 200,
     seed: int = 0,
     starts: str = "prior",
-    places: Mapping[str, int] | None = None,
     directory: str | Path | None = None,
     resume: bool = False,
     on_simulation: Callable[[Simulation, int], None] = lambda simulation, num_done: None,
@@ -136,9 +129,6 @@ def calibrate(
         of L + 1: 64 and 100 have many.
     seed : int
         Simulation k depends on (seed, k) alone, whatever the number of cores and simulations.
-    places : mapping of str to int, optional
-        Coefficients whose values are ranked, by what to call them; by default five chosen at random
-        by the seed.
     directory : path, optional
         Where to write `calibration.csv`, anew after each simulation, and `calibration.json`.
     resume : bool
@@ -165,19 +155,15 @@ def calibrate(
         raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
     if starts not in STARTS:
         raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
-    if directory is not None:
-        directory = Path(directory)
-        check_is_ready(directory, is_resuming=resume)
-    elif resume:
+    if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
-    if places is None:
-        name = _name_of_vector(problem)
-        chosen = [] if name is None else random_places(problem, seed)
-        places = {f"{name}[{each}]": each for each in chosen}
+    directory = None if directory is None else Path(directory)
+    if directory is not None:
+        _check_is_ready(directory, resume)
     with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
-        task = _Task(problem, kernel, draws, warmup, seed, starts, dict(places))
+        task = _Task(problem, kernel, draws, warmup, seed, starts, random_places(problem, seed))
         identity = task.identity()
-        saved = simulations_done(directory, identity) if directory else []
+        saved = _simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
 
         def wanted() -> list[Simulation]:
@@ -187,22 +173,17 @@ def calibrate(
             done[simulation.simulation] = simulation
             if directory is not None:
                 every = [done[number] for number in sorted(done)]
-                write_simulations(directory / TABLE, every, task.names)
+                write_table(directory / TABLE, _table_of(every, task.names))
             on_simulation(simulation, len(wanted()))
 
         missing = [number for number in range(simulations) if number not in done]
         _run(missing, task.simulate, keep)
         calibration = Calibration(wanted(), task.names, draws, simulations)
         if directory is not None:
-            write_record(directory, identity, calibration)
+            is_cut_short = len(calibration.simulations) < simulations
+            record = {"identity": identity, "versions": versions(), "is_interrupted": is_cut_short}
+            write_json(directory / RECORD, record | calibration.record())
         return calibration
-
-
-def field_to_calibrate(spec: ProblemSpec) -> FieldProblem:
-    """A problem file's field, sensors and noise; the readings in its table are not needed."""
-    field = build_problem(spec, needs_values=False)
-    noise = build_noise(spec, field.sensors)
-    return replace(field, problem=replace(field.problem, noise=noise))
 
 
 def _name_of_vector(problem: InverseProblem) -> str | None:
@@ -211,26 +192,79 @@ def _name_of_vector(problem: InverseProblem) -> str | None:
     return FIELD if FIELD in dict(shapes) else problem.coefficients_name
 
 
-def random_places(problem: InverseProblem, seed: int) -> list[int]:
-    """Some coefficients, chosen at random by a seed: at most 5, ascending."""
-    (num,) = problem.shapes_of_draws()[_name_of_vector(problem)]
+def random_places(problem: InverseProblem, seed: int) -> dict[str, int]:
+    """Unknown coefficients, at most 5, chosen by a seed: of a field by where they are."""
+    name = _name_of_vector(problem)
+    if name is None:
+        return {}
+    (num,) = problem.shapes_of_draws()[name]
     part = getattr(problem.prior, "parts", {}).get(FIELD, problem.prior)
-    places = np.flatnonzero(~np.asarray(getattr(part, "is_known", np.zeros(num, dtype=bool))))
-    num = min(len(places), NUM_PLACES)
-    chosen = np.random.default_rng(seed).choice(places, num, replace=False)
-    return sorted(chosen.tolist())
+    unknown = np.flatnonzero(~np.asarray(getattr(part, "is_known", np.zeros(num, dtype=bool))))
+    size = min(len(unknown), NUM_PLACES)
+    chosen = np.random.default_rng(seed).choice(unknown, size, replace=False)
+    chosen, mesh = sorted(chosen.tolist()), mesh_of(problem.prior)
+    if name != FIELD or mesh is None:
+        return {f"{name}[{place}]": place for place in chosen}
+    is_nodal = part.location == "nodes"
+    points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
+    texts = (", ".join(f"{each:.3g}" for each in points[place] + 0.0) for place in chosen)
+    return {f"{name}({text})": place for text, place in zip(texts, chosen, strict=True)}
 
 
-def field_places(field: FieldProblem, seed: int) -> dict[str, int]:
-    """The same for a field, by names that say where: nodes, or the middles of cells."""
-    return {
-        f"{FIELD}({', '.join(f'{each:.3g}' for each in field.places[place] + 0.0)})": place
-        for place in random_places(field.problem, seed)
-    }
+# The directory ------------------------------------------------------------------------------------
 
 
-class _StoppedError(Exception):
-    """Ends a chain of which no more is wanted."""
+def _check_is_ready(directory: Path, is_resuming: bool) -> None:
+    """Check that a calibration can begin in a directory, or go on there; else an InputError."""
+    if (directory / RECORD).exists() != is_resuming:
+        found = f"no {RECORD} in it" if is_resuming else f"{RECORD}, which is there already"
+        found = found if directory.is_dir() else "no such directory"
+        kind = "with a calibration to go on with" if is_resuming else "without a calibration"
+        remedy = "choose another one, or go on with a calibration by --resume"
+        raise InputError(f"{directory}", f"a directory {kind}", found, remedy)
+
+
+def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
+    """The simulations in a directory, which is made this calibration's if it is nobody's.
+
+    ``identity`` is all that decides the ranks, except how many simulations there are. An InputError
+    if the calibration in the directory is another one, or a file is damaged.
+    """
+    path, table = directory / RECORD, directory / TABLE
+    if not path.exists():
+        write_json(path, {"identity": identity})
+    try:
+        recorded = dict(json.loads(path.read_text("utf-8"))["identity"])
+        others = [key for key, value in identity.items() if recorded.get(key) != value]
+        if not others:
+            return _read_table(table, identity["names"]) if table.exists() else []
+    except (ValueError, LookupError, TypeError) as error:
+        what, remedy = "the files of a calibration", "begin anew in another directory"
+        raise InputError(f"{directory}", what, first_line(error), remedy) from None
+    found = f"{recorded.get(others[0])}: the calibration there is another one"
+    remedy = "resume with the same problem and options, or choose another directory"
+    raise InputError(f"{path}, {others[0]}", f"{identity[others[0]]}", found, remedy)
+
+
+def _table_of(simulations: Sequence[Simulation], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each simulation, the last columns the ranks of quantities."""
+    own = [each.name for each in fields(Simulation) if each.name != "ranks"]
+    rows = [{**vars(each), **each.ranks} for each in simulations]
+    table = pd.DataFrame(rows, columns=[*own, *names])
+    return table.astype(dict.fromkeys(names, "Int64")).set_index("simulation")
+
+
+def _read_table(path: Path, names: Sequence[str]) -> list[Simulation]:
+    """What such a table holds, to the bit."""
+    types, simulations = {"simulation": int, "outcome": str, "num_draws": int}, []
+    for row in pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records"):
+        ranks = {name: int(rank) for name in names if (rank := row.pop(name))}
+        own = {name: types.get(name, float)(text or "nan") for name, text in row.items()}
+        simulations.append(Simulation(ranks=ranks, **own))
+    return simulations
+
+
+# One simulation -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -260,20 +294,17 @@ class _Task:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Quantities that differ from one another, and between simulations; few of each vector."""
-        truths, reason = [], None
+        """Quantities that differ between simulations; few of each vector."""
+        truths = []
         for simulation in range(NUM_TRIED):
-            try:
+            with suppress(InputError):
                 truths.append(self._simulated(simulation)[1])
-            except InputError as error:
-                reason = error
         if not truths:
-            raise reason
-        columns: dict[str, list[float]] = {}
+            truths = [self._simulated(0)[1]]  # which says why
+        columns = {}
         for name in truths[0]:
             column = [truth[name] for truth in truths]
-            varies = len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
-            if varies and column not in columns.values():
+            if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column)):
                 columns[name] = column
         rng, names = np.random.default_rng(self.seed), []
         for vector in dict.fromkeys(map(vector_of, columns)):
@@ -285,18 +316,16 @@ class _Task:
         last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
         return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
 
-    def simulate(self, simulation: int, is_stopped: Callable[[], bool]) -> Simulation | None:
-        """One simulation; None if it was stopped."""
+    def simulate(self, simulation: int) -> Simulation:
+        """Simulate readings, sample their posterior, and rank the truth."""
         began, failure = time.perf_counter(), "no readings"
         try:
             problem, truth = self._simulated(simulation)
             failure = "no chain"
-            result = self._chain(problem, self._seeds(simulation)[1], is_stopped)
+            result = self._chain(problem, self._seeds(simulation)[1])
         except InputError as error:
             reason = printable(" ".join(f"{failure} ({error.where}: {error.found})".split()))
             return Simulation(simulation, reason, {}, seconds=time.perf_counter() - began)
-        except _StoppedError:
-            return None
         outcome, ess, draws = self._judged(result)
         ranks = {name: rank_of(truth[name], draws[name], self.num_kept) for name in self.names}
         ranks = {} if outcome == _NOT_FINITE else ranks
@@ -304,7 +333,7 @@ class _Task:
         numbers = *map(float, numbers), time.perf_counter() - began
         return Simulation(simulation, outcome, ranks, result.num_draws, ess, *numbers)
 
-    def _chain(self, problem: InverseProblem, seed: int, is_stopped) -> ChainResult:
+    def _chain(self, problem: InverseProblem, seed: int) -> ChainResult:
         """A chain that is long enough, or as long as one may be."""
         target = target_of(problem, self.kernel)
 
@@ -313,15 +342,10 @@ class _Task:
             is_longest = num_draws >= MOST_DRAWS * self.num_kept
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
-        def on_progress(progress: Progress) -> None:
-            if is_stopped():
-                raise _StoppedError
-
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
         plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
-        calls = {"next_goal": next_goal, "on_progress": on_progress}
         starts = STARTS[self.starts](self.kernel, target, seed, 1)
-        return run_chains(told, plan, starts, seed, **calls).chains[0]
+        return run_chains(told, plan, starts, seed, next_goal=next_goal).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
@@ -362,21 +386,17 @@ class _Task:
 
 
 def _run(numbers: Iterable[int], simulate: Callable, keep: Callable) -> None:
-    """Run simulations on all cores and keep each; after Ctrl-C those that are done by then."""
-    stop = threading.Event()
+    """Run simulations on all cores and keep each; after Ctrl-C those that are under way, too."""
     executor = ThreadPoolExecutor(num_cores(), thread_name_prefix="simulation")
-    futures: list[Future] = []
+    waiting = [executor.submit(simulate, number) for number in numbers]
     try:
-        futures += (executor.submit(simulate, number, stop.is_set) for number in numbers)
-        for future in as_completed(list(futures)):
-            futures.remove(future)
+        for future in as_completed(list(waiting)):
+            waiting.remove(future)
             keep(future.result())
     except KeyboardInterrupt:
-        stop.set()
         executor.shutdown(cancel_futures=True)
-        for future in futures:
-            if not future.cancelled() and (simulation := future.result()) is not None:
-                keep(simulation)
+        for future in waiting:
+            if not future.cancelled():
+                keep(future.result())
     finally:
-        stop.set()
         executor.shutdown(cancel_futures=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import logging
+import os
 import sys
 from collections.abc import Callable
 
@@ -16,7 +17,6 @@ import jax
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT
-from invlift.app.terminal import STREAMS, Output
 from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
 from invlift.precision import enable_x64
@@ -25,30 +25,40 @@ from invlift.samplers.kernels import KERNELS
 BAD_INPUT = 2
 
 
+class _Console(Console):
+    """Prints no more where nobody reads on, as with ``| head -1``, and the command goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Let what is printed from now on go nowhere."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, by default with the arguments of the process, and exit."""
     parsed = _parser().parse_args(arguments)
     enable_x64()
     # Of what cannot be helped: a folder for matplotlib's fonts that cannot be written to.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    out, err = Output(sys.stdout), Output(sys.stderr)
-    logging.basicConfig(format="invlift: note: %(message)s", stream=err, force=True)
+    logging.basicConfig(format="invlift: note: %(message)s", stream=sys.stderr, force=True)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names of files may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     keep_compiled_programs()
     try:
-        status = _command(parsed.command)(parsed, Console(file=out), Console(file=err))
-        out.flush()
+        status = _command(parsed.command)(parsed, _Console(), _Console(stderr=True))
+        sys.stdout.flush()
     except InputError as error:
-        status = _refuse(err, error)
+        status = _refuse(error)
     except OSError as error:
-        status = _refuse(err, _from_system(error, parsed.command))
+        status = _refuse(_from_system(error, parsed.command))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        status = _refuse(err, _OUT_OF_MEMORY)
+        status = _refuse(_OUT_OF_MEMORY)
     except KeyboardInterrupt:
-        err.write("invlift: interrupted\n")
+        print("invlift: interrupted", file=sys.stderr)
         status = BAD_VERDICT
-    out.close_if_broken()
     sys.exit(status)
 
 
@@ -62,13 +72,13 @@ def _command(name: str) -> Callable[..., int]:
         case "compare":
             from invlift.app.commands.compare import execute
         case "report":
-            from invlift.app.commands.report import execute
+            from invlift.app.commands.results import report as execute
         case "calibrate":
             from invlift.app.commands.calibrate import execute
         case "loo":
-            from invlift.app.commands.loo import execute
+            from invlift.app.commands.results import loo as execute
         case "next-sensor":
-            from invlift.app.commands.next_sensor import execute
+            from invlift.app.commands.results import next_sensor as execute
         case "schema":
             from invlift.app.commands.schema import execute
         case "simulate":
@@ -78,9 +88,8 @@ def _command(name: str) -> Callable[..., int]:
     return execute
 
 
-def _refuse(err: Output, error: InputError) -> int:
-    err.write(f"invlift: {error}\n")
-    err.flush()
+def _refuse(error: InputError) -> int:
+    print(f"invlift: {error}", file=sys.stderr)
     return BAD_INPUT
 
 
@@ -98,9 +107,6 @@ _SAVED = {
 def _from_system(error: OSError, command: str) -> InputError:
     """What the operating system refused, in the form of every other message."""
     reason = (error.strerror or str(error)).splitlines()[0]
-    if error.filename in STREAMS:
-        remedy = "print to another file or device; results written before are complete"
-        return InputError(error.filename, "a place for what is printed", reason, remedy)
     expected = "a file or directory that can be read and written"
     remedy = f"mend that and try again{_SAVED.get(command, '')}"
     return InputError(f"{error.filename or 'a file'}", expected, reason, remedy)

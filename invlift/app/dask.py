@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, nullcontext
 
 from invlift.errors import InputError
 
@@ -18,10 +15,10 @@ TIMEOUT = 10
 
 
 def dask_setup(worker) -> None:
-    """Have a worker of this machine, in which Dask calls it, leave Ctrl-C and words to others."""
+    """Have a worker of this machine, in which Dask calls it, leave Ctrl-C to the one who asks."""
     del worker
-    _be_quiet()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -44,22 +41,17 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
     except ImportError:
         remedy = "install it: pip install 'invlift[distributed]'"
         raise InputError(option, "the package distributed", "none", remedy) from None
-    _be_quiet()
-    cluster = None
+    # What Dask tells of workers that come and go is no concern of the person at the terminal.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    cluster, here = nullcontext(scheduler), {"n_workers": workers, "threads_per_worker": 1}
+    if scheduler is None:
+        here |= {"dashboard_address": "127.0.0.1:0", "preload": [__name__]}
+        cluster = distributed.LocalCluster(**here)
+    # Not Dask's default: without an answer it would stay that, for all that asks Dask later, such
+    # as xarray when it writes a file.
+    options = {"timeout": TIMEOUT, "set_as_default": False}
     try:
-        if scheduler is None:
-            cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",
-                preload=[__name__],
-                loop=_event_loop(),
-            )
-        # Not Dask's default: without an answer it would stay that, for all that asks Dask later,
-        # such as xarray when it writes a file.
-        with distributed.Client(
-            cluster or scheduler, timeout=TIMEOUT, set_as_default=False, loop=_event_loop()
-        ) as client:
+        with cluster as address, distributed.Client(address, **options) as client:
             yield client.get_executor(pure=False)
     except (OSError, ValueError) as error:
         if scheduler is None or (isinstance(error, OSError) and error.filename):
@@ -68,29 +60,8 @@ def dask_executor(scheduler: str | None = None, workers: int | None = None) -> I
         found = f"no answer from {scheduler} within {TIMEOUT} s"
         remedy = "start one with the command dask scheduler, or check the address"
         raise InputError(option, expected, found, remedy) from None
-    except distributed.KilledWorker as error:
-        where, found = f"{option}, worker {error.last_worker.address}", "workers that were killed"
-        remedy = "give them more memory, then go on with --resume: what came before is saved"
-        raise InputError(where, "workers that live", f"{found} again and again", remedy) from None
-    except CancelledError:
-        remedy = "start it anew, then go on with --resume: what came before is saved"
-        raise InputError(option, "a scheduler that stays", "a lost connection", remedy) from None
-    finally:
-        if cluster is not None:
-            cluster.close()
-
-
-@cache
-def _event_loop():
-    """A loop for Dask in a thread, which may be long in starting: Dask gives its own 10 s."""
-    from tornado.ioloop import IOLoop
-
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
-    return IOLoop(asyncio_loop=loop, make_current=False)
-
-
-def _be_quiet() -> None:
-    """What Dask tells of workers that come and go is no concern of the person at the terminal."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    except (distributed.KilledWorker, CancelledError):
+        expected, found = "a scheduler and workers that live", "those that were lost or killed"
+        remedy = "give workers more memory, or start anew, then go on with --resume: what came "
+        remedy += "before is saved"
+        raise InputError(option, expected, found, remedy) from None

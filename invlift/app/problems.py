@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from invlift.app.build import FieldProblem, build_problem
-from invlift.app.problem_file import ProblemSpec, read_problem
-from invlift.app.run_options import RunOptions
+from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
 from invlift.app.sections import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.input_files import read_text

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from invlift.app.build import FieldProblem
-from invlift.app.problem_file import ProblemSpec, read_problem
+from invlift.app.problem_file import read_problem
 from invlift.app.problems import OwnProblem, build, open_problem
 from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
@@ -62,22 +61,12 @@ def load(directory: str | os.PathLike) -> Posterior:
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
-    mesh = None
+    own = posterior.mesh
     with suppress(InputError):
-        mesh = mesh_of_run(read_problem(problem), posterior.mesh)
-    if mesh is None:
-        return replace(posterior, mesh=mesh_from_arrays(*posterior.mesh))
-    return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
-
-
-def mesh_of_run(spec: ProblemSpec, own: Any) -> Mesh | None:
-    """The mesh, with its groups, that a problem names; None if it is not the run's ``own``."""
-    try:
-        mesh = read_mesh(spec.mesh.file)
-    except InputError:
-        return None
-    is_same = np.array_equal(mesh.points, own.points) and np.array_equal(mesh.cells, own.cells)
-    return mesh if is_same else None
+        mesh = read_mesh(read_problem(problem).mesh.file)  # which has groups
+        if np.array_equal(mesh.points, own.points) and np.array_equal(mesh.cells, own.cells):
+            return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
+    return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells))
 
 
 def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
@@ -95,29 +84,46 @@ def build_posterior(
 ) -> Posterior:
     """Posterior of a run of a problem, built from a file or of a model of one's own.
 
-    ``num_draws_requested`` and ``objections`` are as for :func:`field_posterior`.
+    ``num_draws_requested`` and ``objections`` are as for :class:`~invlift.posterior.Posterior`.
 
     Raises
     ------
     InputError
         If the run has no draws.
     """
-    options = {"num_draws_requested": num_draws_requested, "objections": objections}
+    own = getattr(problem, "problem", problem)
+    names = "chains", "standards", "compile_seconds", "is_interrupted"
+    parts = {name: getattr(run, name) for name in names}
+    parts |= {"num_draws_requested": num_draws_requested, "objections": objections}
+    if not isinstance(own, InverseProblem):
+        return Posterior(quantities=quantities_of_target(own), **parts)
+    labels, coordinates, points = None, {}, None
     if isinstance(problem, FieldProblem):
-        parts = problem.mesh, problem.sensors, problem.problem, run
-        return field_posterior(*parts, exceedance=problem.exceedance, **options)
-    problem = problem.problem if isinstance(problem, OwnProblem) else problem
-    if isinstance(problem, InverseProblem):
-        readings = getattr(problem.model, "readings", ())
-        options["mesh"] = mesh_of(problem.prior)
-        coordinates = coordinates_of(readings)
-        if problem.units and readings:
-            units = [problem.units.get(name, "") for name in coordinates["name"]]
-            coordinates = {UNITS: units} | coordinates
-        options |= _of_problem(problem, None, labels_of(readings) or None, coordinates)
+        sensors = problem.sensors
+        labels, points = sensors.labels, sensors.points
+        if not np.isfinite(points).all():  # of kinds that have no place
+            points = locate(problem.mesh, sensors, "project").points
+        columns = {"experiment": sensors.experiments, KIND: sensors.kinds}
+        coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
+        parts |= {"mesh": problem.mesh, "exceedance": problem.exceedance}
     else:
-        options["quantities"] = quantities_of_target(problem)
-    return Posterior(**_of_run(run), **options)
+        parts["mesh"] = mesh_of(own.prior)
+        if readings := getattr(own.model, "readings", ()):
+            labels, coordinates = labels_of(readings) or None, coordinates_of(readings)
+            if own.units:
+                units = [own.units.get(name, "") for name in coordinates["name"]]
+                coordinates = {UNITS: units} | coordinates
+    noise, scale, sigma = own.reading_noise(), own.noise.scale, None
+    is_of_arrays = hasattr(noise, "arrays")  # which have their own scales
+    if noise is not None and not scale.num_parameters and not is_of_arrays:
+        sigma = np.asarray(scale.value(np.zeros(0)))
+    return Posterior(
+        quantities=quantities_of(own, labels, with_prior=True),
+        sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates),
+        noise=noise,
+        boundary_flux=getattr(own.model, "boundary_flux", None),
+        **parts,
+    )
 
 
 def field_posterior(
@@ -152,48 +158,5 @@ def field_posterior(
         found = "other values" if size == num else f"{size}"
         remedy = "pass the sensors in use of which the problem was made"
         raise InputError(sensors.name, f"the {num} readings of the problem", found, remedy)
-    points = sensors.points
-    if not np.isfinite(points).all():  # of kinds that have no place
-        points = locate(mesh, sensors, "project").points
-    return Posterior(
-        mesh=mesh,
-        num_draws_requested=num_draws_requested,
-        exceedance=exceedance,
-        objections=objections,
-        **_of_problem(
-            problem,
-            points,
-            sensors.labels,
-            {
-                name: column.tolist()
-                for name, column in (("experiment", sensors.experiments), (KIND, sensors.kinds))
-                if column is not None
-            },
-        ),
-        **_of_run(run),
-    )
-
-
-def _of_run(run: Run) -> dict[str, Any]:
-    """What a posterior takes from a run."""
-    names = "chains", "standards", "compile_seconds", "is_interrupted"
-    return {name: getattr(run, name) for name in names}
-
-
-def _of_problem(
-    problem: InverseProblem,
-    points: np.ndarray | None,
-    labels: Sequence[str] | None,
-    coordinates: Mapping[str, Sequence] | None = None,
-) -> dict[str, Any]:
-    """What a posterior takes from a problem, whose readings may have places and names."""
-    noise, scale, sigma = problem.reading_noise(), problem.noise.scale, None
-    is_of_arrays = hasattr(noise, "arrays")  # which have their own scales
-    if noise is not None and not scale.num_parameters and not is_of_arrays:
-        sigma = np.asarray(scale.value(np.zeros(0)))
-    return {
-        "quantities": quantities_of(problem, labels, with_prior=True),
-        "boundary_flux": getattr(problem.model, "boundary_flux", None),
-        "sensors": Readings(np.asarray(problem.observed), sigma, points, labels, coordinates or {}),
-        "noise": noise,
-    }
+    field = FieldProblem(mesh, sensors, None, problem, tuple(exceedance))
+    return build_posterior(field, run, num_draws_requested, objections=objections)

@@ -92,14 +92,12 @@ class Starts(Module):
         position, misfit, _ = find_start(
             self.kernel, self.target, self.seed, chain, approximation=self.approximation
         )
-        far = np.flatnonzero(misfit > MAX_MISFIT)
-        if far.size:  # said before hours are spent on it
-            names = ", ".join(name_of_reading(self.target.problem, index) for index in far[:8])
+        if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
+            worst = name_of_reading(self.target.problem, int(misfit.argmax()))
             logger.warning(
-                f"chain {chain} starts from values that miss the readings of {names}"
-                f"{' and others' * (far.size > 8)} by up to {misfit.max():.3g} standard deviations "
-                "of the noise: they may contradict each other or the model (a boundary or initial "
-                "value, a unit, too small a noise)"
+                f"chain {chain} starts from values that miss the readings by up to {most:.3g} "
+                f"standard deviations of the noise, of {worst}: they may contradict each other or "
+                "the model (a boundary or initial value, a unit, too small a noise)"
             )
         return position
 

@@ -1,8 +1,8 @@
 """Forward map and log posterior of a problem behind HTTP, by the UM-Bridge protocol.
 
-Seelinger et al. (2023), J. Open Source Softw. 8(83). aiohttp is the server: that of the package
-umbridge, built on it as well, listens on all addresses of a machine, reads requests of any size and
-answers an exception of a model with a page that its own clients cannot read.
+Seelinger et al. (2023), J. Open Source Softw. 8(83). aiohttp is the server. That of the package
+umbridge, built on it as well, listens on all addresses of a machine and answers an exception of a
+model with a page that its own clients cannot read.
 """
 
 from __future__ import annotations
@@ -10,22 +10,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Any
 
 import jax
 import numpy as np
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from invlift.app.sampling import target_of
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.samplers.kernels.euclidean import HMC
 
-PROTOCOL = 1.0
-#: Longest request that is read, bytes: so many, and what each number of the longest one adds.
-BYTES, BYTES_PER_NUMBER = 2**20, 32
+#: Longest request that is read, bytes.
+MAX_BYTES = 2**28
 #: What a model is asked for, and by what besides x.
 OPERATIONS = {
     "Evaluate": (), "Gradient": ("sens",), "ApplyJacobian": ("vec",),
@@ -78,105 +75,52 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
     ]
 
 
-class RefusedError(Exception):
-    """A request that is answered with an error of this type and HTTP status."""
-
-    def __init__(self, message: str, kind: str = "InvalidInput", status: int = 400) -> None:
-        super().__init__(message)
-        self.kind, self.status = kind, status
-
-
-class Request(BaseModel):
-    """The content of a request, by the keys of the protocol."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    name: str = ""
-    input: list[list[float]] = []
-    sens: list[float] = []
-    vec: list[float] = []
-    #: Of several vectors: here there is one.
-    out_wrt: Literal[0] = Field(0, alias="outWrt")
-    in_wrt: Literal[0] = Field(0, alias="inWrt")
-    in_wrt_1: Literal[0] = Field(0, alias="inWrt1")
-    in_wrt_2: Literal[0] = Field(0, alias="inWrt2")
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens at an address that is free, else an InputError; port 0 is any."""
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family)
+        return socket.create_server((host, port))
     except (OSError, UnicodeError) as error:
         where, expected = f"--host {host} --port {port}", "an address of this machine that is free"
         found = getattr(error, "strerror", None) or str(error)
         raise InputError(where, expected, found, "choose another address or port") from None
 
 
-def build_application(models: Sequence[ServedModel], host: str) -> web.Application:
+def build_application(models: Sequence[ServedModel]) -> web.Application:
     """What answers requests for models; ``aiohttp.web.run_app`` runs it.
 
-    A page that any browser shows could call a server of its own machine, under a name of the page's
-    own that leads there (DNS rebinding).  Hence only requests are answered that name the address
-    they have reached, `host`, on which it listens, or this machine as theirs, and that no page of
-    another server makes.
+    Requests of web pages are refused, as any page that a browser shows can make them: browsers give
+    the page's address, in the header Origin, with each POST.
     """
     by_name = {model.name: model for model in models}
-    names = {host.lower(), "localhost", socket.gethostname().lower()}
 
-    @web.middleware
-    async def answer(request: web.Request, handler: Callable) -> web.StreamResponse:
+    async def info(request: web.Request) -> web.Response:
+        return web.json_response({"protocolVersion": 1.0, "models": list(by_name)})
+
+    async def reply(request: web.Request) -> web.Response:
         try:
-            _check_origin(request, names)
-            return web.json_response(await handler(request))
-        except RefusedError as error:
-            status, kind, message = error.status, error.kind, str(error)
-        except web.HTTPException as error:
-            status, kind, message = error.status, "InvalidInput", error.text
+            if page := request.headers.get("Origin"):
+                raise ValueError(f"a request of the web page {page}: web pages are refused")
+            content = await request.json()
+            return web.json_response(
+                await asyncio.to_thread(_reply, by_name, request.path[1:], content)
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            status, kind, message = 400, "InvalidInput", f"{type(error).__name__}: {error}"
         except Exception as error:
-            status, kind, message = 500, "ModelError", f"{type(error).__name__}: {error}"
+            status, kind, message = 500, "ModelError", str(error)
         return web.json_response({"error": {"type": kind, "message": message}}, status=status)
 
-    async def info(request: web.Request) -> dict:
-        return {"protocolVersion": PROTOCOL, "models": list(by_name)}
-
-    async def reply(request: web.Request) -> dict:
-        content = await request.read()
-        return await asyncio.to_thread(_reply, by_name, request.path[1:], content)
-
-    largest = max(2 * model.num_inputs + model.num_outputs for model in models)
-    app = web.Application(middlewares=[answer], client_max_size=BYTES + BYTES_PER_NUMBER * largest)
+    app = web.Application(client_max_size=MAX_BYTES)
     app.router.add_get("/Info", info)
     for name in ("ModelInfo", "InputSizes", "OutputSizes", *OPERATIONS):
         app.router.add_post(f"/{name}", reply)
     return app
 
 
-def _check_origin(request: web.Request, names: set[str]) -> None:
-    """Refuse a request that is not meant for this server, or made by a page of another."""
-    called, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-    try:
-        name = urlsplit(f"//{called}").hostname
-    except ValueError:
-        name = None
-    if name not in names | {request.transport.get_extra_info("sockname")[0]}:
-        message = f"Host: expected one of {', '.join(sorted(names))}, found {called!r}"
-        raise RefusedError(message, status=403)
-    if origin not in (None, f"http://{called}"):
-        raise RefusedError(f"Origin: expected none, found {origin!r}", status=403)
-
-
-def _reply(models: Mapping[str, ServedModel], operation: str, content: bytes) -> dict:
-    try:
-        request = Request.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ", ".join(["request", *map(str, first["loc"])])
-        raise RefusedError(f"{place}: {first['msg']}") from None
-    model = models.get(request.name)
+def _reply(models: Mapping[str, ServedModel], operation: str, content: Mapping[str, Any]) -> dict:
+    model = models.get(content["name"])
     if model is None:
-        message = f"name: expected one of {', '.join(models)}, found {request.name!r}"
-        raise RefusedError(message, "ModelNotFound")
+        raise ValueError(f"name: expected one of {', '.join(models)}, found {content['name']!r}")
     match operation:
         case "ModelInfo":
             return {"support": dict.fromkeys(OPERATIONS, True)}
@@ -184,16 +128,14 @@ def _reply(models: Mapping[str, ServedModel], operation: str, content: bytes) ->
             return {"inputSizes": [model.num_inputs]}
         case "OutputSizes":
             return {"outputSizes": [model.num_outputs]}
-    if len(request.input) != 1:
-        raise RefusedError("input: expected a list of one list of numbers")
     sizes = {"input": model.num_inputs, "sens": model.num_outputs, "vec": model.num_inputs}
-    given = {"input": request.input[0], "sens": request.sens, "vec": request.vec}
-    names = "input", *OPERATIONS[operation]
-    for name in names:
-        if len(given[name]) != sizes[name]:
-            raise RefusedError(f"{name}: expected {sizes[name]} numbers, found {len(given[name])}")
-    values = model.ask(operation, *(np.array(given[name]) for name in names))
+    (x,) = content["input"]
+    given = {"input": x, **{name: content[name] for name in OPERATIONS[operation]}}
+    vectors = {name: np.asarray(values, dtype=float) for name, values in given.items()}
+    for name, vector in vectors.items():
+        if vector.shape != (sizes[name],):
+            raise ValueError(f"{name}: expected {sizes[name]} numbers, found {vector.shape}")
+    values = model.ask(operation, *vectors.values())
     if not np.all(np.isfinite(values)):
-        message = "the model has no finite value there: stay nearer to the prior"
-        raise RefusedError(message, "ModelError", 500)
+        raise ArithmeticError("the model has no finite value there: stay nearer to the prior")
     return {"output": [values.tolist()] if operation == "Evaluate" else values.tolist()}

@@ -18,14 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.signal import fftconvolve
 from scipy.stats import binom, poisson
 
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
+from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure, saved
 from invlift.posterior.verdict import format_verdict
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
@@ -35,6 +39,9 @@ MIN_SIMULATIONS = 20
 MAX_FAILED_SHARE = 0.05
 #: Standard errors from which the mean or the spread of ranks is said to be off.
 LIKELY = 2.0
+#: Panels in a row of the figure, and colours of what is in its band and what is not.
+NUM_COLUMNS = 4
+GOOD, BAD = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
 #: Relative difference below which two tail probabilities are one that was rounded.
@@ -137,8 +144,8 @@ class Calibration:
         """Probability of ranks so far from uniform, by quantity; none if no simulation counts."""
         return {name: self.uniform().p_value(ranks) for name, ranks in self.ranks.items()}
 
-    def shapes(self) -> dict[str, Shape]:
-        """Shapes by quantity; none if no simulation counts."""
+    def shapes(self) -> dict[str, tuple[float, float]]:
+        """How far mean and spread of the ranks are off, by quantity: see `shape_of`."""
         return {name: shape_of(ranks, self.num_draws) for name, ranks in self.ranks.items()}
 
     def verdict(self) -> CalibrationVerdict:
@@ -146,14 +153,13 @@ class Calibration:
         num, num_done, shapes = self.num_counted, len(self.simulations), self.shapes()
         outside = {name: p for name, p in self.p_values().items() if p < self.level}
         reasons = [
-            f"{name}: {shapes[name]} (p = {p:.2g})"
+            f"{name}: {in_words(*shapes[name])} (p = {p:.2g})"
             for name, p in sorted(outside.items(), key=lambda item: item[1])
         ]
         notes, advice = [], list(NOT_CALIBRATED) if outside else []
         has_too_many = num_done - num > MAX_FAILED_SHARE * num_done
         for outcome, numbers in self.failures.items():
-            shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
-            text = f"{len(numbers)} of {num_done} simulations failed, {outcome}: number {shown}"
+            text = f"{len(numbers)} of {num_done} simulations failed, {outcome}"
             (reasons if has_too_many else notes).append(text)
         if has_too_many:
             advice.append(FAILED_CHAINS)
@@ -185,14 +191,9 @@ class Calibration:
         record = {"num_simulations": len(self.simulations)}
         record |= {name: getattr(self, name) for name in own} | {
             "p_values": self.p_values(),
-            "shapes": {name: each._asdict() for name, each in self.shapes().items()},
+            "shapes": {n: {"mean": x, "spread": y} for n, (x, y) in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
         }
-        if self.num_counted:
-            uniform = self.uniform()
-            record["points"] = uniform.points
-            record["band"] = uniform.band(1.0 - LEVEL)
-            record["band_of_all"] = uniform.band(1.0 - self.level)
         return record | asdict(self.verdict())
 
 
@@ -212,35 +213,27 @@ def rank_of(truth: float, draws: np.ndarray, num_kept: int) -> int:
     return int(np.sum(draws[places] < truth))
 
 
-class Shape(NamedTuple):
-    """How far the mean of ranks and their spread are from uniform, in standard errors.
+def shape_of(ranks: np.ndarray, num_draws: int) -> tuple[float, float]:
+    """How far mean and spread of ranks (M,) are from uniform, in standard errors.
 
-    Spread is the mean square distance from the middle, L / 2. As text, what it says about the
-    posterior: the larger of the two counts, as a shifted mean changes the spread too.
+    Spread is the mean square distance from the middle of 0 ... `num_draws`.
     """
-
-    mean: float
-    spread: float
-
-    def __str__(self) -> str:
-        """Say what is wrong with the posterior."""
-        mean, spread = self
-        if max(abs(mean), abs(spread)) < LIKELY:
-            return "ranks are not uniform, neither shifted nor spread"
-        if abs(mean) >= abs(spread):
-            kind, side = ("low", "above") if mean > 0 else ("high", "below")
-            return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
-        kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
-        return f"the posterior is too {kind}, the truth lies {place} too often"
-
-
-def shape_of(ranks: np.ndarray, num_draws: int) -> Shape:
-    """Shape of ranks (M,) among `num_draws` draws."""
     scores = np.arange(num_draws + 1) - 0.5 * num_draws
     offset = np.asarray(ranks) - 0.5 * num_draws
     variance, root = np.mean(scores**2), math.sqrt(len(offset))
     mean = root * np.mean(offset) / math.sqrt(variance)
-    return Shape(float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2)))
+    return float(mean), float(root * (np.mean(offset**2) - variance) / np.std(scores**2))
+
+
+def in_words(mean: float, spread: float) -> str:
+    """What a shape says is wrong; the larger counts, as a shifted mean changes the spread too."""
+    if max(abs(mean), abs(spread)) < LIKELY:
+        return "ranks are not uniform, neither shifted nor spread"
+    if abs(mean) >= abs(spread):
+        kind, side = ("low", "above") if mean > 0 else ("high", "below")
+        return f"the posterior is too {kind}, the truth lies {side} too many of its draws"
+    kind, place = ("narrow", "beyond its draws") if spread > 0 else ("wide", "in its middle")
+    return f"the posterior is too {kind}, the truth lies {place} too often"
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,3 +295,52 @@ class UniformRanks:
         for allowed in is_within:
             density = fftconvolve(density, kernel)[: num + 1] * allowed
         return float(density @ kernel[::-1] / poisson.pmf(num, num))
+
+
+def plot_calibration(calibration: Calibration, path: str | Path | None = None) -> Figure:
+    """Draw, for each quantity, how far its ranks are from uniform.
+
+    It is the share of ranks below each value less that of uniform ranks (Sailynoja, Burkner &
+    Vehtari 2022, section 3): within the filled band everywhere with 95 % probability, for each
+    quantity by itself; within the outline for all quantities together. Quantities that leave the
+    outline are drawn in another colour. It is saved where `path` says.
+
+    An InputError if no simulation counts.
+    """
+    uniform, p_values = calibration.uniform(), calibration.p_values()
+    bands = [uniform.band(1.0 - level) for level in (LEVEL, calibration.level)]
+    num_columns = min(NUM_COLUMNS, len(p_values))
+    num_rows = -(-len(p_values) // num_columns)
+    with new_figure(2.9 * num_columns, 0.7 + 2.4 * num_rows) as figure:
+        grid = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+        for axes, (name, ranks) in zip(grid.flat, calibration.ranks.items(), strict=False):
+            colour = BAD if p_values[name] < calibration.level else GOOD
+            draw_difference(axes, uniform, bands, ranks, colour)
+            axes.set_title(f"{name}\np = {p_values[name]:.2g}", color=colour, fontsize=8)
+        for axes in grid.flat[len(p_values) :]:
+            axes.set_axis_off()
+        figure.supylabel("ranks below, less expected", fontsize=9)
+        figure.supxlabel("rank of the truth among the draws, as a share of all", fontsize=9)
+        title = f"{uniform.num_ranks} simulations, ranks 0 to {uniform.num_draws}; bands of 95 %: "
+        title += "filled for each quantity, outline for all together"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+        return saved(figure, path)
+
+
+def draw_difference(
+    axes: Axes,
+    uniform: UniformRanks,
+    bands: list[tuple[np.ndarray, np.ndarray]],
+    ranks: np.ndarray,
+    colour: str,
+) -> None:
+    """Draw a distribution function of ranks (M,) less the uniform one, and two bands of it."""
+    points = np.r_[0.0, uniform.points, 1.0]
+    inner, outer = [[np.r_[0.0, bound - uniform.points, 0.0] for bound in band] for band in bands]
+    axes.fill_between(points, *inner, color=FAINT, alpha=0.25, linewidth=0)
+    for bound in outer:
+        axes.plot(points, bound, color=FAINT, linewidth=0.7)
+    axes.axhline(0.0, color=FAINT, linewidth=0.5)
+    shares = uniform.counts(ranks) / uniform.num_ranks
+    axes.plot(points, np.r_[0.0, shares - uniform.points, 0.0], color=colour, linewidth=1.3)
+    axes.set_xlim(0.0, 1.0)

@@ -1,44 +1,246 @@
-"""Figures of fields: those of a posterior side by side; those of a prior, and what they give."""
+"""Figures of fields, side by side: those of a posterior, and those of a prior with its readings.
+
+A mesh in the plane is drawn as it is, one in space by a slice near its middle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
+from matplotlib.tri import Triangulation
 
 from invlift.errors import InputError
 from invlift.posterior.names import FIELD
 from invlift.posterior.parts import Mesh, Readings, of_solution
-from invlift.posterior.plots import (
-    CHAIN_COLOURS,
-    DASHED,
-    FAINT,
-    INK,
-    Panel,
-    colour_limits,
-    draw_bar,
-    draw_panel,
-    label_axes,
-    new_figure,
-)
+from invlift.posterior.plots import CHAIN_COLOURS, INK, new_figure, with_unit
 from invlift.posterior.quantity import Quantity
-from invlift.posterior.slices import flatten
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
 
-#: Width of a field of a posterior, of the figure of a prior, and of a field in it, in inches.
-WIDTH, PRIOR_WIDTH, FIELD_WIDTH = 3.3, 13.0, 2.6
-PRIOR, DATA = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
-#: Shares of the predictions between which they are drawn for certain.
-OUTER = (0.03, 0.97)
-#: Room for a legend under a title, in points.
-TITLE_PAD = 24
+AXIS_NAMES = "xyz"
+
+# A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
+# 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
+CUT_EDGES = {
+    1: ((0, 1), (0, 2), (0, 3)),
+    2: ((0, 2), (0, 3), (1, 3), (1, 2)),
+    3: ((3, 0), (3, 1), (3, 2)),
+}
+#: Width of a map without its bar, and of the bar, in inches.
+WIDTH, BAR = 3.3, 1.3
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMesh:
+    """Triangles in a plane, and how to read fields of the original mesh on them."""
+
+    points: np.ndarray  # (k, 2), in the length unit of the mesh
+    triangles: np.ndarray  # (m, 3) of int
+    nodes: np.ndarray  # (k, 2) of int, the nodes of the original mesh between which a point lies
+    weights: np.ndarray  # (k,), the share of the first of them
+    cells: np.ndarray  # (m,) of int, the original cell of each triangle
+    axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
+    place: str  # of the plane, in words; empty if the mesh is itself flat
+
+    def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
+        """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
+        values = np.asarray(values, dtype=float)
+        if not is_nodal:
+            return values[self.cells]
+        first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
+        return self.weights * first + (1 - self.weights) * second
+
+    @cached_property
+    def triangulation(self) -> Triangulation:
+        """The triangles as matplotlib draws them."""
+        return Triangulation(*self.points.T, self.triangles)
+
+    def triangulation_of(self, shown: np.ndarray) -> Triangulation:
+        """Those without a corner at which a field has no value."""
+        is_missing = np.isnan(shown[self.triangles]).any(axis=1)
+        if not is_missing.any():
+            return self.triangulation
+        return Triangulation(*self.points.T, self.triangles, mask=is_missing)
+
+    def outline(self) -> np.ndarray:
+        """(e, 2, 2) end points of the edges that belong to one triangle only."""
+        edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+        edges, count = np.unique(edges, axis=0, return_counts=True)
+        return self.points[edges[count == 1]]
+
+
+def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
+    """Show points (num_nodes, dim) and cells in a plane.
+
+    In space it is the plane across the shortest side of the bounding box through the middle of the
+    cell that is nearest to the box's own: it cuts something, whatever the shape of the body, and
+    passes through hardly a node.
+    """
+    points, cells = np.asarray(points, dtype=float), np.asarray(cells)
+    if points.shape[1] == 2:
+        nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
+        weights, each = np.ones(len(points)), np.arange(len(cells))
+        return FlatMesh(points, cells, nodes, weights, each, (0, 1), "")
+    low, high = points.min(axis=0), points.max(axis=0)
+    axis = int(np.argmin(high - low))
+    middles = points[cells, axis].mean(axis=1)
+    position = middles[np.argmin(np.abs(middles - (low[axis] + high[axis]) / 2))]
+    distance = points[:, axis] - position
+    corners = np.take_along_axis(cells, np.argsort(distance[cells], axis=1), axis=1)
+    num_below = (distance[corners] < 0).sum(axis=1)
+    edges, owners = [], []  # (m, 3, 2) node pairs and (m,) cells of the triangles
+    for below, cut in CUT_EDGES.items():
+        chosen = np.flatnonzero(num_below == below)
+        polygon = corners[chosen][:, np.array(cut)]
+        for second in range(1, len(cut) - 1):
+            edges.append(polygon[:, [0, second, second + 1]])
+            owners.append(chosen)
+    pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
+    nodes, triangles = np.unique(pairs, axis=0, return_inverse=True)
+    first, second = distance[nodes].T
+    weights = second / (second - first)
+    crossing = weights[:, None] * points[nodes[:, 0]] + (1 - weights)[:, None] * points[nodes[:, 1]]
+    axes = tuple(other for other in range(3) if other != axis)
+    shown = crossing[:, axes], triangles.reshape(-1, 3), nodes, weights, np.concatenate(owners)
+    return FlatMesh(*shown, axes, f"slice {AXIS_NAMES[axis]} = {position:.4g}")
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One field to draw."""
+
+    title: str
+    values: np.ndarray  # (num_nodes,) if nodal, otherwise (num_cells,)
+    is_nodal: bool
+    colour_map: str
+    label: str = ""  # what the colours mean, with the unit
+    is_share: bool = False  # between 0 and 1, shown in per cent on that range
+    sensor_values: np.ndarray | None = None  # (d,) of the same quantity, to fill the marks with
+    is_log: bool = False  # positive, with colours by its logarithm
+
+
+def plot_maps(
+    mesh: Mesh,
+    panels: Sequence[Panel],
+    sensor_points: np.ndarray | None = None,
+    *,
+    num_columns: int = 2,
+    is_shared: bool = False,
+    length_unit: str = "",
+) -> Figure:
+    """Draw fields in rows, with sensors (d, dim); of a mesh in space, a slice.
+
+    Each has a scale of its own, or all have one (`is_shared`).
+    """
+    flat = flatten(mesh.points, mesh.cells)
+    num_columns = min(num_columns, len(panels))
+    num_rows, num_bars = -(-len(panels) // num_columns), 1 if is_shared else num_columns
+    width = num_columns * WIDTH + num_bars * BAR
+    with new_figure(width, num_rows * (height_of(flat) + 0.55)) as figure:
+        draw_maps(figure, flat, panels, sensor_points, num_columns, is_shared, length_unit)
+    return figure
+
+
+def height_of(flat: FlatMesh) -> float:
+    """Height of a map, in inches."""
+    across, up = np.ptp(flat.points, axis=0)
+    return WIDTH * float(np.clip(up / across, 0.2, 1.6))
+
+
+def draw_maps(
+    figure: FigureBase,
+    flat: FlatMesh,
+    panels: Sequence[Panel],
+    sensor_points: np.ndarray | None,
+    num_columns: int,
+    is_shared: bool = False,
+    length_unit: str = "",
+) -> None:
+    """Draw the panels of :func:`plot_maps` in a figure or a part of one."""
+    num_rows = -(-len(panels) // num_columns)
+    axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
+    points = None if sensor_points is None else np.asarray(sensor_points)[:, list(flat.axes)]
+    shown = [flat.shown(panel.values, panel.is_nodal) for panel in panels]
+    norm = colour_limits(np.stack(shown), panels[0].is_log) if is_shared else None
+    for index, (panel, values, ax) in enumerate(zip(panels, shown, axes.flat, strict=False)):
+        own = Normalize(0.0, 1.0) if panel.is_share else colour_limits(values, panel.is_log)
+        colours = {"cmap": panel.colour_map, "norm": norm or own}
+        _draw_values(ax, flat, values, panel.is_nodal, **colours)
+        if points is not None and len(points):
+            is_filled = panel.sensor_values is not None
+            style = {"c": panel.sensor_values, **colours} if is_filled else {"c": "white"}
+            draw_sensors(ax, points, **style)
+        ax.set_title(panel.title)
+        if norm is None or index % num_columns == num_columns - 1 or index == len(panels) - 1:
+            draw_bar(ax, panel, **colours)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    across, up = (with_unit(AXIS_NAMES[axis], length_unit) for axis in flat.axes)
+    for ax in axes[-1]:
+        ax.set_xlabel(across)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(up, rotation=90 if length_unit else 0)
+    if flat.place:
+        note = "" if points is None else ", sensors projected onto it"
+        place = f"{flat.place} {length_unit}".rstrip() + note
+        figure.suptitle(place, color=INK, fontsize=10)
+
+
+def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **colours) -> None:
+    """Draw what :meth:`FlatMesh.shown` gives of a field, and where the body ends."""
+    if is_nodal:
+        style = {"shading": "gouraud"}
+        drawn = flat.triangulation_of(shown)
+        ax.tripcolor(drawn, shown, rasterized=True, **style, **colours)
+    else:
+        # edges in the face's own colour hide the hairlines between neighbouring triangles
+        style = {"edgecolors": "face", "linewidth": 0.2}
+        ax.tripcolor(flat.triangulation, facecolors=shown, rasterized=True, **style, **colours)
+    ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7, zorder=2))
+    ax.set_aspect("equal")
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    ax.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **colours) -> None:
+    """Mark sensors, (d, 2), white or in colours of `Axes.scatter`."""
+    size = float(np.clip(900 / len(points), 7, 30))
+    ax.scatter(*points.T, s=size * 2.2, c="white", linewidths=0, zorder=3)
+    style = {"edgecolors": INK, "linewidths": 0.7, "zorder": 4, "plotnonfinite": True}
+    ax.scatter(*points.T, s=size, c=c, **style, **colours)
+
+
+def draw_bar(ax: Axes, panel: Panel, cmap: str, norm: Normalize) -> None:
+    """Draw a colour bar at the right of axes; shares are in per cent."""
+    style = PercentFormatter(1.0) if panel.is_share else "%.4g"
+    colours, place = ScalarMappable(norm, cmap), ax.inset_axes((1.03, 0.0, 0.035, 1.0))
+    ticks = LogLocator(subs=(1.0, 2.0, 5.0)) if panel.is_log else MaxNLocator(5)
+    settings = {"label": panel.label, "format": style, "ticks": ticks}
+    bar = ax.figure.colorbar(colours, cax=place, **settings)
+    bar.outline.set_visible(False)
+    bar.minorticks_off()
+
+
+def colour_limits(values: np.ndarray, is_log: bool = False) -> Normalize:
+    """Colour limits over the finite values; a constant field gets a small range around it."""
+    finite = values[np.isfinite(values) & (values > 0.0 if is_log else True)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.5, 1.5)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        margin = 0.05 * abs(low) or 0.5
+        low, high = low - margin, high + margin
+    return LogNorm(low, high) if is_log else Normalize(low, high)
 
 
 def plot_fields(
@@ -49,41 +251,21 @@ def plot_fields(
     solution_unit: str,
 ) -> Figure:
     """Draw fields two in a row, with the sensors on top: see `Posterior.plot_fields`."""
-    mesh, field = posterior.mesh, posterior.field
+    mesh, field, sensors = posterior.mesh, posterior.field, posterior.sensors
     if mesh is None or field is None:
         expected = "a posterior on a mesh"
         raise InputError("plot of fields", expected, "a model without one", "plot the chains")
-    fields, sensors, panels = posterior.fields(), posterior.sensors, []
-    if field.name == FIELD:
-        log_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
-        if "solution_mean" in fields:
-            style = True, "inferno", solution_unit, False, _readings_of_solution(sensors)
-            third = Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style)
-        else:
-            style = field.place == "node", "plasma", conductivity_unit
-            third = Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style)
-        panels += _panels_of(fields, field, log_unit, "", third)
-    else:
-        for each in posterior.described.values():
-            if each.place and not each.is_derived:
-                panels += _panels_of(fields, each, each.unit, each.unit)
-    flat, points = flatten(mesh.points, mesh.cells), getattr(sensors, "points", None)
-    across, up = np.ptp(flat.points, axis=0)
-    height = WIDTH * float(np.clip(up / across, 0.2, 1.6))
-    num_columns = min(2, len(panels))
-    num_rows = -(-len(panels) // num_columns)
-    with new_figure(num_columns * (WIDTH + 1.3), num_rows * (height + 0.55)) as figure:
-        axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
-        for panel, ax in zip(panels, axes.flat, strict=False):
-            draw_panel(ax, flat, panel, points)
-        for ax in axes.flat[len(panels) :]:
-            ax.set_axis_off()
-        label_axes(axes, flat, length_unit)
-        if flat.place:
-            place = f"{flat.place} {length_unit}".rstrip()
-            note = "" if points is None else ", sensors projected onto it"
-            figure.suptitle(place + note, color=INK, fontsize=10)
-    return figure
+    fields, panels = posterior.fields(), []
+    for each in posterior.described.values():
+        if each.place and not each.is_derived:
+            panels += _panels_of(fields, each, conductivity_unit)
+    if field.name == FIELD and "solution_mean" in fields:
+        style = True, "inferno", solution_unit, False, _readings_of_solution(sensors)
+        panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style))
+    elif field.name == FIELD:
+        style = field.place == "node", "plasma", conductivity_unit
+        panels.insert(2, Panel("Conductivity, posterior mean", fields["conductivity_mean"], *style))
+    return plot_maps(mesh, panels, getattr(sensors, "points", None), length_unit=length_unit)
 
 
 def _readings_of_solution(sensors) -> np.ndarray | None:
@@ -94,136 +276,50 @@ def _readings_of_solution(sensors) -> np.ndarray | None:
 
 
 def _panels_of(
-    fields: dict[str, np.ndarray],
-    quantity: Quantity,
-    mean_label: str,
-    sd_label: str,
-    *others: Panel,
+    fields: dict[str, np.ndarray], quantity: Quantity, conductivity_unit: str
 ) -> list[Panel]:
-    """Panels of a field: its mean and sd, others, and its variance reduction."""
-    name, is_nodal, title = quantity.name, quantity.place == "node", f"{quantity.name},"
-    key, what = f"{name}_variance_reduction", f"{name}, variance"
+    """Panels of a field: its mean, its sd, and its variance reduction."""
+    name, is_nodal, unit = quantity.name, quantity.place == "node", quantity.unit
+    title, key, mean_unit = name, f"{name}_variance_reduction", unit
     if name == FIELD:
-        title, key, what = "Log-conductivity,", "variance_reduction", "Variance"
-    mean, sd = (fields[f"{name}_{each}"] for each in ("mean", "sd"))
+        title, key = "Log-conductivity", "variance_reduction"
+        mean_unit = f"ln k, k in {conductivity_unit}" if conductivity_unit else ""
     panels = [
-        Panel(f"{title} posterior mean", mean, is_nodal, "viridis", mean_label),
-        Panel(f"{title} posterior sd", sd, is_nodal, "magma", sd_label),
-        *others,
+        Panel(f"{title}, posterior mean", fields[f"{name}_mean"], is_nodal, "viridis", mean_unit),
+        Panel(f"{title}, posterior sd", fields[f"{name}_sd"], is_nodal, "magma", unit),
     ]
     if key in fields:
-        style = is_nodal, "cividis", "of prior variance", True
-        panels.append(Panel(f"{what} reduction", fields[key], *style))
+        what = "Variance reduction" if name == FIELD else f"{name}, variance reduction"
+        panels.append(Panel(what, fields[key], is_nodal, "cividis", "of prior variance", True))
     return panels
 
 
-@dataclass(frozen=True, eq=False)
-class PriorPicture:
-    """Numbers of a figure of a prior, with N values of the log-conductivity and d sensors.
+def plot_prior(
+    mesh: Mesh,
+    sensors: Readings,
+    draws: Sequence[Panel],
+    std: Panel,
+    predicted: np.ndarray,
+) -> Figure:
+    """Draw fields of a prior on one colour scale, and below its spread and readings it gives.
 
-    Lengths are in the unit of the mesh, predictions, readings and noise in that of the readings.
+    ``predicted``, (num_draws, d), are noise-free readings of draws from the prior: of each sensor
+    the intervals of 50 and 90 % of them are drawn beside the reading itself.
     """
-
-    mesh: Mesh
-    sensors: Readings
-    is_nodal: bool  # whether the N values are at the nodes; otherwise in the cells
-    fields: np.ndarray  # (num_fields, N), drawn from the prior
-    field_names: Sequence[str]
-    predicted: np.ndarray  # (num_draws, d), of fields drawn from the prior, without noise
-    noise_scale: np.ndarray  # (d,), the median of what the prior says of it unless it is known
-    is_noise_known: bool
-    std: np.ndarray  # (N,), of the prior
-    distances: np.ndarray  # (k,), increasing from 0
-    correlations: np.ndarray  # (num_curves, k), with that at 0; several if the range is unknown
-    formula: np.ndarray | None  # (2, l) distances and correlations by a formula
-    formula_name: str
-
-
-def plot_prior(picture: PriorPicture) -> Figure:
-    """Draw fields of the prior on one colour scale, and below spread, readings and correlation."""
-    flat, is_nodal = flatten(picture.mesh.points, picture.mesh.cells), picture.is_nodal
-    across, up = np.ptp(flat.points, axis=0)
-    height = FIELD_WIDTH * float(np.clip(up / across, 0.3, 1.6))
-    below = max(height, 2.6)
-    with new_figure(PRIOR_WIDTH, height + below + 1.5) as figure:
-        top, bottom = figure.subfigures(2, 1, height_ratios=(height + 0.6, below + 0.9))
-        axes = top.subplots(1, len(picture.fields), squeeze=False, sharex=True, sharey=True)
-        norm = colour_limits(np.stack([flat.shown(each, is_nodal) for each in picture.fields]))
-        for ax, values, name in zip(axes[0], picture.fields, picture.field_names, strict=True):
-            draw_panel(ax, flat, Panel(name, values, is_nodal, "viridis"), norm=norm)
-        draw_bar(axes[0, -1], "viridis", norm, "log-conductivity")
-        label_axes(axes, flat)
-        if flat.place:
-            top.suptitle(f"{flat.place}, sensors projected onto it", color=INK, fontsize=10)
-        std, readings, correlation = bottom.subplots(1, 3, width_ratios=(1.0, 1.5, 1.2))
-        label = "sd of the log-conductivity"
-        spread = Panel("", picture.std, is_nodal, "magma", label)
-        draw_panel(std, flat, spread, picture.sensors.points)
-        std.set_title("Standard deviation, and the sensors", pad=TITLE_PAD)
-        std.set_anchor("N")
-        label_axes(np.array([[std]]), flat)
-        _draw_readings(readings, picture)
-        _draw_correlation(correlation, picture)
+    flat, num = flatten(mesh.points, mesh.cells), len(draws)
+    height, width = height_of(flat) + 0.8, WIDTH + BAR
+    with new_figure(num * width, 2 * height) as figure:
+        above, below = figure.subfigures(2, 1)
+        draw_maps(above, flat, draws, None, num, is_shared=True)
+        left, right = below.subfigures(1, 2, width_ratios=(1, num - 1))
+        draw_maps(left, flat, [std], sensors.points, 1)
+        ax, index = right.subplots(), np.arange(predicted.shape[1])
+        for ends, share, thickness in ((0.05, 90, 3.0), (0.25, 50, 7.0)):
+            interval = np.quantile(predicted, (ends, 1.0 - ends), axis=0)
+            style = {"color": CHAIN_COLOURS[0], "alpha": 0.4, "linewidth": thickness}
+            ax.vlines(index, *interval, label=f"{share} % of prior draws", **style)
+        ax.plot(index, sensors.values, "o", color=CHAIN_COLOURS[4], markersize=4, label="readings")
+        ax.set(xlabel="sensor", title="Readings, and what the prior makes of them")
+        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ax.legend(loc="best", fontsize=8)
     return figure
-
-
-def _draw_readings(ax: Axes, picture: PriorPicture) -> None:
-    num_draws, num_sensors = picture.predicted.shape
-    index = np.arange(num_sensors)
-    size = float(np.clip(400 / num_sensors, 2, 12))
-    low, high = _reach(picture)
-    num_outside = np.count_nonzero((picture.predicted < low) | (picture.predicted > high))
-    outside = f" ({num_outside} points outside)" if num_outside else ""
-    ax.scatter(
-        np.tile(index, num_draws), picture.predicted.ravel(), s=size, color=PRIOR, alpha=0.35,
-        linewidths=0, label=f"{num_draws} prior draws{outside}", rasterized=True,
-    )  # fmt: skip
-    noise = "noise scale" if picture.is_noise_known else "noise scale (median)"
-    ax.errorbar(
-        index, picture.sensors.values, yerr=2 * picture.noise_scale, fmt="o", color=DATA,
-        markersize=float(np.clip(150 / num_sensors, 2.5, 5)), elinewidth=1.1,
-        markeredgecolor="white", markeredgewidth=0.5, label=f"readings, ± 2 × {noise}",
-    )  # fmt: skip
-    ax.set(ylim=(low, high), xlabel="sensor")
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    ax.set_title("Readings", pad=TITLE_PAD)
-    _legend(ax)
-
-
-def _reach(picture: PriorPicture) -> tuple[float, float]:
-    """Limits that hold every reading with its noise, and most predictions."""
-    observed, (low, high) = picture.sensors.values, np.quantile(picture.predicted, OUTER)
-    extra = 0.25 * (high - low)  # single draws of a wide prior would hide all others
-    low = min(max(low - extra, picture.predicted.min()), observed.min())
-    high = max(min(high + extra, picture.predicted.max()), observed.max())
-    height = (high - low) or abs(low) or 1.0
-    noise = min(2 * np.max(picture.noise_scale), height / 2)
-    return low - noise - 0.04 * height, high + noise + 0.04 * height
-
-
-def _draw_correlation(ax: Axes, picture: PriorPicture) -> None:
-    ax.axhline(0, color=FAINT, linewidth=0.9)
-    is_one = len(picture.correlations) == 1
-    for number, row in enumerate(picture.correlations):
-        label = "on this mesh" if is_one else f"{len(picture.correlations)} drawn ranges"
-        ax.plot(
-            picture.distances, row, color=PRIOR, marker="o", markersize=3 if is_one else 1.5,
-            linewidth=0.9, alpha=0.8, label=None if number else label,
-        )  # fmt: skip
-    if picture.formula is not None:
-        ax.plot(
-            *picture.formula, color=INK, linewidth=1.1, linestyle=DASHED,
-            label=picture.formula_name,
-        )  # fmt: skip
-    ax.set(xlabel="distance from the middle", xlim=(0, None), ylim=(None, 1.04))
-    ax.set_title("Correlation with the middle", pad=TITLE_PAD)
-    _legend(ax)
-
-
-def _legend(ax: Axes) -> None:
-    """Put the legend between title and axes, where no data are."""
-    legend = ax.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=2, fontsize=8, handletextpad=0.4,
-        columnspacing=1.2, borderaxespad=0.2,
-    )  # fmt: skip
-    legend.set_in_layout(False)  # or it would decide how wide the panels are

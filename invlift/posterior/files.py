@@ -1,26 +1,34 @@
-"""Files of results: VTU and series of them for ParaView, CSV for tables, JSON for records."""
+"""Files of results: VTU and series of them for ParaView, CSV, JSON; and what goes into which."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 import meshio
 import numpy as np
 import pandas as pd
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
+from invlift.posterior.labelled import groups_of, save_netcdf
+from invlift.posterior.names import FIELD
+from invlift.posterior.parts import every_of, recorded, total
+from invlift.posterior.quantity import PLACES
+
+if TYPE_CHECKING:
+    from invlift.posterior.posterior import Posterior
 
 CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
+#: Draws of the field that are written as a series, and shown in a report.
+NUM_DRAWS = 12
+#: Statistics that not every kernel counts.
+_COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
 
 
 def in_three_dimensions(points: np.ndarray) -> np.ndarray:
@@ -63,20 +71,10 @@ def write_fields(
     )
     with replace_on_success(path) as temporary:
         meshio.write(temporary, mesh, file_format="vtu", binary=True, compression="zlib")
-        if numbers:  # which meshio reads, but does not write
+        if numbers:  # which meshio does not write
             grid = b"<UnstructuredGrid>"
             written = temporary.read_bytes().replace(grid, grid + _field_data(numbers), 1)
             temporary.write_bytes(written)
-
-
-def read_fields(path: str | os.PathLike) -> meshio.Mesh | None:
-    """What `write_fields` has written, its `field_data` the numbers; None if it cannot be read."""
-    printed = io.StringIO()  # by meshio, which says what is wrong
-    try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            return meshio.read(path, file_format="vtu")
-    except (Exception, SystemExit):
-        return None
 
 
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
@@ -98,17 +96,12 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
 def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
     """Write a record as strict JSON, complete or not at all.
 
-    Nested mappings, sequences, arrays, numbers, text, paths and dates; an InputError if there is
-    anything else. JSON has no NaN and no infinity: both become null.
+    Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
+    infinity: both become null.
     """
-    try:
-        content = to_json(record, inf_nan_mode="null", fallback=lambda x: x.__array__().tolist())
-    except PydanticSerializationError as error:
-        expected, found = "text, numbers, lists or mappings of them", f"others ({error})"
-        raise InputError("record of a run", expected, found, "convert them to text") from None
-    text = json.dumps(json.loads(content), indent=2, ensure_ascii=False)
+    settings = {"indent": 2, "inf_nan_mode": "null", "fallback": lambda x: x.__array__().tolist()}
     with replace_on_success(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_bytes(to_json(record, **settings) + b"\n")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +119,9 @@ def write_series(
     """Write steps that ParaView plays as an animation; return the files, the PVD file first.
 
     The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
-    An InputError if that is a link, which may lead to what is anybody's.
     """
     path = Path(path)
     folder = path.with_suffix("")
-    if folder.is_symlink():
-        raise InputError(f"{folder}", "a folder of its own", "a link to another", "remove the link")
     files = [folder / f"{path.stem}_{index:04d}.vtu" for index in range(len(steps))]
     for file, step in zip(files, steps, strict=True):
         write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
@@ -143,3 +133,114 @@ def write_series(
     with replace_on_success(path) as temporary:
         temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
     return [path, *files]
+
+
+# -- the results of a run -----------------------------------------------------------------------
+
+
+def record_of(posterior: Posterior) -> dict[str, Any]:
+    """Sizes, times, counts and verdict of a run, for `run.json`; None for what is not known.
+
+    Of divergences, audits and what the standards of the kernel call failures there are counts only
+    where they were counted.
+    """
+    chains, stats = posterior.chains, recorded(posterior.chains, "stats")
+
+    numbers = "step_size", "warmup_seconds", "sampling_seconds"
+    totals = "num_steps", "num_factorisations", "num_projection_failures"
+    failures = [posterior.standards.failures] if posterior.standards else []
+    counts = {name: total(stats, name) for name in (*_COUNTED, *failures)}
+    return {
+        "num_chains": len(chains),
+        "num_draws": posterior.num_draws,
+        "num_draws_requested": posterior.num_draws_requested,
+        **{name: [getattr(chain, name, None) for chain in chains] for name in numbers},
+        "acceptance_rate": [_acceptance_rate(part) for part in stats],
+        **{name: total(stats, name) for name in totals},
+        **{name: count for name, count in counts.items() if count is not None},
+        "verdict": asdict(posterior.verdict()),
+        "compile_seconds": posterior.compile_seconds,
+        "is_interrupted": posterior.is_interrupted,
+        "misfit_p_value": posterior.misfit_p_value,
+        "exceedance": list(posterior.exceedance),
+        "objections": list(posterior.objections),
+    }
+
+
+def _acceptance_rate(stats: Mapping[str, np.ndarray]) -> float | None:
+    rate = np.asarray(stats.get("acceptance_rate", np.nan))
+    return float(np.nanmean(rate)) if np.isfinite(rate).any() else None
+
+
+def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any]) -> list[Path]:
+    """Write all results of a run to a folder, and return their paths: see `Posterior.write`."""
+    mesh, sensors, field, written = posterior.mesh, posterior.sensors, posterior.field, []
+
+    def new(name: str) -> Path:
+        written.append(folder / name)
+        return written[-1]
+
+    if mesh is not None:
+        fields = posterior.fields_by_place
+        on_places = (fields[place] for place in PLACES)
+        write_fields(new("posterior.vtu"), mesh.points, mesh.cells, *on_places)
+    if sensors is not None:
+        table = sensor_table(posterior)
+        write_table(new("sensor_fit.csv"), table)
+        if sensors.points is not None:
+            data = {name: table[name].to_numpy() for name in at_sensors(posterior)}
+            write_fields(new("sensors.vtu"), sensors.points, None, data)
+    write_table(new("summary.csv"), summary_with_totals(posterior))
+    save_netcdf(groups_of(posterior), new("posterior.nc"))
+    write_json(new("run.json"), record)
+    if mesh is not None and field is not None:
+        steps = []
+        for _, _, values in some_draws(posterior):
+            own = {field.name: values}
+            own |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
+            steps.append(Step(own) if field.place == "node" else Step({}, own))
+        write_series(new("draws.pvd"), mesh.points, mesh.cells, steps)
+    return written
+
+
+def some_draws(posterior: Posterior) -> list[tuple[int, int, np.ndarray]]:
+    """At most `NUM_DRAWS` draws of the field, spread evenly: chain, number there, and values."""
+    name = posterior.field.name
+    fields, every = posterior.draws(name), every_of(posterior.chains, name)
+    num_chains, num_draws = len(fields), len(fields[0])
+    num = min(NUM_DRAWS, num_chains * num_draws)
+    chains, each = np.arange(num) % num_chains, -(-num // num_chains)
+    places = (np.arange(num) // num_chains * num_draws + num_draws // 2) // each
+    pairs = zip(chains.tolist(), places.tolist(), strict=True)
+    return [(chain, place * every, fields[chain][place]) for chain, place in pairs]
+
+
+def sensor_table(posterior: Posterior) -> pd.DataFrame:
+    """A row for each reading: where it is, and how well it is predicted."""
+    sensors = posterior.sensors
+    positions = () if sensors.points is None else np.transpose(sensors.points)
+    labels = np.arange(len(sensors.values)) if sensors.labels is None else sensors.labels
+    known = dict(sensors.coordinates) | dict(zip("xyz", positions, strict=False))
+    columns = known | at_sensors(posterior)
+    return pd.DataFrame(columns, index=pd.Index(labels, name="sensor"))
+
+
+def at_sensors(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Readings, and what is known of how well each is predicted: (d,) by name."""
+    data = {"observed": np.asarray(posterior.sensors.values)}
+    if posterior.has_fit:
+        fit = vars(posterior.sensor_fit())
+        data |= {name: values for name, values in fit.items() if name != "noise_sd"}
+    if (loo := posterior.loo) is not None and posterior.is_loo_of_sensors:
+        data |= {"loo_elpd": loo.elpd, "loo_pareto_k": loo.pareto_k, "loo_pit": loo.pit}
+    return {name: values for name, values in data.items() if values is not None}
+
+
+def summary_with_totals(posterior: Posterior) -> pd.DataFrame:
+    """The summary with the totals of leave-one-out predictions, for `summary.csv`."""
+    table, loo = posterior.summary(), posterior.loo
+    if loo is not None:
+        for name, (estimate, error) in loo.totals().items():
+            table.loc[name, ["mean", "sd"]] = estimate, error
+        table.loc["num_loo_unreliable", "mean"] = (~loo.is_reliable).sum()
+    return table

@@ -2,94 +2,70 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import minimize
 
-from invlift.errors import InputError, printable
-from invlift.posterior.leave_one_out import MIN_DRAWS, LeaveOneOut, leave_one_out
-from invlift.posterior.names import OBSERVED
-from invlift.posterior.run_folder import DRAWS, read_groups, read_record
+from invlift.errors import InputError
+from invlift.posterior.leave_one_out import MAX_PARETO_K, standard_error
+from invlift.posterior.posterior import Posterior
 
 
-@dataclass(frozen=True, eq=False)
-class SavedRun:
-    """A run's folder, as it was given, its readings, (d,), their prediction and its verdict."""
+def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
+    """Compare runs by name, best first.
 
-    name: str
-    observed: np.ndarray
-    loo: LeaveOneOut
-    is_converged: bool
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``elpd``, ``se`` (its standard error), ``below`` (by how much that is lower than the
+        best run's), ``below_se`` (of the difference, reading by reading: Vehtari, Gelman & Gabry
+        2017, eqs 23 and 24), ``p_loo``, ``num_unreliable`` (sensors with Pareto k above 0.7),
+        ``max_pareto_k`` and ``weight`` (see `stacking_weights`).
 
-
-@dataclass(frozen=True, eq=False)
-class ComparedRun:
-    """A run among others of the same readings.
-
-    `below`, (d,), is how far the log density of each reading given all others is below the best
-    run's; `weight` is that in the mixture of all runs that predicts best: see `stacking_weights`.
+    Raises
+    ------
+    InputError
+        If the runs are not of the same readings in one order, or one has no log likelihoods, or
+        none that is finite.
     """
-
-    run: SavedRun
-    below: np.ndarray
-    weight: float
-
-
-def read_saved_run(directory: str | os.PathLike) -> SavedRun:
-    """Read the leave-one-out predictions of a run from the folder of its results.
-
-    An InputError if it is no such folder, was written without log likelihood, or holds fewer than
-    `MIN_DRAWS` draws or values that are not finite.
-    """
-    name = printable(os.fspath(directory))
-    groups = read_groups(Path(directory), ("log_likelihood", "observed_data"))
-    logs, readings = groups.values()
-
-    def refuse(expected: str, found: str, remedy: str) -> InputError:
-        return InputError(f"{name}, {DRAWS}", expected, found, remedy)
-
-    if not (logs and readings):
-        missing = " and ".join(key for key, each in groups.items() if not each)
-        again = f"write the results again: invlift run {name}/problem.toml --out {name} --resume"
-        expected = "the groups observed_data and log_likelihood"
-        raise refuse(expected, f"a file without {missing}", again)
-    names = [OBSERVED] if OBSERVED in readings else list(readings)
-    observed = np.concatenate([np.ravel(readings[name]) for name in names]).astype(float)
-    parts = [np.asarray(logs[name], dtype=float) for name in names]
-    values = np.concatenate([each.reshape(*each.shape[:2], -1) for each in parts], axis=2)
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=(0, 1)))
-    if bad.size:
-        found = f"others at {bad.size} of {observed.size} sensors, the first sensor {bad[0]}"
-        raise refuse("log likelihoods that are finite", found, "see the verdict on that run")
-    loo = leave_one_out(list(values))
-    if loo is None:
-        num = values.shape[0] * values.shape[1]
-        raise refuse(f"at least {MIN_DRAWS} draws", f"{num}", "run longer: --resume --draws N")
-    return SavedRun(name, observed, loo, read_record(Path(directory)).verdict.is_converged)
-
-
-def compare_runs(runs: Sequence[SavedRun]) -> list[ComparedRun]:
-    """Compare runs, best first; an InputError if they are not of the same readings in one order."""
-    first = runs[0]
-    for run in runs[1:]:
-        if not np.array_equal(first.observed, run.observed):
-            expected = f"the {first.observed.size} readings of {first.name}"
-            found = f"{run.observed.size} readings, not the same"
+    first, loos, readings = next(iter(runs)), {}, {}
+    for name, run in runs.items():
+        try:
+            loos[name] = run.leave_one_out()
+        except InputError as error:
+            raise error.at(name) from None
+        values = [np.ravel(values) for _, values in run.arrays.values()]
+        readings[name] = np.concatenate(values).astype(float)
+        if not np.array_equal(readings[first], readings[name]):
+            expected = f"the {readings[first].size} readings of {first}"
+            found = f"{readings[name].size} readings, not the same"
             remedy = "compare runs of one sensor table, with the same sensors in use"
-            raise InputError(run.name, expected, found, remedy)
-        if run.loo.elpd.shape != first.loo.elpd.shape:
-            expected = f"{first.loo.elpd.size} densities of these readings, as {first.name} has"
-            found = f"{run.loo.elpd.size}, of vectors of other lengths"
+            raise InputError(name, expected, found, remedy)
+        if loos[first].elpd.shape != loos[name].elpd.shape:
+            expected = f"{loos[first].elpd.size} densities of these readings, as {first} has"
+            found = f"{loos[name].elpd.size}, of vectors of other lengths"
             remedy = "compare models with vectors of the same lengths, or independent readings"
-            raise InputError(run.name, expected, found, remedy)
-    elpd = np.array([run.loo.elpd for run in runs])
-    best = elpd[elpd.sum(axis=1).argmax()]
-    rows = map(ComparedRun, runs, best - elpd, stacking_weights(elpd).tolist())
-    return sorted(rows, key=lambda row: row.below.sum())
+            raise InputError(name, expected, found, remedy)
+        bad = np.flatnonzero(np.isnan(loos[name].elpd))
+        if bad.size:
+            found = f"others at {bad.size} of {loos[name].elpd.size} sensors, the first is {bad[0]}"
+            remedy = "see the verdict on that run"
+            raise InputError(name, "log likelihoods that are finite", found, remedy)
+    elpd = {name: loo.elpd for name, loo in loos.items()}
+    best = max(elpd.values(), key=np.sum)
+    weights = stacking_weights(np.array(list(elpd.values())))
+    rows = {}
+    for (name, loo), weight in zip(loos.items(), weights, strict=True):
+        (total, error), (num_effective, _) = loo.totals().values()
+        rows[name] = {
+            "elpd": total, "se": error,
+            "below": np.sum(best - loo.elpd), "below_se": standard_error(best - loo.elpd),
+            "p_loo": num_effective, "num_unreliable": int(np.sum(loo.pareto_k > MAX_PARETO_K)),
+            "max_pareto_k": loo.pareto_k.max(), "weight": weight,
+        }  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index").sort_values("below")
 
 
 def stacking_weights(elpd: np.ndarray) -> np.ndarray:

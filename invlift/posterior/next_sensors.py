@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from invlift.errors import InputError
 from invlift.posterior import files
+from invlift.posterior.field_plots import Panel, flatten, plot_maps
 from invlift.posterior.names import SOLUTION
 from invlift.posterior.parts import every_of, of_solution
-from invlift.posterior.plots import Panel, draw_panel, label_axes, new_figure, saved
-from invlift.posterior.slices import flatten
+from invlift.posterior.plots import saved
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -146,24 +146,22 @@ def _noise_variance(posterior: Posterior) -> float:
 
 def plot_next_sensors(posterior: Posterior, found: NextSensors, length_unit: str = "") -> Figure:
     """Draw the shares as fields, with sensors and the best places by number."""
-    flat = flatten(posterior.mesh.points, posterior.mesh.cells)
-    points = getattr(posterior.sensors, "points", None)
-    num_columns = min(3, len(found.shares))
-    num_rows = -(-len(found.shares) // num_columns)
-    with new_figure(4.6 * num_columns, 3.8 * num_rows) as figure:
-        axes = figure.subplots(num_rows, num_columns, squeeze=False, sharex=True, sharey=True)
-        for ax, (name, shares) in zip(axes.flat, found.shares.items(), strict=False):
-            title = f"One more reading of the {name.replace('_', ' ')}"
-            panel = Panel(title, shares, True, "viridis", "share of the remaining variance")
-            draw_panel(ax, flat, panel, points)
-            own = found.best[found.best["solution"] == name]
-            for rank, node in own["node"].items():
-                place = posterior.mesh.points[node][list(flat.axes)]
-                style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
-                ax.annotate(str(rank), place, ha="center", va="center", fontsize=8, bbox=style)
-        for ax in axes.flat[len(found.shares) :]:
-            ax.set_axis_off()
-        label_axes(axes, flat, length_unit)
+    panels = [
+        Panel(
+            f"One more reading of the {name.replace('_', ' ')}", shares, True, "viridis",
+            "share of the remaining variance",
+        )
+        for name, shares in found.shares.items()
+    ]  # fmt: skip
+    mesh, points = posterior.mesh, getattr(posterior.sensors, "points", None)
+    figure = plot_maps(mesh, panels, points, num_columns=3, length_unit=length_unit)
+    axes = dict(zip(found.shares, figure.axes, strict=False))
+    drawn = list(flatten(mesh.points, mesh.cells).axes)
+    for rank, row in found.best.iterrows():
+        place = mesh.points[row["node"]][drawn]
+        style = {"boxstyle": "circle", "facecolor": "white", "linewidth": 0.7}
+        style = {"ha": "center", "va": "center", "fontsize": 8, "bbox": style}
+        axes[row["solution"]].annotate(str(rank), place, **style)
     return figure
 
 

@@ -174,33 +174,18 @@ def check_fit(
 ) -> None:
     """Check that fields live on the mesh, predictions at the sensors, and thresholds are such.
 
-    An InputError if sizes differ; if a threshold is not positive and finite, two are equal, or
-    there is no field to exceed them.
+    An InputError if sizes differ, a threshold is not positive, or there is no field to exceed it.
     """
-    for quantity in quantities:
-        if quantity.place is None or mesh is None:
-            continue
-        size = len(mesh.points if quantity.place == "node" else mesh.cells)
-        if shapes[quantity.name] != (size,):
-            expected = f"one value for each of the {size} {quantity.place}s"
-            where, found = f"draws of {quantity.name}", f"shape {shapes[quantity.name]}"
-            raise InputError(where, expected, found, "pass the mesh that was used in the run")
-    for name in (PREDICTED, NOISE_SCORE):
-        if sensors is not None and name in shapes and np.shape(sensors.values) != shapes[name]:
-            expected = f"one reading for each of the draws of {name} {shapes[name]}"
-            found = f"readings {np.shape(sensors.values)}"
-            raise InputError(
-                "sensors", expected, found, "pass the sensors that were used in the run"
-            )
-    values = np.asarray(thresholds)
-    if not values.size:
-        return
-    is_good = values.ndim == 1 and values.dtype.kind in "iuf"
-    is_good = is_good and (np.isfinite(values) & (values > 0)).all()
-    where = "posterior, exceedance"
-    if not is_good or len(np.unique(values)) < values.size:
-        remedy = "give conductivities in their unit, each once"
-        raise InputError(where, "different positive numbers", f"{thresholds}", remedy)
-    if FIELD not in shapes:
-        remedy = "leave exceedance out for a model of your own"
-        raise InputError(where, f"draws of {FIELD}", "none", remedy)
+    sizes = {} if mesh is None else {"node": len(mesh.points), "cell": len(mesh.cells)}
+    parts = [(each.name, (sizes[each.place],)) for each in quantities if each.place in sizes]
+    if sensors is not None:
+        parts += [(name, np.shape(sensors.values)) for name in (PREDICTED, NOISE_SCORE)]
+    for name, shape in parts:
+        if shapes.get(name, shape) != shape:
+            expected, found = f"a value for each node, cell or reading, {shape}", f"{shapes[name]}"
+            remedy = "pass the mesh and sensors that were used in the run"
+            raise InputError(f"draws of {name}", expected, found, remedy)
+    if len(thresholds) and not (FIELD in shapes and np.all(np.asarray(thresholds) > 0)):
+        expected = f"positive numbers, and draws of {FIELD}"
+        remedy = "give conductivities in their unit, or leave exceedance out"
+        raise InputError("posterior, exceedance", expected, f"{thresholds}", remedy)

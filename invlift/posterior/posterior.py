@@ -17,14 +17,13 @@ from matplotlib.figure import Figure
 
 from invlift.errors import InputError
 from invlift.posterior import in_mesh, labelled
-from invlift.posterior.along_axis import Series, places_of_residuals, readings_along, series_of
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.field_plots import plot_fields
 from invlift.posterior.fields import fields_of
+from invlift.posterior.files import record_of, write_results
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.next_sensors import NextSensors, next_sensors
-from invlift.posterior.output import record_of, write_results
 from invlift.posterior.parts import (
     Chain,
     Mesh,
@@ -47,11 +46,13 @@ from invlift.posterior.scalars import (
     without_known,
 )
 from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
-from invlift.posterior.sensor_plots import (
+from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
+from invlift.posterior.series import (
+    Series,
     chosen_series,
-    plot_leave_one_out,
-    plot_sensors,
     plot_series,
+    readings_along,
+    series_of,
 )
 from invlift.posterior.verdict import Verdict, verdict_of
 
@@ -182,7 +183,7 @@ class Posterior:
 
     @cached_property
     def series(self) -> list[Series]:
-        """What there is along axes of numbers: see `along_axis.series_of`."""
+        """What there is along axes of numbers: see `series.series_of`."""
         observed = self.sensors.values if self.has_fit else None
         new = self.replicated() if readings_along(self._coordinates) else {}
         return series_of(self.all_draws, self.described, self._coordinates, observed, new)
@@ -442,14 +443,13 @@ class Posterior:
         self, path: str | os.PathLike | None = None, *, quantity: str = "reading"
     ) -> Figure:
         """Draw predictions against readings: see `sensor_plots.plot_sensors`."""
-        fit, labels = self.sensor_fit(), getattr(self.sensors, "labels", None)
-        places = places_of_residuals(self.series, len(fit.observed))
-        return saved(plot_sensors(fit, quantity, labels, places), path)
+        labels = getattr(self.sensors, "labels", None)
+        return saved(plot_sensors(self.sensor_fit(), quantity, labels), path)
 
     def plot_series(
         self, path: str | os.PathLike | None = None, *, names: Sequence[str] | None = None
     ) -> Figure:
-        """Draw what there is along an axis of numbers: see `sensor_plots.plot_series`.
+        """Draw what there is along an axis of numbers: see `series.plot_series`.
 
         `names` are of readings with such an axis, and of other quantities that have one, or there
         is an `InputError`. Without them the first twelve are drawn, those with readings first.
@@ -473,8 +473,9 @@ class Posterior:
         """Write all results to a folder, made if it does not exist; return the paths.
 
         `posterior.vtu` (if there is a mesh), `sensor_fit.csv` (if there are readings),
-        `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`. Each
-        is complete or absent; older ones are replaced. `run_info` is what `run.json` should say
+        `sensors.vtu` (if sensors have positions), `summary.csv`, `posterior.nc`, `run.json`, and
+        `draws.pvd` (if there is a mesh) with some draws of the field. Each is complete or absent;
+        older ones are replaced. `run_info` is what `run.json` should say
         beyond `record()`: versions, seed, hash of the mesh; its keys take precedence.
         """
         return write_results(self, Path(directory), self.record() | dict(run_info or {}))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from invlift.errors import InputError, printable
+from invlift.errors import InputError
 from invlift.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
@@ -24,6 +24,11 @@ from invlift.posterior.verdict import Verdict
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
+#: Groups of the file of draws.
+GROUPS = (
+    "posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive", "log_likelihood",
+    "observed_data", "constant_data",
+)  # fmt: skip
 #: What a posterior has from the record, and what its chains have.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
@@ -35,32 +40,20 @@ REMEDY = "take the file from a copy of the run, or run again"
 
 
 class Record(BaseModel):
-    """What is read of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
+    """The content of ``run.json`` (docs/outputs.md); None or empty where that is not known."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
     verdict: Verdict
-    num_chains: int
-    num_draws: int
+    method: str | None = None
     num_draws_requested: int | None = None
-    num_warmup: int | None = None
-    is_interrupted: bool | None = None
-    step_size: list[float | None] = []
-    acceptance_rate: list[float | None] = []
-    warmup_seconds: list[float | None] = []
-    sampling_seconds: list[float | None] = []
     compile_seconds: float | None = None
-    num_steps: int | None = None
-    num_factorisations: int | None = None
-    num_projection_failures: int | None = None
-    num_divergences: int | None = None
+    is_interrupted: bool | None = None
     exceedance: list[float] = []
     objections: list[str] = []
-    method: str | None = None
-    options: dict[str, Any] = {}
-    seed: int | None = None
-    versions: dict[str, str] = {}
-    mesh_sha256: str | None = None
+    step_size: list[float | None] = []
+    warmup_seconds: list[float | None] = []
+    sampling_seconds: list[float | None] = []
 
 
 def problem_file(directory: Path) -> Path:
@@ -81,24 +74,6 @@ def read_record(directory: Path) -> Record:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise InputError(f"{file}{key and ', '}{key}", what, first["msg"], REMEDY) from None
-
-
-def read_groups(directory: Path, names: Iterable[str]) -> dict[str, xr.Dataset]:
-    """Read groups of ``posterior.nc``, empty where there is none; an InputError without a file."""
-    if not (directory / DRAWS).is_file():
-        found = "a file" if directory.exists() else "no such folder"
-        found = f"no {DRAWS} in it" if directory.is_dir() else found
-        remedy = "give the folder that invlift run has written; a run that was stopped before its "
-        remedy += "first draw goes on with --resume"
-        raise InputError(str(directory), "the results folder of a run", found, remedy)
-    return {name: read_group(directory / DRAWS, name) for name in names}
-
-
-class SavedMesh(NamedTuple):
-    """Nodes and cells of a run's mesh, which knows of no groups."""
-
-    points: np.ndarray
-    cells: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,39 +139,43 @@ def read_posterior(
     that of a run with draws, or a file is damaged.
     """
     directory = Path(directory)
-    names = "posterior", "sample_stats", "warmup_sample_stats"
-    further = "posterior_predictive", "log_likelihood", "observed_data", "constant_data"
-    found = read_groups(directory, names + further)
-    record = read_record(directory)
+    file = directory / DRAWS
+    if not file.is_file():
+        found = f"no {DRAWS} in it" if directory.is_dir() else "no such folder"
+        remedy = "give the folder that invlift run has written; a run that was stopped before its "
+        remedy += "first draw goes on with --resume"
+        raise InputError(str(directory), "the results folder of a run", found, remedy)
+    found, record = {name: read_group(file, name) for name in GROUPS}, read_record(directory)
     try:
         return Posterior(
-            _chains([found[name] for name in names], record),
+            _chains(found, record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
-            **_surroundings(*(found[name] for name in further)),
+            **_surroundings(found),
             standards=(standards or {}).get(record.method),
             **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:
         expected = "the draws of a run, as invlift run writes them"
-        found = f"others ({printable(str(reason))[:80]})"
-        raise InputError(str(directory / DRAWS), expected, found, REMEDY) from None
+        raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
 
 
-def _surroundings(
-    new: xr.Dataset, likelihood: xr.Dataset, observed: xr.Dataset, constants: xr.Dataset
-) -> dict[str, Any]:
+def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
     """Mesh, sensors and noise of a posterior, as far as there are any."""
-    found = {}
+    found, constants = {}, groups["constant_data"]
+
+    def known(name: str) -> np.ndarray | None:
+        return constants[name].to_numpy() if name in constants else None
+
     if "cells" in constants:
-        found["mesh"] = SavedMesh(constants["points"].to_numpy(), constants["cells"].to_numpy())
-    if OBSERVED in observed:
-        readings = observed[OBSERVED]
+        found["mesh"] = SimpleNamespace(points=known("points"), cells=known("cells"))
+    if OBSERVED in groups["observed_data"]:
+        readings = groups["observed_data"][OBSERVED]
         labels = readings["sensor"].to_numpy().tolist() if "sensor" in readings.coords else None
-        known = [constants.get(f"sensor_{name}") for name in ("sigma", "points")]
-        known = [None if values is None else values.to_numpy() for values in known]
-        coordinates = coordinates_of(constants)
-        found["sensors"] = Readings(readings.to_numpy(), *known, labels, coordinates)
-    elif observed.data_vars and new.data_vars:
+        places = known("sensor_sigma"), known("sensor_points")
+        found["sensors"] = Readings(readings.to_numpy(), *places, labels, coordinates_of(constants))
+    new, likelihood = groups["posterior_predictive"], groups["log_likelihood"]
+    observed = groups["observed_data"]
+    if OBSERVED not in observed and observed.data_vars and new.data_vars:
         arrays = {str(name): (_axes_of(each), each.to_numpy()) for name, each in observed.items()}
         coordinates = coordinates_of(constants)
         lifted = list(dict.fromkeys(coordinates.get("name", ())))
@@ -221,19 +200,21 @@ def _axes_of(variable: xr.DataArray) -> dict[str, list | None]:
     }
 
 
-def _chains(groups: list[xr.Dataset], record: Record) -> list[SimpleNamespace]:
+def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[SimpleNamespace]:
     """Draws and statistics of each chain, as files have them: see `parts.Chain`."""
     every = {}
-    for name, variable in groups[0].data_vars.items():
+    for name, variable in groups["posterior"].data_vars.items():
         numbers = variable[variable.dims[1]].to_numpy()
         if len(numbers) > 1 and numbers[1] > 1:
             every[name] = int(numbers[1])
-    kinds = zip(("draws", "stats", "warmup_stats"), groups, strict=True)
-    values = {kind: {str(name): group[name].to_numpy() for name in group} for kind, group in kinds}
+    kinds = {"draws": "posterior", "stats": "sample_stats", "warmup_stats": "warmup_sample_stats"}
     times = {name: getattr(record, name) for name in _OF_CHAINS}
     chains = []
-    for chain in range(groups[0].sizes["chain"]):
-        own = {kind: {name: x[chain] for name, x in each.items()} for kind, each in values.items()}
+    for chain in range(groups["posterior"].sizes["chain"]):
+        own = {
+            kind: {str(name): values.to_numpy()[chain] for name, values in groups[group].items()}
+            for kind, group in kinds.items()
+        }
         own |= {name: each[chain] if each else None for name, each in times.items()}
         chains.append(SimpleNamespace(every=every, **own))
     return chains

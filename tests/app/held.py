@@ -12,21 +12,14 @@ import threading
 
 from invlift.__main__ import main
 from invlift.app.calibrate import _Task
-from invlift.app.commands import run as run_command
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.parallel import _Conductor
 
 NUMBER = int(sys.argv.pop(1))
 hand_out, simulate = _Conductor._hand_out, _Task.simulate
-prepare_results = run_command._prepare_results
 usual = parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS
-is_prepared, is_let_go = threading.Event(), threading.Event()
+is_let_go = threading.Event()
 waiting = []
-
-
-def prepare_and_tell(field):
-    prepare_results(field)
-    is_prepared.set()
 
 
 def wait_for(is_stopped):
@@ -43,16 +36,15 @@ def held_hand_out(conductor, team, goal, running):
         return
     waiting.append(team)
     if len(waiting) == len(conductor._teams):
-        is_prepared.wait()
         wait_for(conductor._is_stopped.is_set)
         for each in waiting:
             hand_out(conductor, each, goal, running)
 
 
-def held_simulation(task, simulation, is_stopped):
+def held_simulation(task, simulation):
     if simulation >= NUMBER and not is_let_go.is_set():
-        wait_for(is_stopped)
-    return simulate(task, simulation, is_stopped)
+        wait_for(lambda: False)
+    return simulate(task, simulation)
 
 
 def listen():
@@ -64,6 +56,5 @@ def listen():
 # Block by block, each of which is saved.
 parallel.SAVE_INTERVAL = workers.LOCAL_SECONDS = 0.0
 _Conductor._hand_out, _Task.simulate = held_hand_out, held_simulation
-run_command._prepare_results = prepare_and_tell
 threading.Thread(target=listen, daemon=True).start()
 main()

@@ -16,7 +16,7 @@ from problem_files import write_problem
 from without_gram_term import ChmcWithoutGramTerm
 
 import invlift
-from invlift.app.calibrate import _Task, calibrate, field_places, random_places
+from invlift.app.calibrate import _Task, calibrate, random_places
 from invlift.app.simulate import simulate_problem
 from invlift.compilation import Program
 from invlift.errors import InputError
@@ -101,29 +101,30 @@ class Interrupting:
     """Presses Ctrl-C after some simulations."""
 
     def __init__(self, after):
-        self.after = after
+        self.after, self.is_pressed = after, False
 
     def __call__(self, simulation, num_done):
         if num_done == self.after:
+            self.is_pressed = True
             raise KeyboardInterrupt
 
 
 def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path, monkeypatch):
-    simulate = _Task.simulate
+    simulate, interrupting = _Task.simulate, Interrupting(5)
 
-    def simulate_some(task, simulation, is_stopped):
-        while simulation >= 10 and not is_stopped():
+    def simulate_some(task, simulation):
+        while simulation >= 10 and not interrupting.is_pressed:
             time.sleep(0.01)
-        return simulate(task, simulation, is_stopped)
+        return simulate(task, simulation)
 
     with monkeypatch.context() as patch:
         patch.setattr(_Task, "simulate", simulate_some)
-        stopped = calibrated(directory=tmp_path, on_simulation=Interrupting(5))
-    assert 5 <= len(stopped.simulations) <= 10
+        stopped = calibrated(directory=tmp_path, on_simulation=interrupting)
+    assert 5 <= len(stopped.simulations) <= 12  # two were under way
     assert "stopped after" in stopped.verdict().reasons[-1]
     record = json.loads((tmp_path / "calibration.json").read_text())
     assert record["is_interrupted"] is True
-    with pytest.raises(InputError, match=r"calibration.csv, which is there already"):
+    with pytest.raises(InputError, match=r"calibration.json, which is there already"):
         calibrated(directory=tmp_path)
     with pytest.raises(InputError, match="warmup: expected 41, found 40"):
         calibrated(directory=tmp_path, warmup=41, resume=True)
@@ -158,7 +159,7 @@ def test_resuming_needs_a_calibration(tmp_path):
     with pytest.raises(InputError, match="resume: expected a directory"):
         calibrated(resume=True)
     (tmp_path / "calibration.json").write_text("{}")
-    with pytest.raises(InputError, match="the record of a calibration"):
+    with pytest.raises(InputError, match="the files of a calibration"):
         calibrated(directory=tmp_path, resume=True)
 
 
@@ -183,7 +184,7 @@ def test_chains_that_fail_are_counted_and_named(monkeypatch):
     verdict = found.verdict()
     assert verdict.headline == "No verdict on the calibration."
     for outcome, numbers in found.failures.items():
-        words = f"{len(numbers)} of 6 simulations failed, {outcome}: number {numbers[0]}"
+        words = f"{len(numbers)} of 6 simulations failed, {outcome}"
         assert any(words in reason for reason in verdict.reasons)
 
 
@@ -239,9 +240,8 @@ def test_arguments_are_checked(options, words):
 
 def test_places_are_named_by_where_they_are(tmp_path):
     field = invlift.build_problem(invlift.read_problem(write_problem(tmp_path)))
-    places = field_places(field, 3)
-    assert list(places.values()) == random_places(field.problem, 3)
-    assert random_places(field.problem, 3) != random_places(field.problem, 4)
+    places = random_places(field.problem, 3)
+    assert places != random_places(field.problem, 4)
     assert len(places) == 5
     for name, place in places.items():
         x, y = field.mesh.points[place]
@@ -312,7 +312,6 @@ def assert_said_and_written(folder, out):
     assert set(record["p_values"]) == set(columns[6:])
     assert {"invlift", "jax", "python"} <= set(record["versions"])
     assert record["identity"]["seed"] == 5
-    assert len(record["band"][0]) == len(record["points"]) == 15
     assert imread(results / "calibration.png").shape[1] > 1000
     assert not (folder / "out").exists()
 

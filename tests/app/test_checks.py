@@ -7,11 +7,10 @@ import pytest
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift.app import checks, readiness
+from invlift.app import checks
 from invlift.app.build import build_problem
-from invlift.app.checks import Report, check_problem, taylor_slope
+from invlift.app.checks import Finding, Report, check_problem, taylor_slope
 from invlift.app.problem_file import read_problem
-from invlift.app.readiness import Finding
 from invlift.app.starts import Start, find_start, name_of_reading
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.distributions import lognormal
@@ -49,14 +48,14 @@ DERIVATIVES = ["derivative of the forward map", "second derivative of the forwar
 def test_a_sound_problem_passes(report):
     assert report.is_good
     assert report.verdict.startswith("Ready to run")
-    for name in [*DERIVATIVES, "gradient of log det G", "adjoint", "step", "time"]:
+    for name in [*DERIVATIVES, "gradient of log det G", "adjoint", "step"]:
         assert finding(report, name).level == "ok", report
     for name in DERIVATIVES:
         assert "right" in finding(report, name).detail
     assert "25 nodes, 32 triangles, extent 1 x 1" in finding(report, "mesh").detail
     groups = finding(report, "groups").detail
     assert "boundary conditions on left" in groups
-    assert "75 % of the boundary's facets are insulated, among them bottom, right, top" in groups
+    assert "75 % of the boundary's facets are insulated" in groups
     assert "3 in use" in finding(report, "sensors").detail
     assert finding(report, "sensitivity").level == "ok"
     assert finding(report, "resolution").level == "ok"
@@ -155,11 +154,11 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    edge, resolution = readiness.prior(spec, field)
+    edge, resolution = checks._prior(spec, field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
     short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert readiness.prior(short, field)[1].level == "note"
+    assert checks._prior(short, field)[1].level == "note"
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -216,7 +215,7 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = readiness.sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
+    found = checks._sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
     assert found.level == level, found
     assert words in found.detail
 
@@ -235,16 +234,16 @@ def cooling():
 def test_readings_are_called_by_their_names():
     problem = cooling()
     start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
-    found = readiness.sensitivity(problem, start)
+    found = checks._sensitivity(problem, start)
     assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
-    assert "at body[1.0], which contradicts" in readiness.fit(problem, start).detail
+    assert "at body[1.0], which contradicts" in checks._fit(problem, start).detail
 
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
     field = build_problem(spec)
     tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
-    found = readiness.prior(tall, field)[0]
+    found = checks._prior(tall, field)[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
@@ -253,8 +252,22 @@ def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
     field = build_problem(spec)
     other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
-    found = readiness.prior(other, field)[1]
+    found = checks._prior(other, field)[1]
     assert found.level == level
+
+
+def test_verdicts():
+    ok, note, bad = (Finding(level, level, "") for level in ("ok", "note", "bad"))
+    assert Report([ok]).verdict == "Ready to run."
+    assert Report([ok, note]).verdict == "Ready to run; take note of note."
+    assert Report([ok, note]).is_good
+    assert not Report([ok, note, bad]).is_good
+
+
+def test_readings_without_a_mesh_are_not_called_sensors():
+    assert name_of_reading(cooling(), 1) == "body[1.0]"
+    bare = jax_problem(lambda x: x, 2, known_noise(1.0), np.zeros(2))
+    assert name_of_reading(bare, 1) == "reading 1"
 
 
 def test_nuts_is_recommended_where_few_unknowns_have_many_readings_and_are_nearly_normal():
@@ -270,23 +283,9 @@ def test_nuts_is_recommended_where_few_unknowns_have_many_readings_and_are_nearl
     def flat(theta):
         return jnp.broadcast_to(jnp.sum(theta), 3)
 
-    (found,) = readiness.method(jax_problem(line, 2, known_noise(0.1), observed))
+    (found,) = checks._method(jax_problem(line, 2, known_noise(0.1), observed))
     assert (found.level, found.name) == ("note", "method")
     assert "12 readings of 2 unknowns" in found.detail
     # Negative controls: a curved posterior, and more unknowns than readings.
-    assert readiness.method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
-    assert readiness.method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []
-
-
-def test_verdicts():
-    ok, note, bad = (Finding(level, level, "") for level in ("ok", "note", "bad"))
-    assert Report([ok]).verdict == "Ready to run."
-    assert Report([ok, note]).verdict == "Ready to run; take note of note."
-    assert Report([ok, note]).is_good
-    assert not Report([ok, note, bad]).is_good
-
-
-def test_readings_without_a_mesh_are_not_called_sensors():
-    assert name_of_reading(cooling(), 1) == "body[1.0]"
-    bare = jax_problem(lambda x: x, 2, known_noise(1.0), np.zeros(2))
-    assert name_of_reading(bare, 1) == "reading 1"
+    assert checks._method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
+    assert checks._method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []

@@ -64,7 +64,7 @@ BAD = {  # name: changes of the problem, sensor table, what else to spoil, parts
         {}, SENSORS, lambda f: (f / "sensors.csv").write_bytes(b"\xff\xfe\0"), ["sensors.csv"],
     ),
     "unreadable problem": (
-        {}, SENSORS, lambda f: (f / "problem.toml").write_text("[mesh\n"), ["problem.toml, line 1"],
+        {}, SENSORS, lambda f: (f / "problem.toml").write_text("[mesh\n"), ["line 1"],
     ),
     "unknown key": ({"prior.rnage": 1.0}, SENSORS, None, ["[prior]", "'rnage'", "'range'"]),
     "unknown group": ({"pde.neumann": {"lid": 1.0}}, SENSORS, None, ["[pde] neumann", "'lid'"]),

@@ -172,5 +172,5 @@ def test_workers_that_die_again_and_again_are_an_error(problem, tmp_path, monkey
         raise distributed.KilledWorker("segment", type("Last", (), {"address": "tcp://w:1"}), 4)
 
     monkeypatch.setattr(workers, "run_segment", die)
-    with pytest.raises(InputError, match="killed again and again"), dask_executor(workers=1):
+    with pytest.raises(InputError, match="lost or killed"), dask_executor(workers=1):
         sample(problem, checkpoint=tmp_path / "chains", **RUN)

@@ -29,12 +29,11 @@ def test_runs_are_compared(tmp_path, capsys, monkeypatch):
     write_run("wide", 5.0)
     assert call("loo", "wide", "right") == 0
     heading, first, second = capsys.readouterr().out.rstrip("\n").split("\n")
-    assert " ".join(heading.split()) == "run elpd se below best se p_loo k > 0.7 weight"
-    assert first.split()[:1] + first.split()[3:5] == ["right", "0.00", "0.00"]
+    assert " ".join(heading.split()) == "run elpd se below best its se p_loo k > 0.7 weight"
+    assert first.split()[:1] + first.split()[3:5] == ["right", "0", "0"]
     assert second.split()[0] == "wide"
     assert float(second.split()[3]) > 5.0
-    assert "0 of 12" in first
-    assert first.endswith("1.00")
+    assert first.split()[-2:] == ["0", "1"]
 
 
 @pytest.mark.parametrize("reason", ["Pareto k up to", "has not converged"])

@@ -66,9 +66,3 @@ def test_who_insists_is_told_in_the_verdict(tmp_path, capsys):
     # What was insisted on goes on.
     assert call("run", bad, "--resume", "--draws", 8) == 3
     assert strict_json(bad.parent / "out" / "run.json")["objections"] == record["objections"]
-
-
-def test_check_of_a_run_until_converged(tmp_path, capsys):
-    path = write_problem(tmp_path, {"sampler.draws": "converged"})
-    assert call("check", path) == 0
-    assert "2 chains of 20 + 200 iterations" in capsys.readouterr().out

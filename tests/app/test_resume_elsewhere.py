@@ -35,7 +35,7 @@ def test_another_scale_found_on_resume_does_not_change_the_run(tmp_path, monkeyp
     whole = run()
     run(tmp_path, draws=20)
     scale = typical_scale(build())
-    assert json.loads((tmp_path / "run.json").read_text())["choices"] == {"typical_scale": scale}
+    assert json.loads((tmp_path / "run.json").read_text())["choices"]["typical_scale"] == scale
     monkeypatch.setattr(scale_coordinate, "_estimate", lambda problem: 1.3 * scale)
     assert typical_scale(build()) != scale
     # Negative control: started with it, the run is another one.

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command_line import (
@@ -121,21 +120,6 @@ def test_a_reader_that_leaves_changes_nothing(tmp_path):
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == RESULTS | {"chains"}
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_full_device_is_called_by_its_name(tmp_path):
-    path = write_problem(tmp_path)
-    with open("/dev/full", "w") as full:
-        found = subprocess.run(
-            start_command("check", path), stdout=full, stderr=subprocess.PIPE, env=environment()
-        )
-    assert found.returncode == 2
-    lines = [
-        line for line in found.stderr.decode().splitlines() if not line.startswith("compiling")
-    ]
-    assert len(lines) == 1
-    assert lines[0].startswith("invlift: standard output: expected a place")
-
-
 def start_command(*arguments):
     return [sys.executable, "-m", "invlift", *map(str, arguments)]
 
@@ -204,47 +188,7 @@ def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path,
     path = write_problem(tmp_path, QUICK | {"noise.sigma": 0.001}, sensors=table)
     call("run", path, "--anyway")
     err = capsys.readouterr().err
-    assert err.index("miss the readings of sensor 0, sensor 3 by up to") < err.index("chain 0: ")
-
-
-TALKATIVE = """
-import sys
-import invlift.app.progress
-invlift.app.progress.SILENCE = 0.01  # however soon a machine has compiled
-from invlift.__main__ import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_it_is_said_that_it_compiles_on_pipes_and_terminals(tmp_path):
-    import pty
-
-    places = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
-    path = write_problem(tmp_path, QUICK)
-
-    def command(name):
-        return [sys.executable, "-c", TALKATIVE, name, str(path)]
-
-    options = {"capture_output": True, "text": True, "env": environment() | places}
-    first = subprocess.run(command("run"), **options)
-    assert first.stderr.startswith("compiling")
-    assert "compiling" not in first.stdout
-    shutil.rmtree(tmp_path / "out")
-    second = subprocess.run(command("run"), **options)
-    assert second.returncode == first.returncode == 3
-    assert "compiling" not in second.stderr
-    for name in ("summary.csv", "posterior.vtu"):
-        assert (tmp_path / "out" / name).exists()
-    shutil.rmtree(tmp_path / "invlift")
-    leader, follower = pty.openpty()
-    on_terminal = subprocess.run(
-        command("check"), stdout=subprocess.PIPE, stderr=follower, env=environment() | places
-    )
-    os.close(follower)
-    assert on_terminal.returncode == 0
-    assert os.read(leader, 1000).startswith(b"compiling")
-    os.close(leader)
+    assert err.index("miss the readings by up to") < err.index("chain 0: ")
 
 
 def inodes(cache):

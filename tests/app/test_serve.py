@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from problem_files import write_problem
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.app.sampling import target_of
-from invlift.app.um_bridge import ServedModel, build_application, listen, served_models
+from invlift.app.um_bridge import build_application, listen, served_models
 from invlift.samplers.kernels import HMC
 
 NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 1.0}}
@@ -36,7 +35,7 @@ def problem(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(problem):
     listener = listen("127.0.0.1", 0)
-    app = build_application(served_models(problem), "127.0.0.1")
+    app = build_application(served_models(problem))
     options = {"sock": listener, "print": None, "handle_signals": False}
     threading.Thread(target=web.run_app, args=(app,), kwargs=options, daemon=True).start()
     return listener.getsockname()
@@ -123,17 +122,12 @@ GOOD = {"name": "forward", "input": [[0.0] * 16]}
 BAD = {
     "no JSON": ("/Evaluate", b"{", "InvalidInput"),
     "a list": ("/Evaluate", b"[]", "InvalidInput"),
-    "nested": ("/Evaluate", b"[" * 100_000, "InvalidInput"),
-    "no model": ("/Evaluate", b"{}", "ModelNotFound"),
-    "unknown model": ("/Evaluate", json.dumps(GOOD | {"name": "x"}), "ModelNotFound"),
-    "no such path": ("/Solve", json.dumps(GOOD), "InvalidInput"),
+    "no model": ("/Evaluate", b"{}", "InvalidInput"),
+    "unknown model": ("/Evaluate", json.dumps(GOOD | {"name": "x"}), "InvalidInput"),
     "too short": ("/Evaluate", json.dumps(GOOD | {"input": [[0.0]]}), "InvalidInput"),
     "too many": ("/Evaluate", json.dumps(GOOD | {"input": [[0.0], [1.0]]}), "InvalidInput"),
-    "text": ("/Evaluate", json.dumps(GOOD | {"input": [["0"] * 16]}), "InvalidInput"),
-    "not a number": ("/Evaluate", json.dumps(GOOD | {"input": [[float("nan")] * 16]}), "Invalid"),
-    "huge": ("/Evaluate", json.dumps(GOOD | {"input": [[10**400] * 16]}), "InvalidInput"),
+    "words": ("/Evaluate", json.dumps(GOOD | {"input": [["a"] * 16]}), "InvalidInput"),
     "no sens": ("/Gradient", json.dumps(GOOD), "InvalidInput"),
-    "second output": ("/Gradient", json.dumps(GOOD | {"outWrt": 1, "sens": [0.0]}), "InvalidInput"),
     "out of range": ("/Evaluate", json.dumps(GOOD | {"input": [[1e6] * 16]}), "ModelError"),
 }
 
@@ -148,75 +142,12 @@ def test_bad_requests_have_an_answer_and_the_server_goes_on(address, name):
     assert post(address, "/Evaluate", json.dumps(GOOD))[0] == 200
 
 
-OURS = json.dumps(GOOD).encode()
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Host": "localhost"}, 200),
-        ({"Host": "LOCALHOST:5000"}, 200),  # through a tunnel
-        ({"Host": "127.0.0.1"}, 200),
-        ({"Host": "pages.example"}, 403),
-        ({"Host": "localhost.pages.example:4242"}, 403),
-        ({"Host": "127.0.0.2"}, 403),
-        ({"Host": "[::1"}, 403),
-        ({"Host": ""}, 403),
-        ({"Host": "localhost", "Origin": "http://localhost"}, 200),
-        ({"Origin": "http://pages.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Host": "localhost:4242", "Origin": "http://localhost:3000"}, 403),
-    ],
-)
-def test_requests_of_web_pages_and_under_other_names_are_refused(address, headers, status):
-    found, answer = post(address, "/Evaluate", OURS, **headers)
-    assert found == status
-    assert ("error" in answer) == (status == 403)
-
-
-def exchange(address, text):
-    """All that comes back on a connection until the server closes it."""
-    with socket.create_connection(address) as connection:
-        connection.sendall(text)
-        return b"".join(iter(lambda: connection.recv(2**16), b""))
-
-
-HEADERS = b"HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-
-
-def length_of(body):
-    return f"Content-Length: {len(body)}\r\n".encode()
-
-
-def test_two_lengths_are_refused(address):
-    lengths = length_of(OURS) + length_of(OURS[:2])
-    answer = exchange(address, b"POST /Evaluate " + HEADERS + lengths + b"\r\n" + OURS)
-    assert b" 400 " in answer[:20]
-
-
-def test_body_of_a_get_is_no_request(address):
-    hidden = b"GET /hidden " + HEADERS + b"\r\n"
-    first = b"GET /Info " + HEADERS.replace(b"Connection: close\r\n", length_of(hidden))
-    second = b"GET /Info " + HEADERS + b"\r\n"
-    answer = exchange(address, first + b"\r\n" + hidden + second)
-    assert answer.count(b"HTTP/1.1 200") == answer.count(b"HTTP/1.1") == 2
-
-
-def test_as_many_numbers_as_a_model_takes_are_read_and_not_many_more():
-    """The length that is read follows from the largest model."""
-    size = 300_000
-    model = ServedModel("sum", size, 1, lambda of, x: x[:1] + x[-1:])
-    listener = listen("127.0.0.1", 0)
-    options = {"sock": listener, "print": None, "handle_signals": False}
-    app = build_application([model], "127.0.0.1")
-    threading.Thread(target=web.run_app, args=(app,), kwargs=options, daemon=True).start()
-    address = listener.getsockname()
-    x = -1.2345678901234567e-300 * np.linspace(1, 2, size)
-    body = json.dumps({"name": "sum", "input": [x.tolist()], "sens": x.tolist()})
-    assert post(address, "/Evaluate", body) == (200, {"output": [[x[0] + x[-1]]]})
-    status, answer = post(address, "/Evaluate", body + " " * 20_000_000)
-    assert status == 413
-    assert answer["error"]["type"] == "InvalidInput"
+def test_requests_of_web_pages_are_refused(address):
+    body = json.dumps(GOOD)
+    assert post(address, "/Evaluate", body)[0] == 200
+    status, answer = post(address, "/Evaluate", body, Origin="http://localhost:3000")
+    assert status == 400
+    assert "web pages are refused" in answer["error"]["message"]
 
 
 @pytest.fixture
@@ -246,27 +177,6 @@ def test_command_listens_on_this_machine_alone_until_it_is_ended(served):
     assert process.wait() == 0
 
 
-def test_clients_that_leave_are_nothing_to_tell_and_idle_ones_hold_nobody_up(served):
-    process, address = served
-    head = b"POST /Evaluate " + HEADERS + length_of(OURS) + b"\r\n"
-    no_linger = struct.pack("ii", 1, 0)
-    for sent in (b"", b"no request\n\n", head[:20], head, head + OURS[:5], head + OURS):
-        for _ in range(5):
-            with socket.create_connection(address) as connection:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
-                connection.sendall(sent)
-    assert b"400" in exchange(address, b"no request\n\n")
-    idle = [socket.create_connection(address) for _ in range(100)]
-    half = socket.create_connection(address)
-    half.sendall(head)
-    assert post(address, "/Evaluate", OURS)[0] == 200
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 0
-    assert process.stderr.read() == ""
-    for connection in (*idle, half):
-        connection.close()
-
-
 def test_without_the_server_the_package_to_install_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     assert call("serve", write_problem(tmp_path)) == 2
@@ -280,7 +190,7 @@ def test_without_the_server_the_package_to_install_is_told(tmp_path, capsys, mon
         (["--port", "x"], ["--port", "'x'"]),
         (["--host", "192.0.2.1"], ["--host 192.0.2.1", "choose another address"]),
         (["--host", "nowhere.invalid"], ["--host nowhere.invalid", "choose another address"]),
-        (["--host", ""], ["--host", "127.0.0.1"]),
+        (["--host", "a..b"], ["--host a..b", "choose another address"]),
     ],
 )
 def test_addresses_that_cannot_be_are_told_in_a_line(tmp_path, capsys, options, words):

@@ -38,7 +38,7 @@ def test_noise_of_the_file_is_drawn_told_and_kept_with_the_truth(tmp_path, capsy
     for file, seed in (("a", 4), ("b", 4), ("c", 5)):
         assert call("simulate", path, "--seed", seed, "--out", tmp_path / f"{file}.csv") == 0
         grid = pyvista.read(tmp_path / f"{file}_truth.vtu")
-        assert set(grid.field_data) == {"sigma", "readings"}
+        assert set(grid.field_data) == {"sigma"}
         assert set(grid.point_data) == {"log_conductivity", "solution"}
         drawn.append(float(grid.field_data["sigma"][0]))
         printed = capsys.readouterr().out
@@ -49,7 +49,7 @@ def test_noise_of_the_file_is_drawn_told_and_kept_with_the_truth(tmp_path, capsy
     assert first == second != third
     # a given scale is known: nothing is drawn
     assert call("simulate", path, "--sigma", 0.5, "--seed", 4, "--out", tmp_path / "d.csv") == 0
-    assert pyvista.read(tmp_path / "d_truth.vtu").field_data.keys() == ["readings"]
+    assert pyvista.read(tmp_path / "d_truth.vtu").field_data.keys() == []
     printed = capsys.readouterr().out
     assert "noise 0.5" in printed
     assert "Drawn" not in printed

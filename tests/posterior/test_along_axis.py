@@ -8,8 +8,8 @@ from posterior_cases import Chain
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.along_axis import places_of_residuals, readings_along, series_of
-from invlift.posterior.report import charts, gather, render
+from invlift.posterior.run_folder import read_posterior
+from invlift.posterior.series import readings_along, series_of
 
 TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
 READ_AT, OBSERVED = [2.0, 0.0, 4.0], np.array([1.1, -0.4, 3.0])  # not in their order
@@ -121,34 +121,11 @@ def test_files_hold_what_a_picture_needs(tmp_path):
     rain = Quantity("rain", {"year": [2001, 2002, 2004]}, "mm")
     posterior = posterior_along(quantities=[rain], rain=lambda rng: rng.normal(size=(500, 3)))
     posterior.write(tmp_path)
-    content = gather(tmp_path)
-    found = content.posterior.series
+    found = read_posterior(tmp_path).series
     assert [each.name for each in found] == ["tank", "flow", "rain"]
     for expected, each in zip(posterior.series, found, strict=True):
         for name, value in vars(expected).items():
             np.testing.assert_array_equal(getattr(each, name), value, err_msg=name)
-    words = charts.series(found[0]).alternative
-    assert "from 0 to 7, with 3 readings; after 4 it is a forecast." in words
-    page = render(content)
-    fit, chains = page.index('id="sensors"'), page.index('id="chains"')
-    assert fit < page.index("tank along time") < chains < page.index("rain along year")
-
-
-def test_residuals_are_along_the_axis_that_all_readings_have():
-    posterior = posterior_along()
-    assert places_of_residuals(posterior.series, 5) is None  # two axes
-    assert posterior.plot_sensors().axes[1].get_xlabel() == "sensor"
-    names, at = ["tank"] * 3 + ["flow"] * 2, [*READ_AT, 3.0, 1.5]
-    posterior = posterior_along(coordinates={"name": names, "time": at})
-    axis, found, kinds = places_of_residuals(posterior.series, 5)
-    assert (axis, found.tolist(), kinds.tolist()) == ("time", at, names)
-    ax = posterior.plot_sensors().axes[1]
-    offsets = np.concatenate(
-        [each.get_offsets() for each in ax.collections if isinstance(each, PathCollection)]
-    )
-    residual = posterior.sensor_fit().standardised_residual
-    assert sorted(offsets.tolist()) == sorted(map(list, zip(at, residual, strict=True)))
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["tank", "flow"]
 
 
 @pytest.mark.parametrize(

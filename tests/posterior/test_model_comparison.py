@@ -1,18 +1,15 @@
 """Comparison of saved runs: against closed form and ArviZ, and what cannot be compared."""
 
-import json
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import xarray as xr
-from posterior_cases import LinearModel, make_posterior, normal_posterior
+from posterior_cases import LinearModel, normal_posterior
 
 from invlift.errors import InputError
-from invlift.posterior.labelled import save_netcdf
-from invlift.posterior.leave_one_out import standard_error
-from invlift.posterior.model_comparison import SavedRun, compare_runs, read_saved_run
+from invlift.posterior.model_comparison import compare_runs
+from invlift.posterior.run_folder import read_posterior, read_record
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -38,81 +35,54 @@ def folders(models, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(folders):
-    return compare_runs([read_saved_run(folders / name) for name in "cab"])
+def table(folders):
+    return compare_runs({name: read_posterior(folders / name) for name in "cab"})
 
 
-def test_runs_come_best_first_with_the_differences_of_closed_form(models, folders, rows):
-    exact = {
-        str(folders / name): model.left_out().logpdf(model.observed)
-        for name, model in models.items()
-    }
+def test_runs_come_best_first_with_the_differences_of_closed_form(models, table):
+    exact = {name: model.left_out().logpdf(model.observed) for name, model in models.items()}
     best = max(exact.values(), key=np.sum)
-    assert [row.run.name for row in rows] == sorted(exact, key=lambda name: -exact[name].sum())
-    for row in rows:
+    assert table.index.tolist() == sorted(exact, key=lambda name: -exact[name].sum())
+    for name, row in table.iterrows():
         # Monte Carlo error with k below 0.7 and 4000 draws
-        assert row.run.loo.elpd.sum() == pytest.approx(exact[row.run.name].sum(), abs=0.1)
-        below = best - exact[row.run.name]
-        assert row.below.sum() == pytest.approx(below.sum(), abs=0.1)
-        error = np.sqrt(8 * below.var(ddof=1))
-        assert standard_error(row.below) == pytest.approx(error, abs=0.1)
-        assert row.run.loo.pareto_k.shape == (8,)
-        assert row.run.loo.pareto_k.max() < 0.7
+        assert row["elpd"] == pytest.approx(exact[name].sum(), abs=0.1)
+        below = best - exact[name]
+        assert row["below"] == pytest.approx(below.sum(), abs=0.1)
+        assert row["below_se"] == pytest.approx(np.sqrt(8 * below.var(ddof=1)), abs=0.1)
+        assert row["num_unreliable"] == 0
+        assert row["max_pareto_k"] < 0.7
     # negative control: the differences are larger than what they are compared to
-    assert rows[1].below.sum() > 0.5
-    assert rows[2].below.sum() > 2.0
+    assert table["below"].iloc[1] > 0.5
+    assert table["below"].iloc[2] > 2.0
 
 
-def test_columns_are_those_of_arviz(folders, rows):
+def test_columns_are_those_of_arviz(folders, table):
     data = {name: arviz.from_netcdf(folders / name / "posterior.nc") for name in "abc"}
     is_new = hasattr(arviz, "convert_to_datatree")
-    table = arviz.compare(data, method="stacking", **({"round_to": "none"} if is_new else {}))
+    expected = arviz.compare(data, method="stacking", **({"round_to": "none"} if is_new else {}))
     # of divisor d; in ArviZ 1.x se has divisor d - 1
-    table["dse"] *= np.sqrt(8 / 7)
-    table["se"] *= 1.0 if is_new else np.sqrt(8 / 7)
-    table.columns = [name.removesuffix("_loo") for name in table.columns]
-    for row in rows:
-        expected = table.loc[row.run.name[-1]]
-        (elpd, error), (num_effective, _) = row.run.loo.totals().values()
-        for found, key in (
-            (elpd, "elpd"), (error, "se"), (num_effective, "p"), (row.below.sum(), "elpd_diff"),
-            (standard_error(row.below), "dse"), (row.weight, "weight"),
+    expected["dse"] *= np.sqrt(8 / 7)
+    expected["se"] *= 1.0 if is_new else np.sqrt(8 / 7)
+    expected.columns = [name.removesuffix("_loo") for name in expected.columns]
+    for name, row in table.iterrows():
+        for ours, theirs in (
+            ("elpd", "elpd"), ("se", "se"), ("p_loo", "p"), ("below", "elpd_diff"),
+            ("below_se", "dse"), ("weight", "weight"),
         ):  # fmt: skip
-            assert found == pytest.approx(abs(expected[key]) * np.sign(found), abs=0.01), key
-    assert sum(row.weight for row in rows) == pytest.approx(1.0)
+            size = abs(expected.loc[name, theirs])
+            assert row[ours] == pytest.approx(size * np.sign(row[ours]), abs=0.01), ours
+    assert table["weight"].sum() == pytest.approx(1.0)
 
 
 def test_two_halves_of_the_truth_share_the_weight():
     """Each of two models predicts one half of the readings well."""
-    runs, rng = [], np.random.default_rng(1)
+    runs, rng = {}, np.random.default_rng(1)
     for half in (slice(0, 10), slice(10, 20)):
         offset = np.full(20, 3.0)
         offset[half] = 0.0
         predicted = [offset + 0.1 * rng.normal(size=(300, 20)) for _ in range(2)]
-        runs.append((str(half), normal_posterior(predicted, np.zeros(20), 1.0)))
-    rows = compare_runs(
-        [SavedRun(name, np.zeros(20), each.leave_one_out(), True) for name, each in runs]
-    )
-    assert [row.weight for row in rows] == pytest.approx([0.5, 0.5], abs=0.02)
-
-
-def without_group(source, folder, group):
-    """The same run as an older version has written it."""
-    folder.mkdir()
-    data = {
-        name: xr.load_dataset(source / "posterior.nc", group=name, engine="h5netcdf")
-        for name in ("posterior", "log_likelihood", "observed_data")
-        if name != group
-    }
-    save_netcdf(data.items(), folder / "posterior.nc")
-    (folder / "run.json").write_text((source / "run.json").read_text())
-
-
-@pytest.mark.parametrize("group", ["log_likelihood", "observed_data"])
-def test_a_run_without_log_likelihood_is_refused(folders, tmp_path, group):
-    without_group(folders / "a", tmp_path / "old", group)
-    with pytest.raises(InputError, match=f"without {group}; write the results again.*--resume"):
-        read_saved_run(tmp_path / "old")
+        runs[str(half)] = normal_posterior(predicted, np.zeros(20), 1.0)
+    assert compare_runs(runs)["weight"].tolist() == pytest.approx([0.5, 0.5], abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -129,36 +99,32 @@ def test_folders_that_are_no_runs_are_refused(folders, tmp_path, spoil, message)
         (tmp_path / name).write_bytes((folders / "a" / name).read_bytes())
     spoil(tmp_path)
     with pytest.raises(InputError, match=message):
-        read_saved_run(tmp_path)
+        read_posterior(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
-        read_saved_run(tmp_path / "none")
+        read_posterior(tmp_path / "none")
 
 
-def test_draws_that_cannot_be_weighted_are_refused(tmp_path):
-    normal_posterior([np.zeros((12, 2))] * 2, np.ones(2), 1.0).write(tmp_path / "few")
-    with pytest.raises(InputError, match="at least 25 draws, found 24"):
-        read_saved_run(tmp_path / "few")
-    predicted = [np.full((30, 2), [0.0, np.inf])] * 2
-    normal_posterior(predicted, np.ones(2), 1.0).write(tmp_path / "infinite")
-    with pytest.raises(InputError, match="1 of 2 sensors, the first sensor 1"):
-        read_saved_run(tmp_path / "infinite")
+def test_draws_that_cannot_be_weighted_are_refused():
+    good = normal_posterior([np.zeros((30, 2))] * 2, np.ones(2), 1.0)
+    few = normal_posterior([np.zeros((12, 2))] * 2, np.ones(2), 1.0)
+    with pytest.raises(InputError, match=r"^few: expected .*25 draws"):
+        compare_runs({"good": good, "few": few})
+    infinite = [np.full((30, 2), [0.0, np.inf])] * 2
+    with pytest.raises(InputError, match="1 of 2 sensors, the first is 1"):
+        compare_runs({"a": good, "b": normal_posterior(infinite, np.ones(2), 1.0)})
 
 
 def test_runs_of_other_readings_are_refused(folders):
-    first, second = (read_saved_run(folders / name) for name in "ab")
-    changed = replace(second, observed=second.observed + np.where(np.arange(8) == 5, 1e-9, 0.0))
+    first, second = (read_posterior(folders / name) for name in "ab")
+    values = second.sensors.values + np.where(np.arange(8) == 5, 1e-9, 0.0)
+    changed = replace(second, sensors=replace(second.sensors, values=values))
     with pytest.raises(InputError, match="8 readings, not the same"):
-        compare_runs([first, changed])
-    fewer = replace(second, observed=second.observed[:7])
-    with pytest.raises(InputError, match=r"the 8 readings of .*, found 7 readings"):
-        compare_runs([first, fewer])
-    of_pairs = replace(second, loo=replace(second.loo, elpd=second.loo.elpd[::2]))
+        compare_runs({"first": first, "changed": changed})
+    of_pairs = replace(second)
+    of_pairs.__dict__["loo"] = replace(second.loo, elpd=second.loo.elpd[::2])
     with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):
-        compare_runs([first, of_pairs])
+        compare_runs({"first": first, "of_pairs": of_pairs})
 
 
-def test_what_a_run_was_judged_is_kept(folders, tmp_path):
-    assert read_saved_run(folders / "a").is_converged
-    make_posterior(chains=make_posterior().chains[:1]).write(tmp_path)
-    assert not json.loads((tmp_path / "run.json").read_text())["verdict"]["is_converged"]
-    assert not read_saved_run(tmp_path).is_converged
+def test_what_a_run_was_judged_is_kept(folders):
+    assert read_record(folders / "a").verdict.is_converged

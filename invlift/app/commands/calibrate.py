@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pandas as pd
 from rich.console import Console
 
-from invlift.app.build import FieldProblem
-from invlift.app.calibrate import MAX_KEPT, MIN_KEPT, calibrate, field_places, field_to_calibrate
-from invlift.app.calibration_files import FIGURE, RECORD, TABLE, check_is_ready
-from invlift.app.commands.common import BAD_VERDICT, headline, integer_option, say, say_table
+from invlift.app.build import build_noise, build_problem
+from invlift.app.calibrate import FIGURE, MAX_KEPT, MIN_KEPT, RECORD, TABLE, calibrate
+from invlift.app.commands.common import (
+    BAD_VERDICT,
+    headline,
+    integer_option,
+    interrupts_raise,
+    say,
+    say_table,
+)
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build_with_readings, open_problem
-from invlift.app.progress import calibration_display
-from invlift.app.terminal import interrupts_raise
-from invlift.posterior.calibration_plot import plot_calibration
+from invlift.app.progress import display
+from invlift.posterior.calibration import plot_calibration
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -23,36 +31,32 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
-    check_is_ready(directory, is_resuming=parsed.resume)
-    field = (
-        field_to_calibrate(spec)
-        if isinstance(spec, ProblemSpec)
-        else build_with_readings(spec, "calibrate")
-    )
+    if isinstance(spec, ProblemSpec):  # of whose table readings are not needed
+        field = build_problem(spec, needs_values=False)
+        problem = replace(field.problem, noise=build_noise(spec, field.sensors))
+    else:
+        field = build_with_readings(spec, "calibrate")
+        problem = field.problem
     say(console, headline(field))
-    places = field_places(field, settings.seed) if isinstance(field, FieldProblem) else None
-    with interrupts_raise(), calibration_display(errors, num_simulations) as on_simulation:
+    with interrupts_raise(), display(errors, ["simulations"], num_simulations) as tell:
         calibration = calibrate(
-            field.problem,
+            problem,
             settings.kernel(),
             simulations=num_simulations,
             draws=num_draws,
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
-            places=places,
             directory=directory,
             resume=parsed.resume,
-            on_simulation=on_simulation,
+            on_simulation=lambda simulation, num: tell("simulations", num, simulation.outcome),
         )
     written = [TABLE, RECORD] if calibration.simulations else [RECORD]
     if calibration.num_counted:
         plot_calibration(calibration, directory / FIGURE)
         written.insert(1, FIGURE)
-        p_values = calibration.p_values()
-        rows = [  # how far mean and spread of the ranks are off, in standard errors
-            [name, f"{p_values[name]:.2g}", f"{mean:+.1f} se", f"{spread:+.1f} se"]
-            for name, (mean, spread) in calibration.shapes().items()
-        ]
-        say_table(console, ["", "p", "mean rank", "spread"], rows)
+        shapes = pd.DataFrame.from_dict(calibration.shapes(), orient="index")
+        shapes.columns = ["mean rank, in se", "spread, in se"]  # off uniform by so much
+        shapes.insert(0, "p", pd.Series(calibration.p_values()))
+        say_table(console, shapes)
     verdict = calibration.verdict()
     say(console, str(verdict))
     say(console, f"\nWritten to {directory}: {', '.join(written)}")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
+from invlift.app.build import build_problem
 from invlift.app.checks import check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, say
+from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import open_problem, with_a_mesh
-from invlift.app.progress import says_that_it_compiles
+from invlift.app.simulate import prior_draws
 from invlift.errors import InputError
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
+#: Draws from the prior of which the readings are drawn, and the fields among them.
+NUM_DRAWS, NUM_FIELDS = 50, 4
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -27,7 +32,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         spec = with_a_mesh(parsed.problem, "check --plot")
     else:
         spec = open_problem(parsed.problem)
-    with says_that_it_compiles(errors):
+    with errors.status("looking, the first time also compiling"):
         report = check_problem(spec)
     if report.description:
         say(console, f"{report.description}\n")
@@ -36,11 +41,26 @@ def execute(parsed, console: Console, errors: Console) -> int:
         say(console, str(finding))
     say(console, f"\n{report.verdict}")
     if picture is not None:
-        from invlift.app.prior_pictures import picture_prior
-        from invlift.posterior.field_plots import plot_prior
-        from invlift.posterior.plots import saved
-
-        with says_that_it_compiles(errors):
-            saved(plot_prior(picture_prior(spec)), picture)
+        _draw_prior(spec, picture)
         say(console, f"\nWritten: {picture}")
     return 0 if report.is_good else BAD_VERDICT
+
+
+def _draw_prior(spec: ProblemSpec, picture: Path) -> None:
+    """Draw fields of the prior, their standard deviation, and the readings that they give.
+
+    The draws are those of ``invlift simulate --draws`` with the seed of the problem file.
+    """
+    from invlift.posterior.field_plots import Panel, plot_prior
+    from invlift.posterior.plots import saved
+
+    field = build_problem(spec)
+    is_nodal = field.is_nodal
+    draws = list(prior_draws(field, field.problem.noise, NUM_DRAWS, spec.sampler.seed))
+    panels = [
+        Panel(f"Draw {index}", draw.log_conductivity, is_nodal, "viridis", "log-conductivity")
+        for index, draw in enumerate(draws[:NUM_FIELDS])
+    ]
+    std = Panel("Standard deviation", field.prior.pointwise_std(), is_nodal, "magma")
+    predicted = np.stack([draw.predicted for draw in draws])
+    saved(plot_prior(field.mesh, field.sensors, panels, std, predicted), picture)

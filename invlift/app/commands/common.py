@@ -1,17 +1,22 @@
-"""What several commands use: exit status, lines and tables as they are printed, options."""
+"""What several commands use: exit status, printed lines and tables, options, signals."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
 from invlift.errors import InputError
 from invlift.inverse.targets.given_manifold import ManifoldProblem
+
+if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
+    import pandas as pd
 
 #: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
 BAD_VERDICT = 3
@@ -22,16 +27,10 @@ def say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-def say_table(console: Console, headings: list[str], rows: list[list[str]]) -> None:
-    """Print a table, the first column to the left and others to the right; lines may run over."""
-    table = Table(box=None, pad_edge=False)
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))  # as it is: names may hold brackets
-    wide = console.options.update(max_width=1000)
-    table.width = Measurement.get(console, wide, table).maximum
-    console.print(table, crop=False)
+def say_table(console: Console, table: pd.DataFrame) -> None:
+    """Print a table, its index in the first column; lines may run over."""
+    shown = table.rename_axis(index=None, columns=table.index.name)
+    say(console, shown.to_string(float_format="{:.4g}".format, na_rep="-"))
 
 
 def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
@@ -79,3 +78,20 @@ def headline(field) -> str:
     outside = f" ({field.outside})" if field.outside else ""
     sensors = f"{problem.num_observations} sensors{outside}; {problem.num_unknowns} unknowns"
     return f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {sensors}"
+
+
+@contextmanager
+def interrupts_raise() -> Iterator[None]:
+    """Ctrl-C, and the signal with which batch systems end a job, raise KeyboardInterrupt here."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT, headline, positive_option, say, say_table
+from invlift.app.commands.common import (
+    BAD_VERDICT,
+    headline,
+    interrupts_raise,
+    positive_option,
+    say,
+    say_table,
+)
 from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import comparison_display
-from invlift.app.terminal import interrupts_raise
+from invlift.app.progress import display, phase_of
 from invlift.errors import InputError
-from invlift.posterior.comparison import plot_comparison, write_comparison
+from invlift.posterior.comparison import plot_comparison, table_of
+from invlift.posterior.files import write_table
 from invlift.samplers.kernels import KERNELS
 
-HEADINGS = [
-    "method", "draws", "ESS bulk", "tail", "R-hat", "", "accepted", "failed", "step", "ESS/s",
-    "ESS/1000 fact.",
-]  # fmt: skip
+#: What is printed of the table, and how it is called.
+HEADINGS = {
+    "num_draws": "draws", "ess_bulk": "ESS bulk", "ess_tail": "tail", "r_hat": "R-hat",
+    "doubt": "", "acceptance_rate": "accepted", "failure_share": "failed", "step_size": "step",
+    "ess_per_second": "ESS/s", "ess_per_factorisation": "ESS/fact.",
+}  # fmt: skip
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
@@ -47,36 +54,23 @@ def execute(parsed, console: Console, errors: Console) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     say(console, headline(field))
     rows = []
-    with interrupts_raise(), comparison_display(errors) as on_progress:
+    with interrupts_raise(), display(errors, methods) as tell:
+
+        def on_progress(method, progress) -> None:
+            text = f"iterations of chain {progress.chain}, {phase_of(progress)}, acceptance "
+            tell(method, progress.iteration, f"{text}{progress.acceptance_rate:.2f}")
+
         settings |= {"seconds": seconds, "on_progress": on_progress}
         for row in compare(field.problem, methods, **settings):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
-            write_comparison(files[0], rows)
+            write_table(files[0], table_of(rows))
             plot_comparison(rows, files[1])
-    say_table(console, HEADINGS, [_cells(row) for row in rows])
+    shown = table_of(rows).assign(doubt=[row.doubt for row in rows])
+    say_table(console, shown[list(HEADINGS)].rename(columns=HEADINGS))
     for row in rows:
         if row.note:
             say(console, f"{row.method}: {row.note}")
     say(console, f"\nWritten to {directory}: {', '.join(file.name for file in files)}")
     is_done = len(rows) == len(methods) and rows[-1].note != INTERRUPTED
     return 0 if is_done and any(row.num_draws for row in rows) else BAD_VERDICT
-
-
-def _cells(row) -> list[str]:
-    """Effective sizes, the smallest of all scalars; the second estimate where the two disagree."""
-    bulk = _in_digits(row.ess_bulk)
-    if row.ess_bulk > 0 and not row.estimators_agree:
-        bulk += f" or {_in_digits(row.ess_batch)}"
-    rates = row.step_size, row.ess_per_second, 1000 * row.ess_per_factorisation
-    return [
-        row.method, f"{row.num_chains} x {row.num_draws}", bulk, _in_digits(row.ess_tail),
-        _in_digits(row.r_hat, ".3f"), row.doubt, _in_digits(row.acceptance_rate),
-        _in_digits(row.failure_share, ".1%"), *map(_in_digits, rates),
-    ]  # fmt: skip
-
-
-def _in_digits(value: float, form: str = "") -> str:
-    if math.isnan(value):
-        return "-"
-    return format(value, form or (".3g" if abs(value) < 1e3 else ".0f"))

@@ -11,12 +11,11 @@ from invlift.app.build import build_noise, build_problem
 from invlift.app.commands.common import check_is_new, integer_option, positive_option, say
 from invlift.app.problems import with_a_mesh
 from invlift.app.simulate import prior_draws, simulate_readings
-from invlift.app.truth import truth_file, write_truth
 from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.inverse.noise import known_noise
-from invlift.posterior.files import Step, write_series
+from invlift.posterior.files import Step, write_fields, write_series
 from invlift.posterior.names import FIELD
 
 #: Most draws of a series: their files are numbered with four digits.
@@ -36,17 +35,19 @@ def execute(parsed, console: Console, errors: Console) -> int:
             raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
         return _write_draws(parsed.problem, num, seed, out, console)
     check_is_new("--out", out)
-    check_is_new("--out", truth_file(out))
+    truth_file = out.with_name(f"{out.stem}_truth.vtu")
+    check_is_new("--out", truth_file)
     spec = with_a_mesh(parsed.problem, "simulate")
     field = build_problem(spec, needs_values=False)
     noise = build_noise(spec, field.sensors) if sigma is None else known_noise(sigma)
     sensors, truth = simulate_readings(field, noise, seed)
-    write_truth(out, field, sensors, truth)
+    fields = field.by_place({FIELD: truth.log_conductivity}, truth.solutions)
+    write_fields(truth_file, field.mesh.points, field.mesh.cells, *fields, numbers=truth.numbers)
     with replace_on_success(out) as temporary:
         write_sensors(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
     what = f"{len(sensors.values)} sensors, noise {kind}"
-    say(console, f"Written: {out} ({what}) and the field behind them, {truth_file(out)}")
+    say(console, f"Written: {out} ({what}) and the field behind them, {truth_file}")
     _say_drawn(console, truth.numbers)
     return 0
 

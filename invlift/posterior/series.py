@@ -1,21 +1,39 @@
-"""Quantities along an axis of numbers, such as time, with the readings that belong to them."""
+"""Quantities along an axis of numbers, such as time, with their readings; and their figure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from invlift.errors import InputError
 from invlift.posterior.names import OBSERVED, PREDICTED, UNITS, path_name
+from invlift.posterior.plots import (
+    CHAIN_COLOURS,
+    DASHED,
+    FAINT,
+    INK,
+    draw_legend,
+    new_figure,
+    with_unit,
+)
 from invlift.posterior.quantity import Quantity
+from invlift.posterior.sensor_plots import draw_residuals, mark_size
 
 #: Of the quantiles of a series: the 90 and 50 % bands around the median.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Ends of the band of new readings, 90 %.
 OUTER = (0.05, 0.95)
+#: Series of one figure, and most in one column.
+MAX_SERIES, MAX_ROWS = 12, 4
+#: Width of a figure of one column and of more, and heights of a series and of residuals below it,
+#: in inches.
+WIDTH, WIDE, HEIGHT, STRIP = 7.2, 10.8, 2.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +55,6 @@ class Series:
         """Coordinate of the last reading, if the series goes on after it."""
         last = self.read_at.max(initial=-math.inf)
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
-
-
-class Places(NamedTuple):
-    """Where d readings are along one axis: its name, their coordinates and their names."""
-
-    axis: str
-    at: np.ndarray
-    names: np.ndarray
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
@@ -128,10 +138,71 @@ def _are_numbers(labels: Sequence) -> bool:
     return all(isinstance(x, int | float | np.number) and math.isfinite(x) for x in labels)
 
 
-def places_of_residuals(series: Sequence[Series], size: int) -> Places | None:
-    """Where all `size` readings are along their axis; None unless they are along a single one."""
-    at, names = np.full(size, math.nan), np.full(size, "", dtype=object)
-    for each in series:
-        at[each.rows], names[each.rows] = each.read_at, each.name
-    axes = {each.axis for each in series if each.rows.size}
-    return Places(axes.pop(), at, names) if len(axes) == 1 and np.isfinite(at).all() else None
+def chosen_series(series: Sequence[Series], names: Sequence[str] | None) -> list[Series]:
+    """Series by name, all without names; an InputError if there is none at all, or of a name."""
+    known = {each.name: each for each in series}
+    for name in (names or ()) if known else [""]:
+        if name not in known:
+            expected = f"some of {', '.join(known)}" if known else "draws along numbers"
+            found = repr(name) if known else "none that have such an axis"
+            remedy = "name axes and coordinates: argument axes of inverse_problem"
+            raise InputError("plot of series", expected, found, remedy)
+    return [known[name] for name in names or known]
+
+
+def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) -> Figure:
+    """Draw the first twelve series, four in a column, with the residuals of their readings below.
+
+    Of each the median and the 50 and 90 % bands of the quantity itself, without noise. Between the
+    dashed lines are 90 % of new readings, with noise, where it is known. What lies after the last
+    reading is marked as forecast. `residual` are the standardised residuals of all readings, (d,).
+    """
+    series = series[:MAX_SERIES]
+    num_columns = -(-len(series) // MAX_ROWS)
+    num_rows = -(-len(series) // num_columns)
+    has_strips = residual is not None and any(each.rows.size for each in series)
+    heights = num_rows * ([HEIGHT, STRIP] if has_strips else [HEIGHT])
+    with new_figure(WIDTH if num_columns == 1 else WIDE, sum(heights) + 0.5) as figure:
+        grid = figure.subplots(len(heights), num_columns, height_ratios=heights, squeeze=False)
+        above, below = (grid[::2], grid[1::2]) if has_strips else (grid, np.full(grid.shape, None))
+        for each, ax, strip in zip(series, above.flat, below.flat, strict=False):
+            draw_series(ax, each)
+            if strip is not None and each.rows.size:
+                strip.sharex(ax)
+                draw_residuals(strip, each.read_at, residual[each.rows])
+                strip.set(xlabel=each.axis, ylabel="residual")
+                strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
+                ax.tick_params(labelbottom=False)
+                ax.set_xlabel("")
+        for ax in grid.flat:
+            if not ax.has_data():
+                ax.remove()
+        draw_legend(figure, loc="outside upper left", ncols=3)
+        figure.align_ylabels()
+    return figure
+
+
+def draw_series(ax: Axes, series: Series) -> None:
+    """Draw a series with its bands, its readings and where the forecast begins."""
+    colour, (low, lower, middle, upper, high) = CHAIN_COLOURS[0], series.quantiles
+    last = series.last_read
+    if last is not None:
+        ax.axvspan(last, series.at[-1], color=FAINT, alpha=0.15, linewidth=0)
+        ax.text(
+            series.at[-1], 1.01, "forecast", transform=ax.get_xaxis_transform(), ha="right",
+            va="bottom", fontsize=8, color=INK,
+        )  # fmt: skip
+    for below, above, alpha, share in ((low, high, 0.2, 90), (lower, upper, 0.35, 50)):
+        name = f"{share} % band, without noise"
+        ax.fill_between(series.at, below, above, color=colour, alpha=alpha, lw=0, label=name)
+    ax.plot(series.at, middle, color=colour, linewidth=1.2, label="median")
+    for end in () if series.new_readings is None else series.new_readings:
+        name = "90 % of new readings, with noise"
+        ax.plot(series.at, end, color=colour, linewidth=0.8, linestyle=DASHED, label=name)
+    if series.rows.size:
+        style = {"color": INK, "markersize": mark_size(series.rows.size), "label": "readings"}
+        ax.plot(series.read_at, series.observed, "o", **style)
+    ax.set(xlabel=series.axis, ylabel=with_unit(series.name, series.unit))
+    ax.margins(x=0.02)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.yaxis.set_major_locator(MaxNLocator(5))

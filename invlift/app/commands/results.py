@@ -1,0 +1,75 @@
+"""``invlift report``, ``loo`` and ``next-sensor``: what the folders of runs tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from invlift.app.commands.common import BAD_VERDICT, check_is_new, integer_option, say, say_table
+from invlift.app.results import load
+from invlift.errors import InputError, printable
+from invlift.posterior.leave_one_out import MAX_PARETO_K
+from invlift.posterior.model_comparison import compare_runs
+from invlift.posterior.next_sensors import write_next_sensors
+from invlift.posterior.report import write_report
+from invlift.posterior.run_folder import problem_file, read_posterior, read_record
+
+#: Most places for sensors: the linear estimate is one of a few readings.
+MAX_NUM = 100
+#: What columns of a comparison are called.
+HEADINGS = {
+    "elpd": "elpd", "se": "se", "below": "below best", "below_se": "its se", "p_loo": "p_loo",
+    "num_unreliable": f"k > {MAX_PARETO_K:g}", "weight": "weight",
+}  # fmt: skip
+
+
+def report(parsed, console: Console, errors: Console) -> int:
+    """Write a page that shows a run; return the exit status."""
+    del errors
+    directory = Path(parsed.directory)
+    page = directory / "report.html" if parsed.out is None else Path(parsed.out)
+    if parsed.out is not None:
+        check_is_new("--out", page)
+    posterior, problem = load(directory), problem_file(directory)
+    text = problem.read_text("utf-8", "replace") if problem.is_file() else ""
+    record, title = read_record(directory).model_dump(), directory.resolve().name
+    say(console, f"Written: {write_report(posterior, record, page, title, text)}")
+    return 0
+
+
+def loo(parsed, console: Console, errors: Console) -> int:
+    """Compare runs by leave-one-out predictions of the readings; return the exit status."""
+    del errors
+    if len({Path(run).resolve() for run in parsed.runs}) < max(2, len(parsed.runs)):
+        expected, found = "two or more folders of different runs", printable(" ".join(parsed.runs))
+        raise InputError("invlift loo", expected, found, "name two or more, each once")
+    runs = {run: read_posterior(run) for run in parsed.runs}
+    table = compare_runs(runs)
+    doubts = []
+    for name, row in table.iterrows():
+        num = runs[name].leave_one_out().elpd.size
+        if row["num_unreliable"]:
+            doubts.append(
+                f"{name}: leave-one-out prediction is not reliable at {row['num_unreliable']:.0f} "
+                f"of {num} sensors (Pareto k up to {row['max_pareto_k']:.2f})"
+            )
+        if not read_record(Path(name)).verdict.is_converged:
+            doubts.append(f"{name}: the run has not converged")
+    shown = table[list(HEADINGS)].rename(columns=HEADINGS).rename_axis("run")
+    say_table(console, shown.round(2))
+    for line in (*doubts, "\nThis comparison is not reliable.") if doubts else ():
+        say(console, line)
+    return BAD_VERDICT if doubts else 0
+
+
+def next_sensor(parsed, console: Console, errors: Console) -> int:
+    """Tell where one more reading would tell most; return the exit status."""
+    del errors
+    posterior = load(parsed.directory)
+    found = posterior.next_sensors(integer_option("--num", parsed.num, 1, MAX_NUM), parsed.of)
+    shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})
+    say_table(console, shown)
+    written = write_next_sensors(posterior, found, Path(parsed.directory))
+    say(console, f"\nWritten: {', '.join(map(str, written))}")
+    return 0
