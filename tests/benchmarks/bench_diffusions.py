@@ -1,7 +1,7 @@
 """Constrained HMC on a diffusion: cost of a step, its size, effective draws, and calibration.
 
     python tests/benchmarks/bench_diffusions.py
-        [time | dense | step-size | noise | effective | peer | blocks | calibration]
+        [time | dense | step-size | noise | effective | peer | calibration]
         [--iterations 150] [--seed 1]
 
 Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
@@ -12,8 +12,7 @@ Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham
 - ``step-size``: of two splittings, with S.  ``noise``: the same, and of HMC, with the standard
   deviation of the noise.
 - ``effective``: time for each effective draw, with S.  ``peer``: the same of Mici's constrained HMC
-  with the same compiled functions.  ``blocks``: the same conditioned on states in turn (section
-  5.1).
+  with the same compiled functions.
 - ``calibration``: ranks of 200 simulations of a small diffusion, and of the density without the
   Gram term.
 """
@@ -28,7 +27,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blocked_diffusion import blocked
 
 import invlift
 from invlift.app.sampling import sample
@@ -315,20 +313,6 @@ def beside_mici(iterations):
     print(f"effective draws in the same time: {other / own:.1f} times as many", flush=True)
 
 
-def beside_blocks(iterations):
-    """For blocks of R intervals of T, beside the factor of all of them."""
-    for num_readings, sizes in ((100, (2, 5, 10, 20)), (400, (5, 20))):
-        problem, title = problem_of(25, num_readings), f"S = 25, T = {num_readings}"
-        own = effective(f"innovations, {title}", *own_draws(problem, iterations, chains=4))
-        for size in sizes:
-            drawn = own_draws(blocked(problem, size), iterations, 4, invlift.Alternate())
-            other = effective(f"blocks of {size}, {title}", *drawn)
-            ratios = ", ".join(
-                f"{name} {each:.2g}" for name, each in zip(NAMES, other / own, strict=True)
-            )
-            print(f"time for an effective draw, in that of innovations: {ratios}", flush=True)
-
-
 class WithoutGramTerm(DiffusionPosterior):
     """Negative control: as if the manifold were flat."""
 
@@ -375,7 +359,6 @@ def main():
         "noise": step_sizes_by_noise,
         "effective": effective_by_steps,
         "peer": beside_mici,
-        "blocks": beside_blocks,
     }
     parser.add_argument("what", choices=["time", "dense", *others, "calibration"])
     parser.add_argument("--iterations", type=int, default=150)
