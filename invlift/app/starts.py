@@ -31,9 +31,9 @@ from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
     distance_from_manifold,
-    nearest,
     onto_manifold,
 )
+from invlift.samplers.constrained.likely_starts import likely_position
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -310,7 +310,7 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
 
 
 def _landed(own, seed, chain, attempt) -> np.ndarray:
-    """Point on the lifted manifold nearest to a draw, with its noise parameters; NaN without one.
+    """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
 
     What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
     """
@@ -320,7 +320,7 @@ def _landed(own, seed, chain, attempt) -> np.ndarray:
     position = onto_manifold(own, rough)
     if not distance_from_manifold(own, position) <= CLOSE_ENOUGH:
         return np.full(position.size, np.nan)
-    return _to_lifted(own, nearest(own, position, drawn))
+    return _to_lifted(own, likely_position(own, position, drawn))
 
 
 def _names_of_constraints(target) -> list[str]:

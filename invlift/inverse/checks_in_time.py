@@ -68,7 +68,7 @@ def checked_start(times: np.ndarray, start: Any) -> float:
 
 def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
     """Readings by name as a table of numbers with a row for each time, NaN where there is none."""
-    if not isinstance(readings, Mapping):
+    if not hasattr(readings, "items"):  # as a dict and a data frame have
         found, remedy = type(readings).__name__, "give them as a dict"
         raise InputError("readings", "arrays by name", found, remedy)
     columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}

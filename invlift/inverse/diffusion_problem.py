@@ -57,7 +57,7 @@ def diffusion_problem(
     initial: Callable[..., Mapping[str, Any]],
     times: Sequence[float] | np.ndarray,
     readings: Mapping[str, Sequence[float]],
-    noise: Noise | Distribution | float | None,
+    noise: Noise | Distribution | float | Mapping[str, float] | None,
     *,
     steps_per_interval: int,
     observe: Callable[..., Mapping[str, Any]] | None = None,
@@ -87,8 +87,8 @@ def diffusion_problem(
     times : (T,)
         When something was read, increasing.
     readings : mapping of str to (T,)
-        What was read, by name, NaN where it was not: columns of a table.
-    noise : Noise, Distribution, float or None
+        What was read, by name, NaN where it was not: a dict or a data frame.
+    noise : Noise, Distribution, float, mapping of str to float, or None
         As of :func:`~invlift.inverse.ode_problem.ode_problem`.  None for exact readings, from which
         only constrained samplers draw.
     steps_per_interval : int
@@ -130,14 +130,14 @@ def diffusion_problem(
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     state = call("initial", initial, given)
     check_named("initial", state)
-    shapes = tuple((str(name), jnp.shape(value)) for name, value in state.items())
+    check_finite("initial state", state)
+    shapes = tuple((str(name), np.shape(value)) for name, value in state.items())
     found = call("drift", drift, given, begin, state)
+    check_finite(f"drift at the start, {begin:g},", found)
     _check_like("drift", found, shapes)
-    for where, values in ((f"drift at the start, {begin:g},", found), ("initial state", state)):
-        check_finite(where, values)
     strengths = call("diffusion", diffusion, given, begin, state)
-    num_wiener = _num_wiener(strengths, shapes)
     check_finite(f"diffusion at the start, {begin:g},", strengths)
+    num_wiener = _num_wiener(strengths, shapes)
     read = state if observe is None else call("observe", observe, given, state)
     _check_read(read, columns, "initial" if observe is None else "observe")
     kept = dict(shapes) | {name: () for name in columns if name not in dict(shapes)}
@@ -166,12 +166,12 @@ def diffusion_problem(
     _check_noise(model, named)
     parts = named.parts, named.shapes, named.units, named.axes
     prior = StateSpacePrior(*parts, num_moves=math.prod(model.move_shape))
-    made = inverse_problem(
-        model,
-        prior,
-        exact_readings() if noise is None else noise_by_name(noise, observed),
-        np.concatenate(list(observed.values())),
-    )
+    noise = exact_readings() if noise is None else noise_by_name(noise, observed)
+    try:
+        made = inverse_problem(model, prior, noise, np.concatenate(list(observed.values())))
+    except InputError:
+        _check_path(model, prior)  # which says more, if that is why
+        raise
     return DiffusionProblem(made.model, made.prior, made.noise, made.observed)
 
 
@@ -216,7 +216,7 @@ def _checked_steps(number: Any, num_times: int) -> int:
 def _check_like(where: str, found: Any, shapes: Shapes) -> None:
     """Check that something is named and shaped like the state."""
     check_named(where, found)
-    own = {str(name): jnp.shape(value) for name, value in found.items()}
+    own = {str(name): np.shape(value) for name, value in found.items()}
     if own != dict(shapes):
         expected, found = ({k: v or "a number" for k, v in x.items()} for x in (dict(shapes), own))
         remedy = "return the names and sizes of the initial state"
@@ -232,16 +232,17 @@ def _num_wiener(strengths: Any, shapes: Shapes) -> int:
         raise InputError(
             "diffusion", f"parts of the state, {', '.join(state)}", f"{unknown[0]}", "rename it"
         )
-    found = {name: jnp.shape(value) for name, value in strengths.items()}
+    found = {name: np.shape(value) for name, value in strengths.items()}
     if all(shape == state[name] for name, shape in found.items()):
         return sum(math.prod(shape) for shape in found.values())
     numbers = {shape[-1] if shape[:-1] == state[name] else 0 for name, shape in found.items()}
     if len(numbers) != 1 or 0 in numbers:
+        wrong = next(name for name in found if found[name] != state[name])
         raise InputError(
-            "diffusion",
-            "values of the shapes of the state, or all with one last axis more, for the Wiener "
-            "processes that they share",
-            ", ".join(f"{name} {shape}" for name, shape in found.items()),
+            f"diffusion {wrong}",
+            f"the shape of the state's, {state[wrong]}, or all parts with one last axis more, for "
+            "the Wiener processes that they share",
+            f"shape {found[wrong]}",
             "return one of both",
         )
     return numbers.pop()
@@ -287,3 +288,18 @@ def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:
         if jnp.max(jnp.abs(defect)) > CLOSE * jnp.maximum(1.0, jnp.max(jnp.abs(matrix))):
             remedy = 'correct diffusion, or take scheme "euler-maruyama"'
             raise InputError("diffusion", scheme.demand, "another", remedy)
+
+
+def _check_path(model: DiffusionModel, prior: NamedPrior) -> None:
+    """Check that the path at the prior's medians is finite where no noise drives it."""
+    values, moves = model.split(prior.transform(jnp.zeros(prior.num_white)))
+    try:
+        states = np.asarray(model.states(values, moves))
+    except Exception:  # a function that is none of JAX, which is told already
+        return
+    wrong = np.flatnonzero(~np.isfinite(states).all(axis=1))
+    if wrong.size:
+        time = model.at[wrong[0] - 1] + model.lengths[wrong[0] - 1]  # not the first: it was checked
+        found = f"{states[wrong[0]]} at time {time:g}"
+        remedy = "raise steps_per_interval, or correct the functions or the prior"
+        raise InputError("path at the prior's medians", "finite states", found, remedy)

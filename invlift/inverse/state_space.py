@@ -54,7 +54,7 @@ def state_space(
     unknowns: Mapping[str, Unknown | Distribution],
     initial: Callable[..., Mapping[str, Any]],
     readings: Mapping[str, Any],
-    noise: Noise | Distribution | float,
+    noise: Noise | Distribution | float | Mapping[str, float],
     *,
     times: Sequence[float] | np.ndarray | None = None,
     num_noise: int | None = None,
@@ -80,10 +80,10 @@ def state_space(
     initial : callable
         ``initial(push, **unknowns)``: state 0, of k such variables of its own.
     readings : mapping of str to (T,) or (T, ...)
-        What was read, by name, NaN where it was not: of one time all entries or none.
-    noise : Noise, Distribution or float
-        Normal noise whose standard deviation has this distribution, one for each name, or is known;
-        or any noise of all readings, those of one name after those of the other.
+        What was read, by name, NaN where it was not: of one time all entries or none; a dict or a
+        data frame.
+    noise : Noise, Distribution, float or mapping of str to float
+        As of :func:`~invlift.inverse.ode_problem.ode_problem`.
     times : (T,), optional
         Times of the readings, increasing, as an axis of what results; 0, 1, ... if left out.  The
         transition is given t, and not these.
@@ -176,8 +176,9 @@ def _size(shapes: Shapes) -> int:
 
 def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
     """Arrays by name, one value or more for each time."""
-    if not isinstance(readings, Mapping) or not readings:
-        found = "none" if isinstance(readings, Mapping) else type(readings).__name__
+    has_names = hasattr(readings, "items")  # as a dict and a data frame
+    if not has_names or not len(readings):
+        found = "none" if has_names else type(readings).__name__
         raise InputError("readings", "a dict of arrays by name", found, "name what was read")
     columns = {}
     for name, given in readings.items():

@@ -257,7 +257,7 @@ def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
 
 def pack(values: Mapping[str, Any], shapes: Shapes) -> jax.Array:
     """Values by name as one vector, (N,): the inverse of :func:`unpack`."""
-    return jnp.concatenate([jnp.ravel(values[name]) for name, _ in shapes])
+    return jnp.concatenate([jnp.asarray(values[name]).ravel() for name, _ in shapes])
 
 
 def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> NamedPrior:

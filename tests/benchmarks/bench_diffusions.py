@@ -1,16 +1,16 @@
 """Constrained HMC on a diffusion: cost of a step, its size, effective draws, and calibration.
 
     python tests/benchmarks/bench_diffusions.py
-        [time | dense | step-size | noise | effective | peer | calibration] [--iterations 150]
-        [--seed 1]
+        [time | dense | step-size | noise | effective | peer | calibration]
+        [--iterations 150] [--seed 1]
 
 Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
 2022, section 7), with S steps in each of T intervals, read exactly except for ``noise``:
 
 - ``time``: of a step, with S and with T; ``dense``: with T, against that of the same constraint
   without a structure.
-- ``step-size``: of two splittings, with S.  ``noise``: of constrained HMC and of HMC, with the
-  standard deviation of the noise.
+- ``step-size``: of two splittings, with S.  ``noise``: the same, and of HMC, with the standard
+  deviation of the noise.
 - ``effective``: time for each effective draw, with S.  ``peer``: the same of Mici's constrained HMC
   with the same compiled functions.
 - ``calibration``: ranks of 200 simulations of a small diffusion, and of the density without the
@@ -46,6 +46,10 @@ NAMES = "sigma_w", "epsilon", "gamma", "beta", "voltage_0", "recovery_0"
 WARMUP, NUM_CHAINS = 100, 2
 #: Standard deviations of the noise, of which the last is a third of that of the voltage.
 NOISES = 10.0 ** np.array([-2.0, -1.5, -1.0, -0.5])
+#: Mean acceptance rate that a step size is found for, factor between the sizes that are tried, and
+#: where the search begins.
+GOAL, RATIO = 0.8, 1.25
+GUESSES = {"gaussian": 0.6, "stormer-verlet": 0.2}
 
 
 def problem_of(num_steps, num_readings, sigma=None):
@@ -57,11 +61,141 @@ def problem_of(num_steps, num_readings, sigma=None):
     return example.problem_of(*example.simulated(sigma or 0.0), sigma)
 
 
+class KeepsPositions(DiffusionPosterior):
+    """Draws are positions, beside the numbers."""
+
+    def describe(self, point):
+        draws, moments = super().describe(point)
+        return {name: draws[name] for name in NAMES} | {"position": point.position}, moments
+
+
+class ProblemOfPositions(DiffusionProblem):
+    """Of that target."""
+
+    def own_lifted(self):
+        return KeepsPositions(self)
+
+
+def of_class(kind, problem):
+    """The same problem as one of another class."""
+    return kind(*(getattr(problem, field.name) for field in fields(problem)))
+
+
+def posterior_draws(problem, chains, draws, warmup=WARMUP):
+    """Target, and positions drawn from the posterior, (chains, draws, Q); they are told of."""
+    problem = of_class(ProblemOfPositions, problem)
+    options = {"chains": chains, "warmup": warmup, "draws": draws, "seed": 1}
+    with ThreadPoolExecutor(1) as one_at_a_time:
+        found = sample(problem, executor=one_at_a_time, **options).chains
+    sizes = ", ".join(f"{each.step_size:.3g}" for each in found)
+    means = ", ".join(f"{each.draws['gamma'].mean():.3g}" for each in found)
+    print(f"  chains with steps of {sizes}; means of gamma {means}", flush=True)
+    return lifted_posterior(problem), np.stack([each.draws["position"] for each in found])
+
+
+@jax.jit
+def transitions(kernel, target, positions, size):
+    """Acceptance rates, and whether a step failed, (num,) each, of transitions from positions."""
+
+    def one(each):
+        number, position = each
+        start = kernel.init(target, position)
+        _, found = kernel.step(target, jax.random.key(number), start, size)
+        return found["acceptance_rate"], found["num_projection_failures"] > 0
+
+    return jax.lax.map(one, (jnp.arange(len(positions)), positions))
+
+
+def report_step_size(title, kernel, target, positions, guess):
+    """The step size that the warm-up looks for, with its standard error; returned as well.
+
+    It is where the mean acceptance rate of transitions from posterior draws is GOAL, between two
+    sizes a factor RATIO apart by interpolation; its standard error is that of the jackknife over
+    chains.  What a warm-up ends with scatters around it.
+    """
+    chains, draws, _ = positions.shape
+    rates, failed = {}, {}
+
+    def rate(power):
+        if power not in rates:
+            size = guess * RATIO**power
+            found, has_failed = transitions(kernel, target, np.concatenate(positions), size)
+            rates[power] = np.asarray(found).reshape(chains, draws).mean(axis=1)
+            failed[power] = np.mean(has_failed)
+        return rates[power]
+
+    low = 0
+    while rate(low).mean() < GOAL:
+        low -= 1
+    while rate(low + 1).mean() > GOAL:
+        low += 1
+
+    def size_by(kept):
+        above, below = rate(low)[kept].mean(), rate(low + 1)[kept].mean()
+        return guess * RATIO ** (low + (above - GOAL) / (above - below))
+
+    size = size_by(slice(None))
+    others = [size_by(np.arange(chains) != chain) for chain in range(chains)]
+    error = np.sqrt((chains - 1) / chains * np.sum((others - np.mean(others)) ** 2))
+    print(
+        f"{title}: step size {size:.3f}, standard error {error:.3f}; in {failed[low]:.1%} and "
+        f"{failed[low + 1]:.1%} of the transitions with {guess * RATIO**low:.2f} and "
+        f"{guess * RATIO ** (low + 1):.2f} a step failed",
+        flush=True,
+    )
+    return size
+
+
+def report_spread(title, sizes):
+    low, high, mean = min(sizes), max(sizes), np.mean(sizes)
+    print(f"{title}: {low:.3f} to {high:.3f}, {1 - low / mean:.0%} below and "
+          f"{high / mean - 1:.0%} above their mean", flush=True)  # fmt: skip
+
+
+def step_sizes(cases, chains, draws, warmup=WARMUP):
+    """Of both splittings, for problems by title."""
+    found = {splitting: [] for splitting in GUESSES}
+    for title, problem in cases.items():
+        target, positions = posterior_draws(problem, chains, draws, warmup)
+        for splitting, guess in GUESSES.items():
+            kernel = ConstrainedHMC(splitting=splitting)
+            full = f"{title}, {splitting}"
+            found[splitting].append(report_step_size(full, kernel, target, positions, guess))
+    for splitting, sizes in found.items():
+        report_spread(splitting, sizes)
+
+
+def step_sizes_by_steps(iterations):
+    cases = {f"S = {each}, T = 25": problem_of(each, 25) for each in (25, 50, 100, 200, 400)}
+    step_sizes(cases, 8, iterations)
+
+
+def step_sizes_by_noise(iterations):
+    # One problem, of which noise and readings are exchanged, so that all share programs.
+    each = {sigma: problem_of(20, 25, float(sigma)) for sigma in NOISES}
+    first = each[NOISES[0]]
+    cases = {
+        f"S = 20, T = 25, sigma_y = {sigma:.3g}": replace(
+            first, noise=other.noise, observed=other.observed
+        )
+        for sigma, other in each.items()
+    }
+    step_sizes(cases, 16, iterations, warmup=200)
+    for title, problem in cases.items():
+        found = sample(problem, HMC(), chains=8, warmup=400, draws=20, seed=1).chains
+        sizes = np.array([each.step_size for each in found])
+        scatter = ", ".join(f"{size:.3g}" for size in sizes)
+        print(f"{title}, HMC, diagonal metric: median {np.median(sizes):.3g} ({scatter})")
+
+
 def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
-    """Processor seconds and evaluations of the Jacobian for a step, share of steps that failed."""
+    """Processor seconds and evaluations of the Jacobian for a step, share of steps that failed.
+
+    From posterior draws: where most starts are, which are about as far from them as draws of the
+    prior, steps of this size fail.
+    """
     problem = problem_of(num_steps, num_readings)
-    target = lifted_posterior(problem)
-    position = find_start(ConstrainedHMC(), target, 1, 0).position
+    target, positions = posterior_draws(problem, 1, 40, warmup=150)
     if is_dense:
         dense = invlift.inverse_problem(problem.model, problem.prior, None, problem.observed)
         target = lifted_posterior(dense)
@@ -74,21 +208,21 @@ def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
 
         def move(state, _):
             state = constrained_step(integrator, target, state, size)
-            return state, (state.num_failures, state.work[0])
+            return state, None
 
-        state, (failures, work) = jax.lax.scan(move, state, length=count)
-        return state.position, failures[-1], work[-1] / count
+        state, _ = jax.lax.scan(move, state, length=count)
+        return state.num_failures, state.work[0]
 
-    for seed in range(10):  # away from the start
-        position, *_ = steps(position, jax.random.key(seed))
-    times, works, failed = [], [], 0
-    for seed in range(3):
+    times, works, failed = [], [], []
+    for number, position in enumerate(positions[0, ::10]):
+        key = jax.random.key(number)
+        jax.block_until_ready(steps(position, key))
         begin = time.process_time()
-        position, failures, work = jax.block_until_ready(steps(position, jax.random.key(9 + seed)))
+        failures, work = jax.block_until_ready(steps(position, key))
         times.append((time.process_time() - begin) / count)
-        works.append(float(work))
-        failed += int(failures)
-    return np.median(times), np.mean(works), failed / (3 * count)
+        works.append(float(work) / count)
+        failed.append(int(failures) / count)
+    return np.median(times), np.mean(works), np.mean(failed)
 
 
 def report(name, numbers, cases):
@@ -101,33 +235,6 @@ def report(name, numbers, cases):
         )
     slope = np.polyfit(np.log(numbers), np.log([each[0] for each in found]), 1)[0]
     print(f"exponent of the time in {name}: {slope:.2f}", flush=True)
-
-
-def report_step_sizes(title, problem, kernel, iterations, chains=2):
-    options = {"chains": chains, "warmup": iterations, "draws": 20, "seed": 1}
-    found = np.array([each.step_size for each in sample(problem, kernel, **options).chains])
-    each = ", ".join(f"{size:.3g}" for size in found)
-    print(f"{title}: median of step sizes {np.median(found):.3g} ({each})", flush=True)
-
-
-def step_sizes_by_steps(iterations):
-    for num_steps in (25, 100, 400):
-        for splitting in ("gaussian", "stormer-verlet"):
-            title = f"S = {num_steps}, T = 25, {splitting}"
-            kernel = ConstrainedHMC(splitting=splitting)
-            report_step_sizes(title, problem_of(num_steps, 25), kernel, iterations)
-
-
-def step_sizes_by_noise(iterations):
-    kernels = {"constrained HMC": ConstrainedHMC(), "HMC, diagonal metric": HMC()}
-    # One problem, of which noise and readings are exchanged, so that all share programs.
-    each = {sigma: problem_of(20, 25, float(sigma)) for sigma in NOISES}
-    first = each[NOISES[0]]
-    for title, kernel in kernels.items():
-        for sigma, other in each.items():
-            problem = replace(first, noise=other.noise, observed=other.observed)
-            of_this = f"{title}, S = 20, T = 25, sigma_y = {sigma:.3g}"
-            report_step_sizes(of_this, problem, kernel, iterations, chains=8)
 
 
 def effective(title, draws, seconds):
@@ -143,7 +250,7 @@ def effective(title, draws, seconds):
     return seconds / found.ess_bulk
 
 
-def own_draws(problem, iterations, chains=NUM_CHAINS):
+def own_draws(problem, iterations, chains=NUM_CHAINS, kernel="chmc"):
     """Draws, (chains, draws, 6), and seconds of processor time that they took after warm-up."""
     last, seconds = time.process_time(), 0.0
 
@@ -155,7 +262,7 @@ def own_draws(problem, iterations, chains=NUM_CHAINS):
 
     options = {"chains": chains, "warmup": WARMUP, "draws": iterations, "seed": 1}
     with ThreadPoolExecutor(1) as one_at_a_time:
-        run = sample(problem, executor=one_at_a_time, on_progress=count, **options)
+        run = sample(problem, kernel, executor=one_at_a_time, on_progress=count, **options)
     draws = [np.stack([each.draws[name] for name in NAMES], axis=1) for each in run.chains]
     return np.array(draws), seconds
 
@@ -237,7 +344,7 @@ def calibrations(seed):
         steps_per_interval=5,
         scheme="milstein",
     )
-    wrong = WrongProblem(*(getattr(problem, field.name) for field in fields(problem)))
+    wrong = of_class(WrongProblem, problem)
     for title, each in (("its posterior", problem), ("without the Gram term", wrong)):
         found = invlift.calibrate(each, simulations=200, draws=15, warmup=100, seed=seed)
         values = ", ".join(f"{name} {value:.2g}" for name, value in found.p_values().items())

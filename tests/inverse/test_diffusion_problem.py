@@ -5,6 +5,7 @@ from dataclasses import fields
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, stacked
 
@@ -18,6 +19,7 @@ from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.sde_schemes import SCHEMES
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import ExactProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
@@ -287,6 +289,17 @@ def test_a_start_that_leaves_much_to_known_noise_is_followed_by_another(monkeypa
     assert np.max(find_start(kernel, target, 1, 0).misfit) == 41.0 - starts.MAX_STARTS
 
 
+def test_noise_that_is_held_has_no_derivatives():
+    """Its density neither: it is one given the scale, which the slope of relative noise takes."""
+    made = problem(noise=gaussian_noise(lognormal(median=0.3, factor=1.5), relative=True))
+    rng = np.random.default_rng(4)
+    lifted = LiftedPosterior(made).lift(0.3 * rng.standard_normal(made.num_unknowns))
+    for target in DiffusionPosterior(made), DiffusionPosterior(made, holds_noise=True):
+        found = point_of(target, target.from_lifted(lifted))
+        by_noise = found.logdensity_grad[0], target.apply_jacobian(found, np.eye(lifted.size)[0])
+        assert all(np.any(each != 0.0) != target.holds_noise for each in by_noise)
+
+
 def test_only_constrained_samplers_draw_from_exact_readings():
     made = read_exactly(2)
     with pytest.raises(InputError, match="kernel: expected a constrained sampler"):
@@ -466,6 +479,23 @@ def test_wiener_processes_of_parts_are_their_own_or_shared():
     assert invlift.diffusion_problem is diffusion_problem
 
 
+def test_lists_stand_for_arrays_and_a_data_frame_for_a_dict():
+    changes = {
+        "initial": lambda rate: {"level": 1.0, "pair": [0.5, 2.0]},
+        "drift": lambda t, state, rate: {"level": -state["level"], "pair": [rate, 1.0]},
+        "diffusion": lambda t, state, rate: {"level": [0.1, 0.2], "pair": [[1.0, 0.0], [0.0, 2.0]]},
+        "readings": pd.DataFrame({"level": [0.7, np.nan, 0.4]}),
+        "noise": {"level": 0.3},
+    }
+    made = problem(**changes)
+    drift, diffusion = made.model.coefficients_of(jnp.array([0.8]))
+    state = jnp.array([1.0, 0.5, 2.0])
+    np.testing.assert_allclose(drift(0.0, state), [-1.0, 0.8, 1.0])
+    assert diffusion(0.0, state).tolist() == [[0.1, 0.2], [1.0, 0.0], [0.0, 2.0]]
+    assert made.observed.tolist() == [0.7, 0.4]
+    assert made.noise.scale.known.tolist() == [0.3, 0.3]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -488,7 +518,14 @@ def test_wiener_processes_of_parts_are_their_own_or_shared():
         ({"drift": lambda t, state, rate: {"level": np.nan}}, "drift at the start, 0, at the"),
         ({"diffusion": lambda t, state, rate: {}}, "diffusion: expected a dict"),
         ({"diffusion": lambda t, state, rate: {"flow": 1.0}}, "diffusion: .* found flow"),
-        ({"diffusion": lambda t, state, rate: {"level": jnp.ones((2, 2))}}, "diffusion: expected"),
+        (
+            {"diffusion": lambda t, state, rate: {"level": jnp.ones((2, 2))}},
+            r"diffusion level: expected the shape of the state's, \(\), or .* found shape \(2, 2\)",
+        ),
+        (
+            {"drift": lambda t, state, rate: {"level": (3.0 * state["level"]) ** 9}},
+            r"path at the prior's medians: expected finite states, found \[inf\] at time 0.75",
+        ),
         ({"noise": -1.0}, "noise sigma: expected a positive number"),
         ({"unknowns": {"rate": 3.0}}, "unknown rate"),
         (

@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, stacked
 from numpyro.distributions import TruncatedNormal, Uniform
@@ -162,6 +163,13 @@ def test_any_noise_may_be_given():
     assert invlift.ode_problem is ode_problem
 
 
+def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
+    table = pd.DataFrame({"body": BODY, "glass": GLASS})
+    made = problem({"glass": 0.1, "body": 0.5}, readings=table)
+    assert made.observed.tolist() == [80.2, 58.0, 33.5, 25.9, 21.3, 22.0, 21.0]
+    assert made.noise.scale.known.tolist() == [0.5] * 4 + [0.1] * 3
+
+
 def test_one_reading_at_the_start_needs_no_step():
     made = problem(times=[1.0], readings={"body": [80.2]}, forecast=())
     np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), [75.0], rtol=1e-12)
@@ -183,6 +191,11 @@ def test_one_reading_at_the_start_needs_no_step():
         ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": -1.0}, "sigma"),
+        ({"noise": "loud"}, "noise: expected a positive number, a distribution .* found 'loud'"),
+        ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give a number"),
+        ({"noise": {"body": 0.5, "glass": -1}}, "noise glass: .* positive number, found -1"),
+        ({"noise": {"body": [1, 2], "glass": 1}}, r"noise body: .* number, found \[1, 2\]"),
+        ({"noise": {"body": lognormal(0.0, 1.0), "glass": 1}}, "noise body: .* found Lognormal"),
         ({"method": "euler"}, "method: expected one of rk4"),
         ({"times": list("abcde")}, "times: expected numbers, found .'a'"),
         ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 
@@ -44,7 +45,7 @@ def begin(push, rate):
 
 def problem(readings, noise=ERROR, **changes):
     arguments = {"transition": follow, "initial": begin, "unknowns": UNKNOWNS, "noise": noise}
-    readings = readings if isinstance(readings, dict | list) else {"level": readings}
+    readings = {"level": readings} if isinstance(readings, np.ndarray) else readings
     return state_space(**(arguments | {"readings": readings} | changes))
 
 
@@ -385,6 +386,10 @@ def test_one_or_several_readings_at_a_time():
     assert one.predict(np.zeros(3)).tolist() == [0.0]
     assert str(one).startswith("model     follow\nrate")
     assert invlift.state_space is state_space
+    table = pd.DataFrame({"level": [0.3, np.nan, 0.1]})
+    other = problem(table, {"level": 0.2})
+    assert other.observed.tolist() == [0.3, 0.1]
+    assert other.noise.scale.known.tolist() == [0.2, 0.2]
     assert replace(made, observed=made.observed).own_lifted() is not None
 
 

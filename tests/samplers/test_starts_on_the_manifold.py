@@ -10,7 +10,8 @@ from invlift.errors import InputError
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.constrained import landing
-from invlift.samplers.constrained.landing import nearest, onto_manifold
+from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.likely_starts import likely_position
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
@@ -84,18 +85,29 @@ def test_constraints_that_follow_from_others_are_named(monkeypatch):
         sample(RelativeDensity(on_a_circle, flat), **options)
 
 
-def test_positions_are_moved_along_the_manifold_to_where_it_is_nearest():
-    target = RelativeDensity(ellipsoid, flat)
+def sideways(position):
+    return 20.0 * position[1]
+
+
+@pytest.mark.parametrize("logdensity", [flat, sideways])
+def test_positions_are_moved_along_the_manifold_to_where_they_are_likely(logdensity):
+    """Nearest to the draw, or not so near where the density is higher."""
+    target = RelativeDensity(ellipsoid, logdensity)
     polar, azimuth = np.meshgrid(np.linspace(0.0, np.pi, 401), np.linspace(0.0, 2 * np.pi, 801))
     sphere = np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar)
     surface = np.stack(sphere, axis=-1) / np.array([1.0, 2.0, 10.0])
-    goal = np.array([0.6, 0.1, 0.5])
-    landed = onto_manifold(target, np.array([-0.3, 0.8, 0.4]))
-    found = nearest(target, landed, goal)
+    drawn = np.array([0.6, 0.1, 0.5])
+
+    def unlikely(position):
+        away = np.sum((position - drawn) ** 2, axis=-1)
+        return 0.5 * away - logdensity(np.moveaxis(position, -1, 0))
+
+    landed = onto_manifold(target, np.array([-0.9, -0.1, 0.4]))
+    found = likely_position(target, landed, drawn)
     assert abs(ellipsoid(found)[0]) < 1e-12
-    least = np.min(np.sum((surface - goal) ** 2, axis=-1))
-    assert np.sum((landed - goal) ** 2) > least + 0.5
-    assert np.sum((found - goal) ** 2) < least + 0.01
+    least = np.min(unlikely(surface))
+    assert unlikely(landed) > least + 0.5
+    assert unlikely(found) < least + 0.05
 
 
 def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):

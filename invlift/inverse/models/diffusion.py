@@ -135,10 +135,12 @@ def matrix_of(found: Mapping[str, Any], state_shapes: Shapes, num_wiener: int) -
         size = int(jnp.zeros(shape).size)
         if name not in found:
             rows.append(jnp.zeros((size, num_wiener)))
-        elif jnp.ndim(found[name]) > len(shape):
-            rows.append(jnp.reshape(found[name], (size, num_wiener)))
+            continue
+        strength = jnp.asarray(found[name])
+        if strength.ndim > len(shape):
+            rows.append(strength.reshape(size, num_wiener))
         else:
-            own = jnp.diag(jnp.ravel(found[name]))
+            own = jnp.diag(strength.ravel())
             rows.append(jnp.pad(own, ((0, 0), (used, num_wiener - used - size))))
             used += size
     return jnp.concatenate(rows)

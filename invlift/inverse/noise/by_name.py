@@ -7,35 +7,63 @@ from collections.abc import Mapping
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.distributions import Distribution, as_distribution
+from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise, known_noise
 from invlift.inverse.noise.scales import unknown_scale
+from invlift.inverse.readings import as_numbers
 
 
-def noise_by_name(noise: Noise | Distribution | float, observed: Mapping[str, np.ndarray]) -> Noise:
+def noise_by_name(
+    noise: Noise | Distribution | float | Mapping[str, float], observed: Mapping[str, np.ndarray]
+) -> Noise:
     """Noise of all readings, those of one name after those of the other.
 
     Parameters
     ----------
-    noise : Noise, Distribution or float
-        A noise; or the standard deviation of a normal one, or its distribution, one scale for each
-        name.
+    noise : Noise, Distribution, float or mapping of str to float
+        A noise; or the standard deviation of a normal one, for all or by name; or its distribution,
+        one scale for each name.
     observed : mapping of str to array
 
     Raises
     ------
     InputError
-        If it is no distribution of one positive number.
+        If it is no distribution of one positive number, and not a positive number for each name.
     """
     if isinstance(noise, Noise):
         return noise
     if isinstance(noise, int | float | np.number):
         return known_noise(noise)
+    sizes = [each.size for each in observed.values()]
+    if isinstance(noise, Mapping):
+        return known_noise(np.repeat(_checked_numbers(noise, observed), sizes))
+    if not is_distribution(noise):
+        raise InputError(
+            "noise",
+            "a positive number, a distribution of one, or a noise",
+            f"{noise!r}"[:80],
+            "give the standard deviation, 0.1 say, or invlift.lognormal(median=0.1, factor=2)",
+        )
     groups = None
     if len(observed) > 1:
-        groups = np.repeat(np.arange(len(observed)), [each.size for each in observed.values()])
+        groups = np.repeat(np.arange(len(observed)), sizes)
     try:
         return gaussian_noise(unknown_scale(as_distribution(noise), groups))
     except InputError as error:
         raise error.at("noise") from None
+
+
+def _checked_numbers(noise, observed) -> list[np.ndarray]:
+    """A positive number for each name, in the order of the readings."""
+    remedy = "give a number for each, or a distribution that the scale of each has"
+    if noise.keys() != observed.keys():
+        expected, found = f"a number for each of {', '.join(observed)}", ", ".join(map(str, noise))
+        raise InputError("noise", expected, found or "none", remedy)
+    numbers = []
+    for name in observed:
+        where, expected = f"noise {name}", "a positive number"
+        numbers.append(as_numbers(where, noise[name], expected, remedy))
+        if numbers[-1].shape or not 0.0 < numbers[-1] < np.inf:
+            raise InputError(where, expected, f"{noise[name]!r}"[:80], remedy)
+    return numbers

@@ -104,9 +104,10 @@ class DiffusionPosterior(ManifoldTarget):
         """Log density relative to the standard normal one, ()."""
         problem, found = self.problem, self._meaning(position)
         theta = position[: problem.num_unknowns]
+        zeta = self._held(found.zeta)
         reference = problem.prior.log_reference(problem.split(theta)[1])
-        reference += problem.noise.log_reference(found.zeta, found.eta)
-        reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
+        reference += problem.noise.log_reference(zeta, found.eta)
+        reference += problem.noise.log_slope(problem.observed, zeta, found.eta)
         return reference - 0.5 * gram.log_determinant()
 
     def look(self, position: jax.Array, heading: jax.Array) -> Sight:
@@ -230,12 +231,14 @@ class DiffusionPosterior(ManifoldTarget):
 
     def _meant(self, zeta, eta):
         """Noise-free readings g, (d,), that the data would mean."""
-        problem = self.problem
-        if self.holds_noise:
-            zeta = jax.lax.stop_gradient(zeta)
+        problem, zeta = self.problem, self._held(zeta)
         return (
             problem.noise.predicted(problem.observed, zeta, eta) if eta.size else problem.observed
         )
+
+    def _held(self, zeta):
+        """Zeta, without derivatives if it is held."""
+        return jax.lax.stop_gradient(zeta) if self.holds_noise else zeta
 
     def _by_noise(self, zeta, eta):
         """Derivatives of -g by eta, a diagonal, (d,) or None, and by zeta, (d, h)."""

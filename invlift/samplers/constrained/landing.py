@@ -1,4 +1,4 @@
-"""From a rough position onto the manifold, and along it."""
+"""From a rough position onto the manifold."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from scipy.linalg import qr
 
 from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.samplers.constrained.projections import (
-    distance_to_manifold,
-    normal_move,
-    project_momentum,
-)
+from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
 #: Moves, and how often one is halved.
@@ -24,9 +20,6 @@ CLOSE_ENOUGH = 1e-13
 INDEPENDENT = 1e-10
 #: Entries of all gradients beyond which they are not looked at, as that takes longer than it helps.
 MAX_ENTRIES = 2_000_000
-#: The same between moves along the manifold, how many these are, and the gain of one for each
-#: constraint below which it is the last.
-NEAR, MAX_ALONG, NEGLIGIBLE = 1e-9, 20, 1e-2
 
 
 def onto_manifold(
@@ -67,42 +60,6 @@ def onto_manifold(
             break
         position, (point, distance, move) = there, found
     return position
-
-
-def nearest(target: ConstrainedTarget, position: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Move a position along the manifold to where it is nearest to a goal, by Gauss and Newton.
-
-    A move leads to what is nearest where the constraint is linear, and from there back onto the
-    manifold.  It is halved until it helps.
-
-    Parameters
-    ----------
-    target : ConstrainedTarget
-    position : (Q,) array
-        On the manifold.
-    goal : (Q,) array
-
-    Returns
-    -------
-    (Q,) array
-        On the manifold.
-    """
-    goal = np.asarray(goal)
-    before = np.sum((goal - position) ** 2)
-    for _ in range(MAX_ALONG):
-        point, *_ = _look(target, position)
-        move = np.asarray(_tangent(target, point, goal - position))
-        for halving in range(MAX_HALVINGS):
-            there = onto_manifold(target, position + 0.5**halving * move, NEAR)
-            after = np.sum((goal - there) ** 2)
-            if after < before and distance_from_manifold(target, there) <= NEAR:
-                break
-        else:
-            break
-        gain, before, position = before - after, after, there
-        if gain < NEGLIGIBLE * min(before, point.constraint.size):
-            break
-    return onto_manifold(target, position)
 
 
 def distance_from_manifold(target: ConstrainedTarget, position: np.ndarray) -> float:
@@ -168,4 +125,3 @@ def _evaluated(target, position):
 _look = Program(_evaluated, "none")
 _size = Program(normal_move, "none")
 _gradients = Program(_gradients_of, "none")
-_tangent = Program(project_momentum, "none")
