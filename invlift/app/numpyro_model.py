@@ -79,7 +79,7 @@ def from_numpyro(model: Callable, *args, **kwargs) -> NumPyroModel:
     InputError
         Naming the site, if one is discrete or improper and latent, a plate takes part of its data,
         a reading is outside its support, or nothing can be lifted: see
-        :func:`~invlift.inverse.models.numpyro_sites.find_sites`.
+        :func:`~invlift.inverse.models.numpyro_search.find_sites`.
     """
     made = numpyro_problem(model, *args, **kwargs)
     return NumPyroModel(**{each.name: getattr(made, each.name) for each in fields(made)})

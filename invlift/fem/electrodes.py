@@ -18,10 +18,11 @@ from skfem.assembly.basis import FacetBasis
 
 from invlift.errors import InputError
 from invlift.fem.discretisation import cell_basis, facet_basis
-from invlift.fem.equation import Element, LinearEquation
+from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.forms import conduction, exchange
 from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.terms import Element
 from invlift.precision import require_float64
 
 

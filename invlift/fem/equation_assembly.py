@@ -14,7 +14,8 @@ from skfem.assembly.dofs import DofsView
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
-from invlift.fem.equation import Element, Inputs, LinearEquation, Term
+from invlift.fem.equation import LinearEquation
+from invlift.fem.terms import Element, Inputs, Term
 from invlift.inverse.models.base import SOLUTION
 from invlift.precision import require_float64
 
@@ -30,7 +31,7 @@ class Form(NamedTuple):
     basis : skfem.Basis or skfem.FacetBasis
         Elements, on cells or on facets.
     matrix : callable
-        Coefficient at the quadrature points, (Q,), and :class:`invlift.fem.equation.Element` to
+        Coefficient at the quadrature points, (Q,), and :class:`invlift.fem.terms.Element` to
         the symmetric matrix of the element, (m, m), in operations that JAX differentiates.
     load : callable or None
         Likewise to the element's share of b, (m, L) or (m, 1), where this depends on the

@@ -1,7 +1,7 @@
 """Matrices of one element for common equations, for :func:`invlift.linear_equation`.
 
 Each is a function of the coefficient at the element's Q quadrature points, (Q,), and of its
-:class:`~invlift.fem.equation.Element`, and gives the symmetric matrix (m, m).  Coefficients are
+:class:`~invlift.fem.terms.Element`, and gives the symmetric matrix (m, m).  Coefficients are
 logarithms, so that what they stand for is positive.
 """
 
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.errors import InputError
-from invlift.fem.equation import Element
+from invlift.fem.terms import Element
 from invlift.pytrees import Module
 
 

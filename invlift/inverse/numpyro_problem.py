@@ -16,7 +16,8 @@ from invlift.errors import InputError, first_line
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.numpyro_groups import find_grouping
-from invlift.inverse.models.numpyro_sites import Sites, Trace, find_sites
+from invlift.inverse.models.numpyro_search import find_sites
+from invlift.inverse.models.numpyro_sites import Sites, Trace
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem

@@ -12,7 +12,7 @@ from invlift.errors import InputError
 from invlift.inverse.distributions.base import log_normal
 from invlift.inverse.distributions.scores import score_of
 from invlift.inverse.distributions.whitening import unwrapped
-from invlift.inverse.models.numpyro_sites import find_sites
+from invlift.inverse.models.numpyro_search import find_sites
 
 LOC = jnp.array([1.0, -2.0])
 COVARIANCE = jnp.array([[2.0, 0.3], [0.3, 0.5]])
