@@ -11,7 +11,6 @@ from monte_carlo import assert_mean_within, stacked
 from numpyro.distributions import TruncatedNormal, Uniform
 
 import invlift
-from invlift.app.commands.run import write_picture
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.errors import InputError
@@ -104,9 +103,9 @@ def test_draws_have_times_and_units(tmp_path):
         assert "body_path[4.0] [degree C]" in str(back)
         assert "life[1] [min]" in str(back)
         assert "warm " in str(back)
-    assert write_picture(posterior, tmp_path) == [tmp_path / "posterior.png"]
+    posterior.plot_series(tmp_path / "posterior.png")
     assert (tmp_path / "posterior.png").stat().st_size > 10_000
-    assert write_picture(replace(posterior, sensors=None, quantities=()), tmp_path) == []
+    assert not replace(posterior, sensors=None, quantities=()).series
 
 
 def test_what_is_read_may_be_a_function_of_the_state():
