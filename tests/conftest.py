@@ -56,11 +56,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
+#: Memory maps of a process, of which Linux allows some 65,000.
+MANY_MAPS = 20_000
+
+
 def forget_programs():
     """Let go of all that this process has compiled."""
     for each in gc.get_objects():
         if isinstance(each, Program):
             each._compiled.clear()
+            each._traced.clear()
     jax.clear_caches()
 
 
@@ -73,6 +78,18 @@ def _programs_are_forgotten():
     yield
     forget_programs()
     compilation._Folder.path = None
+
+
+@pytest.fixture(autouse=True)
+def _programs_stay_few():
+    """The same within a module whose tests compile that many, as the examples' do."""
+    yield
+    try:
+        num_maps = Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:  # a system that does not tell
+        return
+    if num_maps > MANY_MAPS:
+        forget_programs()
 
 
 @pytest.fixture

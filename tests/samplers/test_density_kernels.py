@@ -430,10 +430,10 @@ def problem_with(shift=0.0):
 
 
 OPTIONS = {"warmup": 400, "draws": 4000, "seed": 5}
-#: Draws a chain of those that take small steps.
+#: Draws a chain of those that take small steps, or stay long where they are far out.
 MANY = {"constrained-langevin": 12_000, "constrained-rwm": 20_000, "mala": 20_000}
 MANY |= {"pcn": 30_000, "pd-rwm": 30_000, "rwm": 40_000, "smmala": 12_000}
-MANY |= {"laplace-mala": 20_000, "pd-mala": 12_000}
+MANY |= {"laplace-mala": 20_000, "pd-mala": 12_000, "rmhmc": 12_000}
 
 
 def summaries(run):
