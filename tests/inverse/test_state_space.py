@@ -286,7 +286,7 @@ def test_other_samplers_draw_the_same():
     made = growing(np.array([1.6, 0.7, 1.1, 2.4, 1.9, 0.6]), ERROR)
 
     def moments(made, kernel):
-        run = sample(made, kernel, chains=4, warmup=300, draws=4000, seed=5)
+        run = sample(made, kernel, chains=4, warmup=300, draws=8000, seed=5)
         path = stacked(run, "level_path")
         return {"rate": stacked(run, "rate"), "log sigma": np.log(stacked(run, "sigma"))} | {
             "first": path[..., 0], "last": path[..., -1], "square": path[..., 2] ** 2
