@@ -90,8 +90,9 @@ class Program:
         """What the program for arguments like these consists of; compiling it then takes less."""
         _, *key = _flatten(arguments)
         with self._lock:
-            traced = self._traced[tuple(key)] = self._trace(*key)
-        return traced.operations.jaxpr.jaxpr
+            if tuple(key) not in self._traced:
+                self._traced[tuple(key)] = self._trace(*key)
+            return self._traced[tuple(key)].operations.jaxpr.jaxpr
 
     def shapes(self, *arguments) -> Any:
         """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
@@ -127,7 +128,7 @@ class Program:
 
     def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all
-        traced = self._traced.pop((structure, shapes), None) or self._trace(structure, shapes)
+        traced = self._traced.get((structure, shapes)) or self._trace(structure, shapes)
         known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
         run = traced.operations.lower().compile(compiler_options=known)
         return _Compiled(run, traced.structure, traced.shapes)

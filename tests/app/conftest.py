@@ -1,10 +1,11 @@
-"""Let the tests of this folder import `problem_files`; programs are kept, and a few draw pages."""
+"""Let the tests of this folder import `problem_files`, and call commands; programs are kept."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
+from invlift.app.cli import main
 from invlift.compilation import keep_compiled_programs
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,3 +28,17 @@ def _page_where_it_is_used(request, monkeypatch):
 def _programs_are_kept(_programs_are_forgotten):
     """As commands keep them, also for tests that call what is behind a command."""
     keep_compiled_programs()
+
+
+@pytest.fixture
+def invlift(capsys):
+    """The command line: exit status and what is printed of it."""
+
+    def call(*arguments, status=0):
+        with pytest.raises(SystemExit) as stop:
+            main([str(each) for each in arguments])
+        out, err = capsys.readouterr()
+        assert stop.value.code == status, err
+        return out if status != 2 else err
+
+    return call

@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 
 import invlift as library
-from invlift.app.cli import main
 from invlift.posterior.comparison import efficiency
 
 ARM = """
@@ -59,20 +58,6 @@ def arm(tmp_path):
     file = tmp_path / "arm.py"
     file.write_text(ARM)
     return file
-
-
-@pytest.fixture
-def invlift(capsys):
-    """The command line: exit status and what is printed of it."""
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(each) for each in arguments])
-        out, err = capsys.readouterr()
-        assert stop.value.code == status, err
-        return out if status != 2 else err
-
-    return call
 
 
 def test_a_density_on_a_manifold_is_looked_over(invlift, arm):

@@ -8,27 +8,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from invlift.app.cli import main
-
 OWN = Path(__file__).parents[2] / "examples" / "own_models"
 COOLING = OWN / "cooling.py"
 FEW = ["--chains", "2", "--warmup", "50"]
 #: Status where the draws are too few, or leave-one-out cannot tell of one reading of 13.
 LOO = 3
-
-
-@pytest.fixture
-def invlift(capsys):
-    """The command line: exit status and what is printed of it."""
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(each) for each in arguments])
-        out, err = capsys.readouterr()
-        assert stop.value.code == status, err
-        return out if status != 2 else err
-
-    return call
 
 
 def draws_of(folder):

@@ -250,7 +250,7 @@ def effective(title, draws, seconds):
     return seconds / found.ess_bulk
 
 
-def own_draws(problem, iterations, chains=NUM_CHAINS, kernel="chmc"):
+def own_draws(problem, iterations, chains=NUM_CHAINS):
     """Draws, (chains, draws, 6), and seconds of processor time that they took after warm-up."""
     last, seconds = time.process_time(), 0.0
 
@@ -262,7 +262,7 @@ def own_draws(problem, iterations, chains=NUM_CHAINS, kernel="chmc"):
 
     options = {"chains": chains, "warmup": WARMUP, "draws": iterations, "seed": 1}
     with ThreadPoolExecutor(1) as one_at_a_time:
-        run = sample(problem, kernel, executor=one_at_a_time, on_progress=count, **options)
+        run = sample(problem, executor=one_at_a_time, on_progress=count, **options)
     draws = [np.stack([each.draws[name] for name in NAMES], axis=1) for each in run.chains]
     return np.array(draws), seconds
 
