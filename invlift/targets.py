@@ -2,7 +2,7 @@
 
 Samplers see a target through these methods alone, so that they run on a sphere as well as on the
 lifted posterior of a partial differential equation.  Of a target with a false ``has_lanes`` chains
-are not computed side by side in one program (:mod:`invlift.lanes`).  Q is the dimension of
+are not computed side by side in one program (:mod:`invlift.programs.lanes`).  Q is the dimension of
 positions, d the number of constraints.
 """
 

@@ -10,9 +10,9 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 from invlift.app.sections import SamplerTable
 from invlift.fem.priors import PRIORS
+from invlift.files.tables import OneOf, Table, table_of_dataclass
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
-from invlift.tables import OneOf, Table, table_of_dataclass
 
 #: Numbers that make sense together on a body of extent 1, by key; that of any other key is 1.
 NUMBERS = {

@@ -46,8 +46,8 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
 jax.config.update("jax_compilation_cache_dir", None)
 invlift.enable_x64()  # before anything starts JAX
 
-from invlift import compilation  # noqa: E402
-from invlift.compilation import Program  # noqa: E402
+from invlift.programs import compilation  # noqa: E402
+from invlift.programs.compilation import Program  # noqa: E402
 from invlift.samplers.chains import parallel  # noqa: E402
 from invlift.samplers.chains.workers import single_threaded_blas  # noqa: E402
 

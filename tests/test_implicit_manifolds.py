@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from monte_carlo import assert_mean_within
 
-from invlift.compilation import Program
 from invlift.inverse.manifold_problem import manifold_problem
+from invlift.programs.compilation import Program
 from invlift.samplers.constrained.retractions import RETRACTIONS
 
 FOLDER = Path(__file__).parents[1] / "examples" / "implicit_manifolds"

@@ -35,11 +35,11 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 import invlift
-from invlift.atomic import replace_on_success
-from invlift.compilation import Program
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.diagnostics import diagnose_field
 from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, FAINT, INK, STYLE
-from invlift.pytrees import Module
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import Module
 from invlift.samplers.constrained.retractions import RETRACTIONS, Retraction
 from invlift.samplers.kernels import (
     ConstrainedLangevin,

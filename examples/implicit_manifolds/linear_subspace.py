@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 import invlift
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.diagnostics import diagnose
 from invlift.posterior.plots import CHAIN_COLOURS, DOTS_PER_INCH, INK, STYLE
 from invlift.samplers.kernels import (

@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 import invlift
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
 from invlift.samplers.kernels import (
     HMC,

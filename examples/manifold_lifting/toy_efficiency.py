@@ -28,7 +28,7 @@ import toy
 from matplotlib.figure import Figure
 
 import invlift
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.diagnostics import diagnose
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, INK, STYLE, saved
 from invlift.posterior.verdict import MAX_R_HAT

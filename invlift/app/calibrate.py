@@ -26,16 +26,16 @@ from invlift.app.quantities import mesh_of
 from invlift.app.sampling import check_counts, find_kernel, target_of, versions
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
-from invlift.atomic import only_writer
-from invlift.compilation import Program, num_cores
-from invlift.digest import digest
 from invlift.errors import InputError, first_line, printable
+from invlift.files.atomic import only_writer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.files import write_json, write_table
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
-from invlift.precision import require_float64
+from invlift.programs.compilation import Program, num_cores
+from invlift.programs.digest import digest
+from invlift.programs.precision import require_float64
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult

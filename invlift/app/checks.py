@@ -28,13 +28,13 @@ from invlift.app.starts import (
     name_of_reading,
     random_starts,
 )
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.programs.compilation import Program
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain, evaluate_state
 from invlift.samplers.chains.workers import single_threaded_blas

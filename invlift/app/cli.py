@@ -17,9 +17,9 @@ import jax
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT
-from invlift.compilation import keep_compiled_programs
 from invlift.errors import InputError
-from invlift.precision import enable_x64
+from invlift.programs.compilation import keep_compiled_programs
+from invlift.programs.precision import enable_x64
 from invlift.samplers.kernels import KERNELS
 
 BAD_INPUT = 2

@@ -17,8 +17,8 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.comparison import Efficiency, efficiency
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
-from invlift.precision import require_float64
-from invlift.pytrees import Module
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import Module
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan

@@ -17,10 +17,10 @@ import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from invlift.app.sections import ExperimentTable, Sections
+from invlift.app.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
 from invlift.errors import InputError
-from invlift.input_files import read_text
-from invlift.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
-from invlift.tables import PROBLEM, Table, json_schema
+from invlift.files.input_files import read_text
+from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Tables within a section that are written with a heading of their own.
 _HEADINGS = {("sampler", "options")}

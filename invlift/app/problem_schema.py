@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from invlift.app.sections import Sections
-from invlift.table_errors import child, expected, forms, keys, toml
-from invlift.tables import json_schema
+from invlift.app.table_errors import child, expected, forms, keys, toml
+from invlift.files.tables import json_schema
 
 _START = """\
 # Keys of the problem file

@@ -18,10 +18,10 @@ from invlift.app.build import FieldProblem, build_problem
 from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
 from invlift.app.sections import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
-from invlift.input_files import read_text
+from invlift.files.input_files import read_text
+from invlift.files.tables import Table
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.tables import Table
 
 #: What a problem can be.
 _KINDS = InverseProblem, ManifoldProblem

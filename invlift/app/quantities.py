@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.axes import Axes
@@ -23,6 +22,7 @@ from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.quantity import MAX_ENTRIES, Quantity, numbered_axes
+from invlift.programs.compilation import Program
 from invlift.targets import Target
 
 #: Axes of what lives where a prior says.

@@ -24,10 +24,7 @@ from invlift.app.sampling import MAX_CHAINS, UNTIL_CONVERGED
 from invlift.errors import printable
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
-from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
-from invlift.inverse.noise import NOISES
-from invlift.samplers.kernels import KERNELS
-from invlift.tables import (
+from invlift.files.tables import (
     Table,
     chosen,
     integer,
@@ -37,6 +34,9 @@ from invlift.tables import (
     problem,
     table_of_dataclass,
 )
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
+from invlift.inverse.noise import NOISES
+from invlift.samplers.kernels import KERNELS
 
 
 def _resolve(value: Any, info: ValidationInfo) -> Path:

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from invlift.app.build import FieldProblem
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.unknowns import NamedPrior, unpack
 from invlift.posterior.names import FIELD
+from invlift.programs.compilation import Program
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import (
     LaplaceApproximation,
@@ -26,7 +25,8 @@ from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.pytrees import Module, static
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import Module, static
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,

@@ -23,7 +23,7 @@ from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.unknown_conditions import has_unknowns
-from invlift.precision import require_float64
+from invlift.programs.precision import require_float64
 
 
 def assemble_poisson(

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import sparse
-from invlift.pytrees import pytree
+from invlift.programs.pytrees import pytree
 
 
 @pytree

@@ -23,7 +23,7 @@ from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.forms import conduction, exchange
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.terms import Element
-from invlift.precision import require_float64
+from invlift.programs.precision import require_float64
 
 
 def electrode_model(

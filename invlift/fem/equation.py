@@ -22,12 +22,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import derivatives_along
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.models.base import ForwardModel
-from invlift.pytrees import aside, static
+from invlift.programs.derivatives import derivatives_along
+from invlift.programs.pytrees import aside, static
 
 
 class Expansion(NamedTuple):

@@ -17,7 +17,7 @@ from invlift.fem import linalg, sparse
 from invlift.fem.equation import LinearEquation
 from invlift.fem.terms import Element, Inputs, Term
 from invlift.inverse.models.base import SOLUTION
-from invlift.precision import require_float64
+from invlift.programs.precision import require_float64
 
 #: Difference of a symmetric matrix from its transpose, relative to its largest entry.
 ROUNDING = 1e-9

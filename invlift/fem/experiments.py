@@ -21,8 +21,8 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.models.base import ForwardModel
-from invlift.precision import require_float64
-from invlift.pytrees import aside, static
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
 
 
 class Experiment(NamedTuple):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.fem.terms import Element
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 
 
 def conduction(log_conductivity: jax.Array, element: Element) -> jax.Array:

@@ -25,7 +25,7 @@ from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.flux import BoundaryFlux
 from invlift.inverse.models.base import SOLUTION, ForwardModel
-from invlift.pytrees import aside
+from invlift.programs.pytrees import aside
 
 
 class Expansion(NamedTuple):

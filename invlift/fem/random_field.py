@@ -11,9 +11,9 @@ from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
+from invlift.files.tables import number
 from invlift.inverse.distributions import Distribution, normal
 from invlift.inverse.distributions.tables import REAL_DISTRIBUTIONS, NormalTable
-from invlift.tables import number
 
 #: Share of the variance that the modes may leave out, and most of them.
 LEFT_OUT, MAX_MODES = 1e-2, 200

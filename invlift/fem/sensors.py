@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.input_files import read_text
+from invlift.files.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 CLOSE = 0.75  # how alike the names of two columns are that may have been confused

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.pytrees import pytree
+from invlift.programs.pytrees import pytree
 
 #: Share of the entries that may lie beyond the common width of the rows, and the largest width:
 #: the rows of a coefficient that all elements of a layer share are as long as the layer is large.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import sparse
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 
 
 class Element(NamedTuple):

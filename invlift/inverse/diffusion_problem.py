@@ -33,7 +33,7 @@ from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
-from invlift.precision import require_float64
+from invlift.programs.precision import require_float64
 
 #: States at which a scheme's demand on the noise is tried, with their seed, and how closely it must
 #: be met.

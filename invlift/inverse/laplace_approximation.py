@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.jacobians import Beside
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
-from invlift.pytrees import Module
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import Module
 
 #: Rounds of fitting the field at the noise's parameters, and these to the linearised model.
 NUM_ROUNDS = 4

@@ -14,7 +14,7 @@ from invlift.inverse.axes import check_agreement, checked_axes
 from invlift.inverse.manifolds import Manifold, as_manifold
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import Unknown, check_name
-from invlift.precision import require_float64
+from invlift.programs.precision import require_float64
 
 
 def manifold_problem(

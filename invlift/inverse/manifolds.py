@@ -17,7 +17,7 @@ from invlift.errors import InputError, is_integer
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.jacobians.dense import factorise
 from invlift.inverse.jacobians.krylov import conjugate_residuals
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 
 #: Residual of the systems relative to their right-hand side, and products at most.
 SOLVED, MAX_PRODUCTS = 1e-12, 30

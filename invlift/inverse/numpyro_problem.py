@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError, first_line
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel
@@ -23,8 +22,9 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import NamedReading
 from invlift.inverse.targets.grouped import GroupedPosterior
-from invlift.precision import require_float64
-from invlift.pytrees import static
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import static
 
 
 class SitesPrior(StandardNormalPrior):

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
-from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
@@ -41,8 +40,9 @@ from invlift.inverse.unknowns import (
     unpack,
     with_axes,
 )
-from invlift.precision import require_float64
-from invlift.pytrees import Module, aside, static
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import Module, aside, static
 from invlift.targets import ConstrainedTarget
 
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.

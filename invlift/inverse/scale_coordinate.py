@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
+from invlift.programs.compilation import Program
 
 #: Prior scales that are weighed against each other, at equal distances of their normal scores.
 NUM_SCALES, LARGEST_SCORE = 81, 4.0

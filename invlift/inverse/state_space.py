@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
@@ -29,7 +28,8 @@ from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
-from invlift.precision import require_float64
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
 
 #: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must
 #: find a state, relative to states larger than 1, and the share of states at which it may not, as

@@ -18,7 +18,7 @@ from invlift.inverse.distributions import Distribution, Normal, as_distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior, Tangent, linearised
 from invlift.inverse.readings import NamedReading, joined
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 #: What draws hold beside the unknowns.
 RESERVED = ("predicted", "noise_score", "sigma")

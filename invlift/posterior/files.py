@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from pydantic_core import to_json
 
-from invlift.atomic import replace_on_success
 from invlift.errors import InputError
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.labelled import groups_of, save_netcdf
 from invlift.posterior.names import FIELD
 from invlift.posterior.parts import every_of, recorded, total

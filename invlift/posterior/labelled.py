@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 import xarray as xr
 
-from invlift.atomic import replace_on_success
 from invlift.errors import InputError, first_line, printable
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.blocks import check_draws
 from invlift.posterior.names import OBSERVED, prior_density_name, prior_sd_name
 from invlift.posterior.parts import every_of, recorded

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import matplotlib
 from matplotlib.figure import Figure
 
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 
 INK, FAINT = "#22252b", "#9aa0aa"
 # Okabe & Ito (2008): distinguishable with any colour vision

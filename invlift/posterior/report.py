@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 from invlift.posterior.field_plots import (
     AXIS_NAMES,
     Panel,

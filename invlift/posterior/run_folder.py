@@ -14,7 +14,7 @@ import xarray as xr
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from invlift.errors import InputError
-from invlift.input_files import read_text
+from invlift.files.input_files import read_text
 from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
 from invlift.posterior.names import OBSERVED
 from invlift.posterior.parts import Draws, Readings, Standards

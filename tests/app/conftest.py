@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from invlift.app.cli import main
-from invlift.compilation import keep_compiled_programs
+from invlift.programs.compilation import keep_compiled_programs
 
 sys.path.insert(0, str(Path(__file__).parent))
 

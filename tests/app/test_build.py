@@ -23,11 +23,11 @@ from invlift.fem.priors import PRIORS as PRIORS_BY_NAME
 from invlift.fem.priors.base import PriorTable
 from invlift.fem.priors.independent import IndependentPrior, independent_prior
 from invlift.fem.priors.matern import MaternPrior
+from invlift.files.tables import number
 from invlift.inverse.distributions import HalfNormal, Lognormal
 from invlift.inverse.noise import NOISES as NOISES_BY_NAME
 from invlift.inverse.noise import KnownScale, known_noise
 from invlift.inverse.noise.tables import NoiseTable
-from invlift.tables import number
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 readings = jax.jit(lambda forward, phi: forward(phi))

@@ -18,11 +18,11 @@ from without_gram_term import ChmcWithoutGramTerm
 import invlift
 from invlift.app.calibrate import _Task, calibrate, random_places
 from invlift.app.simulate import simulate_problem
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import jax_problem
+from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 from invlift.samplers.kernels.base import Kernel
 

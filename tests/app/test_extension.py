@@ -19,16 +19,16 @@ from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
+from invlift.files.tables import number
 from invlift.inverse.noise import NOISES
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import known_scale
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.inverse.priors.base import Prior
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
-from invlift.tables import number
 
 
 class RandomWalk(Kernel, settings=True):

@@ -13,11 +13,11 @@ from invlift.app.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
+from invlift.files.tables import integer, number
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
 from invlift.inverse.noise import NOISES
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.samplers.kernels import KERNELS
-from invlift.tables import integer, number
 
 FULL = """
 [mesh]

@@ -9,7 +9,7 @@ from command_line import call
 
 from invlift.app.problem_file import parse_problem
 from invlift.app.problem_schema import key_reference, problem_schema
-from invlift.table_errors import forms
+from invlift.app.table_errors import forms
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*/problem.toml"))

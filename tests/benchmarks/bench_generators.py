@@ -46,7 +46,7 @@ from invlift.inverse.jacobians import Diagonal, Triangular
 from invlift.inverse.noise.scales import known_scale
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import (

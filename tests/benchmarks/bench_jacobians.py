@@ -19,7 +19,7 @@ import invlift
 from invlift.inverse.jacobians import Diagonal, Structure
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import ConstrainedHMC

@@ -27,9 +27,9 @@ invlift.enable_x64()  # before anything starts JAX
 from discs import disc
 
 from invlift.app.starts import find_start
-from invlift.compilation import Program
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.programs.compilation import Program
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 

@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 from discs import example
 
-from invlift.compilation import num_cores
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.programs.compilation import num_cores
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import ConstrainedHMC
 

@@ -10,7 +10,7 @@ from math import factorial
 import jax
 import numpy as np
 
-from invlift.compilation import Program
+from invlift.programs.compilation import Program
 
 #: Moves along a direction whose remainders are looked at, and half the width of differences.
 STEPS, WIDTH = np.geomspace(1e-2, 1e-3, 5), 1e-4

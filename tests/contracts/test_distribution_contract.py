@@ -11,7 +11,6 @@ import scipy.stats
 from choices import choices_of
 from contract_checks import assert_close
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import (
     Distribution,
@@ -26,6 +25,7 @@ from invlift.inverse.distributions import (
 )
 from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
+from invlift.programs.compilation import Program
 
 
 def of_table(name):

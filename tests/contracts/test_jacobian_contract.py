@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from contract_checks import assert_close
 
-from invlift.compilation import Program
 from invlift.inverse import jacobians
 from invlift.inverse.jacobians import (
     BlockBidiagonal,
@@ -21,7 +20,8 @@ from invlift.inverse.jacobians import (
     differentiate,
 )
 from invlift.inverse.jacobians.beside import LowRankFactor
-from invlift.pytrees import Module
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import Module
 
 
 def of_own(own):

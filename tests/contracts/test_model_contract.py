@@ -12,7 +12,6 @@ from contract_checks import STEPS, WIDTH, assert_close, assert_remainders
 from scipy.sparse import csr_array, vstack
 from structured import box_mesh, interior_points
 
-from invlift.compilation import Program
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.experiments import Experiment, assemble_experiments
@@ -26,6 +25,7 @@ from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.numpyro_problem import numpyro_problem
 from invlift.inverse.unknowns import NamedModel
+from invlift.programs.compilation import Program
 
 
 def poisson(location="nodes"):

@@ -11,7 +11,6 @@ import scipy.stats
 from choices import choices_of, covering, every
 from contract_checks import assert_close, check_target, lift
 
-from invlift.compilation import Program
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.models.jax_function import JaxFunction
@@ -22,7 +21,8 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.pytrees import static
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import static
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 SENSORS = SimpleNamespace(

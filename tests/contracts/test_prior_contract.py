@@ -21,7 +21,7 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.unknowns import named_prior
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 #: All that a problem file can say in pairs, and every distribution of range and std.
 CONTENTS = {brief(each["prior"]): each["prior"] for each in covering("prior")} | {

@@ -32,7 +32,7 @@ from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 from invlift.samplers.constrained.landing import onto_manifold
 
 OBSERVED = np.array([0.8, 1.7, 1.1])

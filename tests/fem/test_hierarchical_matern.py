@@ -14,7 +14,6 @@ from scipy import stats
 from structured import box_mesh
 from taylor import assert_taylor_second_order
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
 from invlift.fem.priors.hyperpriors import log_median
@@ -28,6 +27,7 @@ from invlift.inverse.distributions import (
     normal,
     uniform,
 )
+from invlift.programs.compilation import Program
 
 RANGE, STD = lognormal(math.log(0.7), 0.5), lognormal(math.log(1.3), 0.3)
 all_of = Program(lambda prior, whites: jax.lax.map(prior.transform, whites), "some")

@@ -12,12 +12,12 @@ from skfem.helpers import dot, grad
 from structured import box_mesh, interior_points
 from taylor import assert_taylor_second_order, taylor_slope
 
-from invlift.derivatives import derivatives_along
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
+from invlift.programs.derivatives import derivatives_along
 
 readings = jax.jit(lambda forward, phi: forward(phi))
 linearisation = jax.jit(lambda forward, phi: forward.linearise(phi))

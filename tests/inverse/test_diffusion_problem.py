@@ -14,7 +14,6 @@ from invlift.app import starts
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
 from invlift.app.starts import find_start
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
@@ -23,6 +22,7 @@ from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import ExactProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.programs.compilation import Program
 from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.kernels import KERNELS
 

@@ -7,8 +7,8 @@ import pytest
 from inverse_cases import CASES
 from taylor import assert_taylor_second_order, taylor_slope
 
-from invlift.derivatives import derivatives_along
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.programs.derivatives import derivatives_along
 from invlift.samplers.constrained.retractions import RETRACTIONS
 
 

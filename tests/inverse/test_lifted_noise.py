@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from inverse_cases import CorrelatedPrior
 
-from invlift.compilation import Program
 from invlift.inverse.distributions import half_cauchy, lognormal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
@@ -19,6 +18,7 @@ from invlift.inverse.noise import (
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.programs.compilation import Program
 
 NOISES = {
     "student-t": lambda: student_t_noise(0.3, 4.0),

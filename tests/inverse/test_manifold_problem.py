@@ -8,10 +8,10 @@ import pytest
 import invlift
 from invlift.app.sampling import sample
 from invlift.app.starts import RoughStarts
-from invlift.compilation import Program
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.manifolds import ProductJacobian, constraints, sphere, stiefel
 from invlift.inverse.unknowns import Unknown
+from invlift.programs.compilation import Program
 from invlift.samplers.kernels import ConstrainedHMC
 
 FACTORS = {

@@ -10,8 +10,6 @@ import pytest
 import scipy.stats
 from jax.scipy.special import log_ndtr, ndtri
 
-from invlift.compilation import Program
-from invlift.derivatives import derivatives_along, second_directional
 from invlift.errors import InputError
 from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal
 from invlift.inverse.noise import (
@@ -24,6 +22,8 @@ from invlift.inverse.noise import (
     unknown_scale,
 )
 from invlift.inverse.noise.scales import as_scale
+from invlift.programs.compilation import Program
+from invlift.programs.derivatives import derivatives_along, second_directional
 
 
 class LogisticNoise(Noise):

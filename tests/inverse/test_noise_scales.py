@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal, normal
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.inverse.noise.scales import UnknownScale
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.programs.compilation import Program
 
 PRIORS = {
     "lognormal": (lognormal, (-1.0, 0.7), scipy.stats.lognorm(s=0.7, scale=np.exp(-1.0))),

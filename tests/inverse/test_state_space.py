@@ -14,7 +14,6 @@ from invlift.app.quantities import fields_of, quantities_of
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
 from invlift.app.starts import find_start
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.noise import gaussian_noise, student_t_noise
@@ -23,6 +22,7 @@ from invlift.inverse.state_space import StateSpaceProblem, state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
+from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS
 
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.inverse.starts import initial_position
 from invlift.posterior.calibration import UniformRanks
+from invlift.programs.compilation import Program
 
 NUM_REPLICATIONS = 240
 #: Ranks 0 ... 7 among seven draws far apart: 30 replications expected at each.

@@ -8,7 +8,7 @@ import numpy as np
 
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.manifold import ManifoldTarget
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC

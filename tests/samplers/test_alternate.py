@@ -8,7 +8,7 @@ from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.sampling import sample
 from invlift.inverse.targets.manifold import ManifoldTarget
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 from invlift.samplers.kernels.alternate import Alternate
 
 SUM = 1.2

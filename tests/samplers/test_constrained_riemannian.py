@@ -7,9 +7,9 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
-from invlift.compilation import Program
 from invlift.inverse.targets.manifold import ManifoldTarget
-from invlift.pytrees import Module
+from invlift.programs.compilation import Program
+from invlift.programs.pytrees import Module
 from invlift.samplers.constrained.step import build_state, constrained_step
 from invlift.samplers.kernels import ConstrainedRiemannianHMC, FixedConstrainedHMC
 from invlift.samplers.kernels import constrained_riemannian as crmhmc

@@ -11,10 +11,11 @@ from sampler_cases import SPHERE
 
 from invlift.app.sampling import sample
 from invlift.errors import InputError
+from invlift.files.tables import table_of_dataclass
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
 from invlift.samplers.chains.chain import run_blocks, run_chain
 from invlift.samplers.chains.parallel import run_chains
@@ -36,7 +37,6 @@ from invlift.samplers.kernels import (
     RiemannianHMC,
     SimplifiedManifoldMALA,
 )
-from invlift.tables import table_of_dataclass
 
 METRICS = ("identity", "diagonal", "dense")
 

@@ -11,7 +11,7 @@ from sampler_cases import SPHERE
 from invlift.inverse.noise.gaussian import known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.lanes import any_lane, calls_lapack
+from invlift.programs.lanes import any_lane, calls_lapack
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan

@@ -22,8 +22,8 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display
 from invlift.app.sampling import sample, versions
-from invlift.atomic import only_writer, replace_on_success
 from invlift.errors import InputError
+from invlift.files.atomic import only_writer, replace_on_success
 from invlift.posterior.run_folder import PROBLEM_FILES
 
 #: The file that says which run the saved chains belong to.

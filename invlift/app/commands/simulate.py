@@ -11,9 +11,9 @@ from invlift.app.build import build_noise, build_problem
 from invlift.app.commands.common import check_is_new, integer_option, positive_option, say
 from invlift.app.problems import with_a_mesh
 from invlift.app.simulate import prior_draws, simulate_readings
-from invlift.atomic import replace_on_success
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
+from invlift.files.atomic import replace_on_success
 from invlift.inverse.noise import known_noise
 from invlift.posterior.files import Step, write_fields, write_series
 from invlift.posterior.names import FIELD

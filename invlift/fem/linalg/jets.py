@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import derivatives_along
 from invlift.fem.linalg import multifrontal
 from invlift.fem.linalg.multifrontal import Factor
-from invlift.pytrees import pytree
+from invlift.programs.derivatives import derivatives_along
+from invlift.programs.pytrees import pytree
 
 
 @pytree

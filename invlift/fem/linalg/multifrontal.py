@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from invlift.pytrees import pytree
+from invlift.programs.pytrees import pytree
 
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}

@@ -14,7 +14,7 @@ import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
 from invlift.fem.sparse import as_index
-from invlift.pytrees import pytree
+from invlift.programs.pytrees import pytree
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
 _BATCH_OVERHEAD = 30_000.0

@@ -21,7 +21,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.mesh.foreign_formats import ReadingFailed, read_foreign
 from invlift.fem.mesh.gmsh_numbers import check_gmsh_numbers
-from invlift.input_files import read_input
+from invlift.files.input_files import read_input
 
 #: Largest mesh file that is read.
 MAX_BYTES = 2**31

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from invlift.fem.mesh.mesh import Mesh
-from invlift.tables import Table, number
+from invlift.files.tables import Table, number
 
 #: Standard deviations of the log-conductivity that can be computed with.
 MIN_STD, MAX_STD = 1e-9, 50.0

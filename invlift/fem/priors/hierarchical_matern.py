@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.mesh.mesh import Mesh
@@ -47,8 +46,9 @@ from invlift.fem.priors.matern import (
 )
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.priors.base import Prior
-from invlift.precision import require_float64
-from invlift.pytrees import aside, static
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
 
 #: Points of the Gauss-Hermite rule that averages the prior variance over the range.
 NUM_QUADRATURE = 16

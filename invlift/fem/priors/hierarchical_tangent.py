@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from invlift.fem import linalg
 from invlift.fem.priors.matern import unscaled_root, unscaled_root_transpose
 from invlift.inverse.priors.base import Prior
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 
 
 class HierarchicalTangent(Module):

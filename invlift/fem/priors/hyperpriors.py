@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError
 from invlift.inverse.distributions import Distribution, Lognormal, as_distribution, is_distribution
+from invlift.programs.compilation import Program
 
 #: Largest spread of a logarithm: a standard deviation is then a factor of 7.
 MAX_LOG_SD = 2.0

@@ -14,8 +14,8 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
-from invlift.precision import require_float64
-from invlift.pytrees import aside, static
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import aside, static
 
 
 class IndependentPrior(AffinePrior):

@@ -19,16 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 import skfem
 
-from invlift.compilation import Program
-from invlift.derivatives import second_directional
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import MAX_STD, MIN_STD
 from invlift.inverse.priors.base import AffinePrior
-from invlift.precision import require_float64
-from invlift.pytrees import Module, aside, static
+from invlift.programs.compilation import Program
+from invlift.programs.derivatives import second_directional
+from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import Module, aside, static
 
 #: Robin coefficient over kappa that evens out the variance near the boundary best
 #: (Roininen, Huttunen & Lasanen 2014, section 4; Daon & Stadler 2018).

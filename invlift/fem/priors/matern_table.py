@@ -15,8 +15,8 @@ from invlift.fem.priors.hierarchical_matern import (
 )
 from invlift.fem.priors.hyperpriors import log_median, mean_square
 from invlift.fem.priors.matern import MaternPrior, matern_prior
+from invlift.files.tables import Table, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
-from invlift.tables import Table, number, one_of, problem
 
 
 class MaternTable(PriorTable):

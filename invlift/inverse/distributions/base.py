@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 
 
 def log_normal(values: jax.Array) -> jax.Array:

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from invlift.files.tables import Table, number, problem
 from invlift.inverse.distributions.base import Distribution
 from invlift.inverse.distributions.families import (
     exponential,
@@ -18,7 +19,6 @@ from invlift.inverse.distributions.families import (
     uniform,
 )
 from invlift.inverse.distributions.of_numpyro import as_distribution
-from invlift.tables import Table, number, problem
 
 
 class DistributionTable(Table):

@@ -8,7 +8,7 @@ from typing import Self
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 
 
 class Factor(Module):

@@ -18,7 +18,7 @@ from invlift.inverse.jacobians.base import (
     transposed_sweeps,
 )
 from invlift.inverse.jacobians.small import factorise_block
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class BlockTridiagonalFactor(Factor):

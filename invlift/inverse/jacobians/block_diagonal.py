@@ -14,7 +14,7 @@ from invlift.inverse.jacobians.base import (
     transposed_sweeps,
 )
 from invlift.inverse.jacobians.small import factorise_block, for_each
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class BlockDiagonalFactor(Factor):

@@ -17,7 +17,7 @@ from invlift.inverse.jacobians.base import (
     sweeps,
     transposed_sweeps,
 )
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 #: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
 #: twice as long.

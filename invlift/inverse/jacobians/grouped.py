@@ -15,7 +15,7 @@ import numpy as np
 
 from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure
 from invlift.inverse.jacobians.small import factorise_block, for_each
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class GroupedFactor(Factor):

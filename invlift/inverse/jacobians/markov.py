@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians.base import ConstraintJacobian, Factor
 from invlift.inverse.jacobians.small import factorise_block
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 
 
 class Grid(Module):

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import derivatives_along, has_loop
-from invlift.pytrees import Module, PyTree
+from invlift.programs.derivatives import derivatives_along, has_loop
+from invlift.programs.pytrees import Module, PyTree
 
 #: Coefficients up to which all second derivatives of a model with a loop are taken in forward mode:
 #: with the 8 of hare and lynx they take 0.47 ms, and 0.80 ms in reverse mode through the Jacobian.
@@ -58,8 +58,9 @@ class ForwardModel(Module):
     solutions : tuple of str
         Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
     has_lanes : bool
-        Whether several chains side by side in one program (:mod:`invlift.lanes`) take less time
-        than one after the other: so they do where a processor mostly waits for small operations.
+        Whether several chains side by side in one program (:mod:`invlift.programs.lanes`) take
+        less time than one after the other: so they do where a processor mostly waits for small
+        operations.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"

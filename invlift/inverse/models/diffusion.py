@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from invlift.inverse.models.path import PathModel
 from invlift.inverse.models.sde_schemes import SCHEMES
 from invlift.inverse.unknowns import Shapes, pack, unpack
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class DiffusionModel(PathModel):

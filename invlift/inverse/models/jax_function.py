@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 
 from invlift.inverse.models.base import ForwardModel
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class JaxFunction(ForwardModel):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.lanes import any_lane
+from invlift.programs.lanes import any_lane
 
 #: Terms of the Taylor series, 3 2^k, and the norm up to which they are taken: what is left out is
 #: 2^24 / 25!, and 2^22 / 23! of second derivatives.

@@ -14,7 +14,7 @@ from invlift.inverse.axes import axes_in_time
 from invlift.inverse.jacobians.markov import Grid
 from invlift.inverse.readings import NamedReading, named_readings
 from invlift.inverse.unknowns import NamedModel, Shapes, pack, unpack
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class PathModel(NamedModel):

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from invlift.derivatives import depends
 from invlift.errors import InputError
 from invlift.inverse.models.linear_moves import linear_moves
+from invlift.programs.derivatives import depends
 
 #: Most steps of one solution: more are a slip in the unit of time.
 MAX_STEPS = 1_000_000

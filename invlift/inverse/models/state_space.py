@@ -11,7 +11,7 @@ import numpy as np
 
 from invlift.inverse.models.path import PathModel
 from invlift.inverse.unknowns import NamedPrior, pack, unpack
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 
 class StateSpacePrior(NamedPrior):

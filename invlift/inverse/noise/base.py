@@ -18,7 +18,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.noise.scales import Scale
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 
 
 class Noise(Module):

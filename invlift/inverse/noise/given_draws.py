@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale
+from invlift.programs.compilation import Program
 
 #: Draws of one chain by name, (num_draws, ...) each: ``predicted``, (num_draws, d), and what is
 #: unknown about the noise.

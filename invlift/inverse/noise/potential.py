@@ -11,7 +11,7 @@ from invlift.errors import InputError, first_line
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 
 #: The density is tabulated at sinh(s), s evenly from -END to END, so far out as tails may matter.
 _END, _NUM_POINTS = 40.0, 2**17 + 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import Distribution, Positive, as_distribution, is_distribution
-from invlift.pytrees import Module, static
+from invlift.programs.pytrees import Module, static
 
 #: Below this argument log softplus is its argument to double precision.
 _LOWEST = -36.0

@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.files.tables import Table, number, one_of
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise
 from invlift.inverse.noise.laplace import laplace_noise
 from invlift.inverse.noise.scales import unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
-from invlift.tables import Table, number, one_of
 
 
 class SensorTable(Protocol):

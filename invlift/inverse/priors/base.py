@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.derivatives import second_directional
-from invlift.pytrees import Module
+from invlift.programs.derivatives import second_directional
+from invlift.programs.pytrees import Module
 
 
 class Tangent(Protocol):

@@ -12,7 +12,7 @@ from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.markov import MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.targets import Described, Sight
 
 #: Of a rough position: moves of each interval, at most.

@@ -15,7 +15,7 @@ from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.inverse.unknowns import Shapes, unpack
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.targets import Described
 
 

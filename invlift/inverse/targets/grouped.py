@@ -10,7 +10,7 @@ from invlift.inverse.jacobians import Factor
 from invlift.inverse.jacobians.grouped import Grouped, Grouping
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.targets import Described
 
 

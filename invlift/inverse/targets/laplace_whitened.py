@@ -12,7 +12,7 @@ import jax
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 from invlift.targets import Described
 
 

@@ -19,12 +19,12 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import Beside, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
-from invlift.pytrees import Module
+from invlift.programs.derivatives import derivatives_along
+from invlift.programs.pytrees import Module
 from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.derivatives import derivatives_along
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
-from invlift.pytrees import Module
+from invlift.programs.derivatives import derivatives_along
+from invlift.programs.pytrees import Module
 from invlift.targets import Described, LocalConstraint, Sight
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.problem import InverseProblem
-from invlift.pytrees import Module
+from invlift.programs.pytrees import Module
 from invlift.targets import Described
 
 

@@ -13,7 +13,7 @@ from invlift.inverse.jacobians.small import factorise_block, for_each
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.inverse.unknowns import unpack
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.targets import Described
 
 #: How often noise is halved to where states follow from readings: see ``rough_position``.

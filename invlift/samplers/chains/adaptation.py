@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.pytrees import PyTree
+from invlift.programs.pytrees import PyTree
 
 
 class Adaptation(Protocol):

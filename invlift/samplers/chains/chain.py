@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from invlift.moments import Moments
-from invlift.pytrees import PyTree
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import (
     BLOCK,

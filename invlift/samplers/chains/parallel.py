@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from invlift.compilation import num_cores
-from invlift.memory import give_back_memory
+from invlift.programs.compilation import num_cores
+from invlift.programs.memory import give_back_memory
 from invlift.samplers.chains.chain import Progress, progress_of
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import has_lapack
@@ -34,7 +34,7 @@ MAX_SLEEP = 0.5
 
 
 def choose_lanes(target, plan: Plan, num_chains: int, executor: Executor | None = None) -> int:
-    """How many chains one program is to compute side by side (:mod:`invlift.lanes`).
+    """How many chains one program is to compute side by side (:mod:`invlift.programs.lanes`).
 
     As many as there are for each core of this process, so that none of these waits.  One where the
     target says so (``has_lanes``) or does not tell its dimension, where the program calls LAPACK,

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
 from invlift.errors import InputError
-from invlift.lanes import any_lane, calls_lapack
+from invlift.programs.compilation import Program
+from invlift.programs.lanes import any_lane, calls_lapack
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
@@ -156,7 +156,7 @@ def compile_chain(target, plan: Plan, dimension: int, num_lanes: int = 1) -> Non
 
 
 def has_lapack(target, plan: Plan, dimension: int, num_lanes: int) -> bool:
-    """Whether a block of several chains calls LAPACK (:func:`invlift.lanes.calls_lapack`)."""
+    """Whether a block of several chains calls LAPACK."""
     arguments = _arguments(target, plan, dimension, num_lanes)
     return calls_lapack(block_program(dimension, num_lanes).operations(*arguments))
 

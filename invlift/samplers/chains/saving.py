@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from invlift.atomic import only_writer, replace_on_success
-from invlift.digest import digest
 from invlift.errors import InputError
+from invlift.files.atomic import only_writer, replace_on_success
 from invlift.moments import Moments
+from invlift.programs.digest import digest
 from invlift.samplers.chains.fields import FieldRecord
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import ChainState, Increment, Position, start_chain
@@ -88,7 +88,7 @@ class CheckpointStore:
     choices: Mapping[str, float | int | None] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other runs from the folder: see :func:`invlift.atomic.only_writer`."""
+        """Keep other runs from the folder: see :func:`invlift.files.atomic.only_writer`."""
         return only_writer(self.directory)
 
     def claim(self, *, is_resuming: bool) -> CheckpointStore:

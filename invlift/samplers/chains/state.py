@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from invlift.moments import Moments
-from invlift.pytrees import PyTree
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.fields import FieldIncrement, FieldRecord
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.linalg  # noqa: F401  (loads the LAPACK that JAX calls, so that it can be limited)
 from threadpoolctl import threadpool_limits
 
-from invlift.compilation import keep_compiled_programs, keeps_compiled_programs
-from invlift.precision import enable_x64
+from invlift.programs.compilation import keep_compiled_programs, keeps_compiled_programs
+from invlift.programs.precision import enable_x64
 from invlift.samplers.chains.chain import run_lanes
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import (

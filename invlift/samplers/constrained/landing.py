@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import qr
 
-from invlift.compilation import Program
 from invlift.errors import InputError
+from invlift.programs.compilation import Program
 from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.compilation import Program
+from invlift.programs.compilation import Program
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.targets import ConstrainedTarget

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.lanes import any_lane
+from invlift.programs.lanes import any_lane
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.samplers.constrained.retractions import (
     POSITION_TOLERANCE,

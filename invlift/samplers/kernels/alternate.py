@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import static
+from invlift.programs.pytrees import static
 from invlift.samplers.chains.adaptation import Adaptation
 from invlift.samplers.kernels.base import Kernel, Standards
 from invlift.samplers.kernels.chmc import ConstrainedHMC

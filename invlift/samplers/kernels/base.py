@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import Module, PyTree
+from invlift.programs.pytrees import Module, PyTree
 from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
 from invlift.targets import Described, Target
 

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from invlift.files.tables import number
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel
-from invlift.tables import number
 from invlift.targets import ConstrainedTarget, Point
 
 #: Steps after which a trajectory ends even if its time is not over: where so short steps are needed

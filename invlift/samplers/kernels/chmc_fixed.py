@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 import jax
 
+from invlift.files.tables import integer, number
 from invlift.samplers.constrained.step import build_state, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, Standards
-from invlift.tables import integer, number
 from invlift.targets import ConstrainedTarget
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from invlift.files.tables import integer
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.constrained import ConstrainedKernel, statistics
-from invlift.tables import integer
 from invlift.targets import ConstrainedTarget
 
 

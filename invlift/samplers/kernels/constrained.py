@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import PyTree
+from invlift.files.tables import integer, number
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
-from invlift.tables import integer, number
 from invlift.targets import ConstrainedTarget, Described, Point
 
 #: Share of the transitions whose ways back are all followed to their end, to see whether early ends

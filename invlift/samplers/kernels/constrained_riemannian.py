@@ -29,13 +29,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from invlift.files.tables import number
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
 from invlift.samplers.kernels.base import Standards, acceptance_probability
 from invlift.samplers.kernels.chmc import JITTER, MAX_STEPS
 from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
-from invlift.tables import number
 from invlift.targets import ConstrainedTarget, Point
 
 #: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of

@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import PyTree
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import Density
 

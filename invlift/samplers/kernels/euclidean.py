@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import PyTree
+from invlift.files.tables import integer, number
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
-from invlift.tables import integer, number
 from invlift.targets import Density
 
 #: Range around the nominal number of steps, against resonance.

@@ -7,10 +7,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from invlift.pytrees import PyTree
+from invlift.files.tables import number
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.kernels.base import Kernel, Standards
-from invlift.tables import number
 from invlift.targets import Density
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from invlift.files.tables import number
 from invlift.samplers.kernels.base import (
     Kernel,
     Standards,
@@ -15,7 +16,6 @@ from invlift.samplers.kernels.base import (
 )
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
-from invlift.tables import number
 from invlift.targets import Density
 
 

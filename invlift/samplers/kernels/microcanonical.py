@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from invlift.errors import InputError
-from invlift.pytrees import PyTree
+from invlift.files.tables import number
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
-from invlift.tables import number
 from invlift.targets import Density
 
 #: Steps after which a trajectory ends even if its length is not reached.

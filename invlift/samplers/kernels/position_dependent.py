@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from invlift.files.tables import number
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.kernels.base import Kernel, Standards
-from invlift.tables import number
 from invlift.targets import Density
 
 

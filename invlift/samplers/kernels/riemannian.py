@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
+from invlift.files.tables import integer, number
 from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.kernels.base import (
     DIVERGENCES,
@@ -34,7 +35,6 @@ from invlift.samplers.kernels.base import (
     acceptance_probability,
 )
 from invlift.samplers.kernels.metrics import METRICS, metric_of
-from invlift.tables import integer, number
 from invlift.targets import Density
 
 #: Largest move, relative to the size of what moves, at which an iteration has settled; and what the

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from invlift.atomic import replace_on_success
+from invlift.files.atomic import replace_on_success
 
 
 def test_interrupted_write_leaves_the_old_file(tmp_path):

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift import compilation
-from invlift.compilation import Program
 from invlift.inverse.distributions import half_normal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
+from invlift.programs import compilation
+from invlift.programs.compilation import Program
 
 
 class Wave(NamedTuple):
@@ -148,7 +148,7 @@ import sys
 from pathlib import Path
 import invlift
 invlift.enable_x64()
-from invlift import compilation
+from invlift.programs import compilation
 from invlift.fem.priors.matern import _factorise
 from invlift.fem import linalg
 import numpy as np
@@ -267,7 +267,7 @@ def test_the_oldest_programs_make_room(folder, monkeypatch):
 
 FOLDER = """
 import jax
-from invlift.compilation import keep_compiled_programs, _Folder
+from invlift.programs.compilation import keep_compiled_programs, _Folder
 keep_compiled_programs()
 print(_Folder.path)
 """

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from invlift.digest import digest
+from invlift.programs.digest import digest
 
 FACTOR = 2.0
 
@@ -169,9 +169,9 @@ def test_structures_that_refer_to_themselves():
 
 def test_state_of_the_library_does_not_matter(monkeypatch):
     """Also where it is not installed: what it has compiled so far is no part of a problem."""
-    from invlift.compilation import Program
     from invlift.fem.mesh.mesh import mesh_from_arrays
     from invlift.fem.priors.matern import matern_prior
+    from invlift.programs.compilation import Program
 
     points, cells = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1, 2]])
     mesh = mesh_from_arrays(points, cells)

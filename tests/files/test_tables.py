@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
-from invlift.table_errors import expected, mistakes
-from invlift.tables import (
+from invlift.app.table_errors import expected, mistakes
+from invlift.files.tables import (
     Table,
     integer,
     json_schema,

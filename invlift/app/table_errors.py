@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from invlift.tables import PROBLEM, Table, json_schema
+from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Pydantic's names for a key that is not there, and for one that does not exist.
 MISSING, UNKNOWN = "missing", "extra_forbidden"

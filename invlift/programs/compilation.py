@@ -21,9 +21,9 @@ import numpy as np
 import platformdirs
 from jax.experimental import serialize_executable
 
-from invlift.atomic import replace_on_success
 from invlift.errors import InputError
-from invlift.memory import give_back_memory
+from invlift.files.atomic import replace_on_success
+from invlift.programs.memory import give_back_memory
 
 #: Most that is kept, bytes.
 MAX_KEPT = 10**9
@@ -244,7 +244,7 @@ def _name_of(thing) -> str:
 @functools.cache
 def _environment() -> str:
     """Everything else that a program depends on: code, versions, machine, JAX's settings."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     sources = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         sources.update(str(path.relative_to(package)).encode() + path.read_bytes())

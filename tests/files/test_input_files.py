@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from invlift.errors import InputError, printable
-from invlift.input_files import read_input, read_text
+from invlift.files.input_files import read_input, read_text
 
 LIMIT = {"remedy": "look elsewhere", "max_bytes": 100}
 

@@ -1,0 +1,1 @@
+"""Files and tables of the user: read, described, written complete or not at all."""

@@ -1,0 +1,1 @@
+"""What is compiled: arguments, programs and how they are kept, double precision, derivatives."""
