@@ -13,9 +13,8 @@ SHOWN = (
     "examples/**/README.md",
     "examples/*/*.png",
     "examples/*/*.py",
-    "examples/hare_lynx/*.csv",
-    "examples/soil_carbon/*.csv",
-    "examples/voltage_clamp/*.csv",
+    "examples/*/*.csv",
+    "examples/*/*.toml",
     "meshes/README.md",
 )
 
