@@ -7,6 +7,6 @@ import pytest
 def pytest_collection_modifyitems(items):
     """What samples for a quarter of a minute and more is among the slow tests."""
     for item in items:
-        slow = "docs/tutorial", "docs/own_model", "docs/extending", "docs/generators"
-        if item.nodeid.startswith(slow):
+        slow = "tutorial", "own_model", "extending", "generators", "equations", "numpyro"
+        if item.nodeid.startswith(tuple(f"docs/{name}" for name in slow)):
             item.add_marker(pytest.mark.slow)

@@ -57,7 +57,7 @@ single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
 #: Memory maps of a process, of which Linux allows some 65,000.
-MANY_MAPS = 20_000
+MANY_MAPS = 30_000
 
 
 def forget_programs():
@@ -70,19 +70,15 @@ def forget_programs():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _programs_are_forgotten():
-    """Thousands of compiled programs in a process come near the system's limit of memory maps.
-
-    From here on none are kept in files, until a command is called.
-    """
+def _programs_are_not_kept():
+    """From here on none are kept in files, until a command is called."""
     yield
-    forget_programs()
     compilation._Folder.path = None
 
 
 @pytest.fixture(autouse=True)
 def _programs_stay_few():
-    """The same within a module whose tests compile that many, as the examples' do."""
+    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
     yield
     try:
         num_maps = Path("/proc/self/maps").read_bytes().count(b"\n")

@@ -92,6 +92,7 @@ def test_same_seed_same_bits_and_another_seed_another_run(run):
         assert not np.any(chain.draws["parameters"] == different.draws["parameters"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiled_in_haste")
 def test_all_kernels_run_and_differ(run):
     """Compiles every kernel, which takes 15 s."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.distributions.of_numpyro import Coordinate
+from invlift.inverse.distributions.of_numpyro import Coordinate, Exact
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
@@ -65,7 +65,7 @@ def _scale(scale: Scale) -> str:
 
 def _brief(part: Distribution | Prior) -> str:
     """A distribution with its parameters, or a prior with its size."""
-    if isinstance(part, Coordinate):
+    if isinstance(part, Coordinate | Exact):
         return type(part.given).__name__
     if isinstance(part, Prior):
         return f"{type(part).__name__} of {part.num_white} unknowns"

@@ -138,6 +138,14 @@ class Posterior:
             raise InputError("posterior", known, repr(name), "ask for a quantity that was stored")
         return self.all_draws[name]
 
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """Draws of one quantity, with names, coordinates and unit, as an array of xarray.
+
+        Its axes are chain, draw (or stored_draw) and those of the quantity; see `draws`.
+        """
+        every = {name: every_of(self.chains, name)}
+        return labelled.label({name: self.draws(name)}, self.described, every)[name]
+
     @cached_property
     def described(self) -> dict[str, Quantity]:
         """What each of the draws is of, by name."""

@@ -279,6 +279,7 @@ def killed(tmp_path_factory):
     return folder, table(folder / "out-calibration")
 
 
+@pytest.mark.slow
 def test_a_killed_command_is_resumed_to_the_same_bits(killed, tmp_path, capsys):
     """Two processes and eight simulations each: 10 s, and as many for the one that is killed."""
     folder, left = killed

@@ -103,14 +103,9 @@ def test_snippets_are_found():
 
 
 def _slow_unless_first(name):
-    """Five to ten seconds each: what comments name instead is for the slow tests.
-
-    So is an unknown range, which takes longest to compile.
-    """
-    is_quick = name.endswith(", 0") and not isinstance(
-        SHOWN[name].get("prior", {}).get("range"), dict
-    )
-    return name if is_quick else pytest.param(name, marks=pytest.mark.slow)
+    """Five to twenty seconds each: all but the first of a page are for the slow tests."""
+    first = next(each for each in SHOWN if each.split(":")[0] == name.split(":")[0])
+    return name if name == first else pytest.param(name, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", list(map(_slow_unless_first, SHOWN)))

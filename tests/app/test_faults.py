@@ -98,7 +98,11 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("part", "name"),
-    [(0.2, "chains/chain-"), (0.5, "posterior.nc"), (1.2, "posterior.png")],
+    [
+        pytest.param(0.2, "chains/chain-", marks=pytest.mark.slow),
+        (0.5, "posterior.nc"),
+        pytest.param(1.2, "posterior.png", marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_disc_is_told_in_a_line_and_the_run_goes_on(whole, tmp_path, part, name):
     """Two whole runs, one in a process of its own: up to 15 s."""

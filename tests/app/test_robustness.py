@@ -47,6 +47,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
     assert status == 0, printed + err
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_removed_is_made_again(tmp_path):
     """A process that starts, compiles and draws: 10 s and more."""
     path = write_problem(tmp_path, LONG | {"sampler.draws": 200})
@@ -105,6 +106,7 @@ def test_names_that_are_not_utf8_cannot_be_in_a_problem_file(tmp_path, capsys):
     assert_one_line(capsys, ["UTF-8"])
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_changes_nothing(tmp_path):
     """`invlift run ... | head -1`: what was to be done is done, with its own status.
 
@@ -124,6 +126,7 @@ def start_command(*arguments):
     return [sys.executable, "-m", "invlift", *map(str, arguments)]
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
     """A process that starts and compiles: up to 10 s."""
     (tmp_path / "no").write_text("in the way")
@@ -170,6 +173,7 @@ def test_interrupted_at_once_is_one_line(tmp_path, module):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
     """A process that starts and compiles: up to 10 s."""
     process = start_held(100, "run", write_problem(tmp_path, LONG))

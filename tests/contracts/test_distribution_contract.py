@@ -23,13 +23,13 @@ from invlift.inverse.distributions import (
     normal,
     uniform,
 )
-from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate
-from invlift.inverse.distributions.tables import DISTRIBUTIONS
+from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate, Exact
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.programs.compilation import Program
 
 
-def of_table(name):
-    table = DISTRIBUTIONS[name]
+def of_table(name, registry=REAL_DISTRIBUTIONS):
+    table = registry[name]
     content = {key: values[0] for key, values in choices_of(table).items()}
     return table.model_validate(content | {"distribution": name}).build()
 
@@ -58,9 +58,10 @@ NUMPYRO = {
     ),
     "simplex": dist.Dirichlet(jnp.array([2.0, 3.0, 1.5])),
 }
-ALL = {name: partial(of_table, name) for name in DISTRIBUTIONS} | {
-    f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()
-}
+ALL = {
+    **{name: partial(of_table, name) for name in REAL_DISTRIBUTIONS},
+    "uniform of a positive number": partial(of_table, "uniform", DISTRIBUTIONS),
+} | {f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()}
 
 
 @partial(Program, effort="none")
@@ -144,6 +145,7 @@ def test_every_family_is_tried():
     assert {kind for kind in families if kind.__module__.startswith("invlift.")} <= tried
     assert set(FAMILIES) <= set(NUMPYRO)
     assert not any(isinstance(as_distribution(NUMPYRO[name]), Coordinate) for name in FAMILIES)
+    assert {Exact, Coordinate} <= {type(build()) for build in ALL.values()}
 
 
 def _below(kind):

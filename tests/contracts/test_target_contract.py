@@ -170,7 +170,14 @@ def on_manifold(name):
     return ON_MANIFOLDS[name]()
 
 
-@pytest.mark.parametrize("name", ON_MANIFOLDS)
+#: Whose programs take longest to compile.
+SLOW = ("diffusion, exact",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ON_MANIFOLDS],
+)
 def test_target_on_a_manifold(name):
     target, position = on_manifold(name)
     assert np.abs(check_target(target, position)).max() < 1e-10

@@ -108,7 +108,13 @@ def rate(name, sizes, factor=1.0):
     return -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize(("name", "sizes", "order"), ELEMENTS)
+@pytest.mark.parametrize(
+    ("name", "sizes", "order"),
+    [
+        pytest.param(*each, marks=pytest.mark.slow) if "Tet" in each[0] else each
+        for each in ELEMENTS
+    ],
+)
 def test_errors_fall_as_the_element_promises(name, sizes, order):
     assert abs(rate(name, sizes) - order) < 0.45
 

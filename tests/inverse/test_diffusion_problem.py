@@ -210,6 +210,7 @@ def test_a_reading_that_is_not_reached_is_named():
         sample(made, chains=1, warmup=2, draws=2)
 
 
+@pytest.mark.slow
 def test_a_forecast_goes_on_behind_the_readings():
     made, shorter = problem(forecast=[2.5, 4.0]), problem()
     assert dict(made.model.kept_axes[0][1])["time"][-5:] == (2.0, 2.25, 2.5, 3.25, 4.0)
@@ -253,6 +254,7 @@ def test_chains_start_near_readings_that_most_draws_die_out_before():
         assert np.max(np.abs(start.position)) < 4.5
 
 
+@pytest.mark.slow
 def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkeypatch):
     """Whatever its constraints are like where it ended."""
     problem = read_exactly(2)

@@ -76,6 +76,7 @@ def test_posterior_is_that_of_quadrature():
         assert_mean_within(found, [exact[0] * 1.015, exact[1]], min_ess=800)
 
 
+@pytest.mark.slow
 def test_draws_have_times_and_units(tmp_path):
     made = problem(
         half_normal(1.0),

@@ -335,6 +335,7 @@ def test_chains_start_on_the_manifold_near_readings_of_which_no_state_follows():
     np.testing.assert_array_equal(other.position, lifted[: made.num_unknowns])
 
 
+@pytest.mark.slow
 def test_nothing_dense_is_computed_for_a_chain():
     """With 20,000 readings a dense matrix of them would take 3 GB."""
     made = problem(np.sin(np.arange(20_000.0)))

@@ -63,7 +63,9 @@ def assert_means(run, expected):
         assert error < 5.0, f"{name}: {error:.1f} standard errors"
 
 
-@pytest.mark.parametrize("kernel", ["chmc", "hmc", "pcn"])
+@pytest.mark.parametrize(
+    "kernel", ["chmc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hmc", "pcn"))]
+)
 def test_posterior_is_that_of_quadrature(kernel, monkeypatch):
     options = {"chains": 4, "warmup": 200, "draws": 3000 if kernel == "pcn" else 700, "seed": 2}
     given = problem(noise=known_noise(0.5))
@@ -90,6 +92,7 @@ def test_draws_have_names_and_units():
     assert posterior.sensor_fit().observed.shape == (6,)
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_normal_is_known_to_the_posterior():
     given = problem(noise=student_t_noise(lognormal(median=0.1, factor=2), 4.0))
     run = sample(given, chains=2, warmup=100, draws=100, seed=1)

@@ -38,6 +38,16 @@ def has_group(posterior, name):
     return any(group.strip("/") == name for group in groups)
 
 
+def test_draws_of_a_quantity_have_names_on_their_axes():
+    posterior = make_posterior()
+    field = posterior["log_conductivity"]
+    assert field.dims == ("chain", "draw", "node")
+    np.testing.assert_array_equal(field[1].values, posterior.draws("log_conductivity")[1])
+    assert posterior["sigma"].dims == ("chain", "draw")
+    with pytest.raises(InputError, match="log_conductivity"):
+        posterior["log conductivity"]
+
+
 def test_groups_and_axes_for_a_field_on_nodes():
     posterior = make_posterior()
     data = posterior.to_arviz()

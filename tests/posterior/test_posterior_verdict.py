@@ -64,12 +64,15 @@ def test_readings_that_the_model_cannot_reproduce_are_named():
     rng = np.random.default_rng(8)
     predicted = [rng.normal(size=(400, 3)) for _ in range(4)]
     for far, count in ((2.0, 0), (50.0, 1)):
-        verdict = normal_posterior(predicted, np.array([0.0, far, 0.0]), 1.0).verdict()
+        posterior = normal_posterior(predicted, np.array([0.0, far, 0.0]), 1.0)
+        verdict = posterior.verdict()
         found = [warning for warning in verdict.warnings if "1 of 3 readings" in warning]
         assert len(found) == count
         # the nearest of 1600 predictions is 3.1 standard deviations out
-        assert all("sensor 1 by 46.9" in warning for warning in found), found
+        assert all("reading 1 by 46.9" in warning for warning in found), found
         assert verdict.is_converged
+    sensors = replace(posterior.sensors, labels=["north", "east", "south"])
+    assert "reading east by 46.9" in str(replace(posterior, sensors=sensors).verdict())
 
 
 def test_an_outlier_is_one_for_normal_noise_and_none_for_heavy_tails():

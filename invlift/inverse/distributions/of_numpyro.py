@@ -1,8 +1,9 @@
 """NumPyro's distributions as transformations of standard normal variables.
 
-Those with a family of the library's own become that.  Any other is taken in a coordinate: NumPyro's
-map from the real numbers to the support, after a shift and a scaling by which z is about standard
-normal; what its density differs from the standard normal one is left over.
+Those with a family of the library's own become that; others are transformed by an exact map where
+there is a simple one.  Any other is taken in a coordinate: NumPyro's map from the real numbers to
+the support, after a shift and a scaling by which z is about standard normal; what its density
+differs from the standard normal one is left over.
 """
 
 from __future__ import annotations
@@ -40,7 +41,53 @@ _NUMPYRO = "numpyro.distributions"
 NUM_DRAWS = 2000
 
 
-class Coordinate(Distribution):
+class _OfNumpyro(Distribution):
+    """A distribution of NumPyro.
+
+    Attributes
+    ----------
+    given : numpyro.distributions.Distribution
+    """
+
+    given: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the distribution's batches, then that of an event."""
+        return self.given.batch_shape + self.given.event_shape
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Bounds of all entries, where NumPyro gives them."""
+        support = self.given.support
+        low = getattr(support, "lower_bound", -math.inf)
+        return float(np.min(low)), float(np.max(getattr(support, "upper_bound", math.inf)))
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`."""
+        return jnp.sum(self.given.log_prob(value))
+
+
+class Exact(_OfNumpyro):
+    """A distribution of NumPyro by a map that makes its values of standard normal variables."""
+
+    @property
+    def num_white(self) -> int:
+        """Number k of variables."""
+        return math.prod(self._whitening.shape)
+
+    def transform(self, white: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.transform`."""
+        return self._whitening.transform(white.reshape(self._whitening.shape))
+
+    @property
+    def _whitening(self):
+        from invlift.inverse.distributions.whitening import exact_whitening
+
+        return exact_whitening(self.given, self.shape)
+
+
+class Coordinate(_OfNumpyro):
     """A distribution of NumPyro in the coordinate z, of which T(centre + spread z) is the value.
 
     Attributes
@@ -50,26 +97,13 @@ class Coordinate(Distribution):
         Mean and standard deviation of the value mapped to the real numbers.
     """
 
-    given: Any
     centre: jax.Array
     spread: jax.Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the distribution's batches, then that of an event."""
-        return self.given.batch_shape + self.given.event_shape
 
     @property
     def num_white(self) -> int:
         """Number k of variables; a simplex has fewer than entries."""
         return math.prod(self.centre.shape)
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """Bounds of all entries, where NumPyro gives them."""
-        support = self.given.support
-        low = getattr(support, "lower_bound", -math.inf)
-        return float(np.min(low)), float(np.max(getattr(support, "upper_bound", math.inf)))
 
     def transform(self, white: jax.Array) -> jax.Array:
         """As :meth:`Distribution.transform`."""
@@ -82,10 +116,6 @@ class Coordinate(Distribution):
         log_volume = jnp.sum(bijection.log_abs_det_jacobian(at, value))
         log_volume += jnp.sum(jnp.log(self.spread))
         return self.log_density(value) + log_volume - log_normal(white)
-
-    def log_density(self, value: jax.Array) -> jax.Array:
-        """As :meth:`Distribution.log_density`."""
-        return jnp.sum(self.given.log_prob(value))
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Distribution.sample`."""
@@ -160,11 +190,13 @@ def as_distribution(given: Any) -> Distribution:
     if kind.__name__ in FAMILIES and not given.event_shape:
         family = FAMILIES[kind.__name__](given)
         return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), family))
-    return _in_a_coordinate(given)
+    return _exact_or_in_a_coordinate(given)
 
 
-def _in_a_coordinate(given: Any) -> Coordinate:
+def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     import numpyro.distributions as dist
+
+    from invlift.inverse.distributions.whitening import exact_whitening
 
     name = type(given).__name__
     if given.support is None or given.support.is_discrete:
@@ -175,6 +207,9 @@ def _in_a_coordinate(given: Any) -> Coordinate:
             "sum over what is discrete, or give it a continuous distribution",
         )
     given = jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), given))
+    is_positive = given.support is dist.constraints.positive and given.shape() == ()
+    if not is_positive and exact_whitening(given, given.shape()) is not None:
+        return Exact(given)
     values = given.sample(jax.random.key(0), (NUM_DRAWS,))
     free = np.asarray(jax.vmap(_bijection(given).inv)(values))
     if not np.all(np.isfinite(free)):
@@ -183,7 +218,6 @@ def _in_a_coordinate(given: Any) -> Coordinate:
         )
     # To two digits, as the draws may differ elsewhere in the last of theirs.
     centre, spread = (to_two_digits(found) for found in (free.mean(axis=0), free.std(axis=0)))
-    is_positive = given.support is dist.constraints.positive and given.shape() == ()
     kind = PositiveCoordinate if is_positive else Coordinate
     return kind(given, *jax.device_put((centre, spread)))
 

@@ -35,6 +35,18 @@ class DistributionTable(Table):
         return type(self).family(**self.model_dump(exclude={"distribution"}, exclude_none=True))
 
 
+def _of_numpyro(name: str, **names: str) -> Callable[..., Distribution]:
+    """What makes a distribution of NumPyro; keys that are called otherwise there by these names."""
+
+    def make(**keys: float) -> Distribution:
+        from numpyro import distributions
+
+        keys = {names.get(key, key): value for key, value in keys.items()}
+        return as_distribution(getattr(distributions, name)(**keys))
+
+    return make
+
+
 _SIZE = 1e50
 _Number, _Positive = number(-_SIZE, _SIZE), number(1 / _SIZE, _SIZE)
 
@@ -113,31 +125,23 @@ class UniformTable(DistributionTable):
 class GammaTable(DistributionTable):
     """Density proportional to x^(concentration - 1) exp(-rate x)."""
 
+    family = _of_numpyro("Gamma")
+
     concentration: number(1e-2, 1e6)
     """The shape: 1 for an exponential distribution."""
     rate: _Positive
     """The rate, in one over the unit of the number."""
 
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        from numpyro.distributions import Gamma
-
-        return as_distribution(Gamma(self.concentration, self.rate))
-
 
 class InverseGammaTable(DistributionTable):
     """Density proportional to x^(-concentration - 1) exp(-scale / x)."""
+
+    family = _of_numpyro("InverseGamma")
 
     concentration: number(1e-2, 1e6)
     """The shape: the mean is finite above 1."""
     scale: _Positive
     """The scale, in the unit of the number."""
-
-    def build(self) -> Distribution:
-        """Build the distribution."""
-        from numpyro.distributions import InverseGamma
-
-        return as_distribution(InverseGamma(self.concentration, self.scale))
 
 
 class NormalTable(DistributionTable):
@@ -160,6 +164,41 @@ class RealUniformTable(UniformTable):
     """The upper bound, in the unit of the number."""
 
 
+class TruncatedNormalTable(RealUniformTable):
+    """Normal(location, scale^2) between two bounds."""
+
+    family = _of_numpyro("TruncatedNormal", location="loc")
+
+    location: _Number
+    """The mean of the normal distribution that is truncated, in the unit of the number."""
+    scale: _Positive
+    """The standard deviation of the same, in the unit of the number."""
+
+
+class StudentTTable(DistributionTable):
+    """Student's t, with longer tails than a normal distribution."""
+
+    family = _of_numpyro("StudentT", degrees_of_freedom="df", location="loc")
+
+    degrees_of_freedom: number(0.5, 1e6)
+    """The degrees of freedom: the fewer, the longer the tails; above 2 the variance is finite."""
+    location: _Number
+    """The median, in the unit of the number."""
+    scale: _Positive
+    """The spread, in the unit of the number."""
+
+
+class BetaTable(DistributionTable):
+    """Density proportional to x^(alpha - 1) (1 - x)^(beta - 1), of a share from 0 to 1."""
+
+    family = _of_numpyro("Beta", alpha="concentration1", beta="concentration0")
+
+    alpha: number(1e-2, 1e6)
+    """The first shape: the mean is alpha / (alpha + beta)."""
+    beta: number(1e-2, 1e6)
+    """The second shape."""
+
+
 #: Distributions of positive numbers by the key ``distribution``: looked up whenever a file is read.
 DISTRIBUTIONS: dict[str, type[DistributionTable]] = {
     "lognormal": LognormalTable,
@@ -172,5 +211,12 @@ DISTRIBUTIONS: dict[str, type[DistributionTable]] = {
 }
 #: Distributions of any number.
 REAL_DISTRIBUTIONS: MutableMapping[str, type[DistributionTable]] = ChainMap(
-    {"normal": NormalTable, "uniform": RealUniformTable}, DISTRIBUTIONS
+    {
+        "normal": NormalTable,
+        "uniform": RealUniformTable,
+        "truncated-normal": TruncatedNormalTable,
+        "student-t": StudentTTable,
+        "beta": BetaTable,
+    },
+    DISTRIBUTIONS,
 )
