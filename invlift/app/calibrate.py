@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.app.compare import Scalars
+from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.quantities import mesh_of
 from invlift.app.sampling import check_counts, find_kernel, target_of, versions
 from invlift.app.simulate import simulate_problem
@@ -95,7 +96,7 @@ def _truth_at(problem: InverseProblem, places, theta):
 
 
 def calibrate(
-    problem: InverseProblem,
+    problem: FieldProblem | InverseProblem,
     kernel: str | Kernel = "chmc",
     *,
     simulations: int,
@@ -117,7 +118,7 @@ def calibrate(
 
     Parameters
     ----------
-    problem : InverseProblem
+    problem : InverseProblem or FieldProblem
         Its data are not looked at.
     kernel, warmup, starts
         See :func:`~invlift.app.sampling.sample`.
@@ -148,6 +149,7 @@ def calibrate(
         If an argument is out of range, readings cannot be simulated, or the directory holds a
         calibration that is not to be resumed or is another one.
     """
+    problem = with_readings(plain(problem), "problem", "calibrate")
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
     check_counts(simulations=simulations, draws=draws, warmup=warmup, seed=seed)

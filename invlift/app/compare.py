@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
@@ -57,7 +58,7 @@ class Scalars(Module):
 
 
 def compare(
-    problem: InverseProblem | ManifoldProblem,
+    problem: AnyProblem,
     methods: Iterable[str] | Mapping[str, str | Kernel],
     *,
     seconds: float = 60.0,
@@ -95,6 +96,7 @@ def compare(
         If a method is unknown, or an argument out of range.  What keeps a single method from
         sampling is the ``note`` of its row.
     """
+    problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     walks = {name: _walk(problem, method) for name, method in named.items()}
     check_counts(chains=chains, warmup=warmup, seed=seed)

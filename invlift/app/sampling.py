@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.progress import bars_if_watched
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
-from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
@@ -46,7 +46,7 @@ UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
 
 
 def sample(
-    problem: InverseProblem | ConstrainedTarget,
+    problem: FieldProblem | InverseProblem | ConstrainedTarget,
     kernel: str | Kernel = "chmc",
     *,
     chains: int = 4,
@@ -121,7 +121,7 @@ def sample(
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
     """
-    problem = getattr(problem, "problem", problem)  # of a field problem
+    problem = plain(problem)
     require_float64()
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
@@ -173,14 +173,13 @@ def sample(
             )
 
 
-def read_chains(
-    problem: InverseProblem | ManifoldProblem, kernel: Kernel, warmup: int, seed: int, folder: Path
-) -> Run:
+def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
     ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
     :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
+    problem = plain(problem)
     is_given = not isinstance(problem, InverseProblem)
     fields = () if is_given else fields_of(problem, quantities_of(problem))
     plan = Plan(kernel, warmup, 1, fields=fields)

@@ -17,6 +17,7 @@ from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
 from invlift.files.tables import number
@@ -25,7 +26,7 @@ from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import known_scale
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.inverse.priors.base import Prior
-from invlift.programs.pytrees import static
+from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
@@ -86,6 +87,7 @@ class LevelPrior(Prior):
     mean: jax.Array
     spread: jax.Array
     location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
 
     @property
     def num_white(self):
@@ -104,7 +106,7 @@ class LevelTable(PriorTable):
     spread: float
 
     def build(self, mesh, where):
-        return LevelPrior(jnp.zeros(mesh.num_nodes), jnp.asarray(self.spread))
+        return LevelPrior(jnp.zeros(mesh.num_nodes), jnp.asarray(self.spread), mesh=mesh)
 
 
 @pytest.fixture(autouse=True)

@@ -50,9 +50,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
             found = f"{file.name}, which is there already"
             expected = "a directory without a comparison"
             raise InputError(f"{directory}", expected, found, "choose another with --out")
-    field = build(spec)
+    problem = build(spec)
     directory.mkdir(parents=True, exist_ok=True)
-    say(console, headline(field))
+    say(console, headline(problem))
     rows = []
     with interrupts_raise(), display(errors, methods) as tell:
 
@@ -61,7 +61,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             tell(method, progress.iteration, f"{text}{progress.acceptance_rate:.2f}")
 
         settings |= {"seconds": seconds, "on_progress": on_progress}
-        for row in compare(field.problem, methods, **settings):
+        for row in compare(problem, methods, **settings):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
             write_table(files[0], table_of(rows))
