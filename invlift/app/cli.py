@@ -144,6 +144,8 @@ def _parser() -> argparse.ArgumentParser:
 
     shared = "problem", "--method", "--chains", "--warmup", "--seed"
     option = command("run", "sample the posterior and write the results", *shared)
+    text = "an option of the method, as in [sampler.options]; may be given several times"
+    option("--option", "KEY=VALUE", text, action="append")
     option("--draws", "N", 'draws per chain, or "converged"')
     constant = {"action": "store_const", "const": "converged", "dest": "draws"}
     option("--until-converged", None, "draw until the verdict is good", **constant)

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
-from invlift.app.progress import bars_if_watched
+from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
@@ -86,8 +86,8 @@ def sample(
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
         variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
         with exact readings they are moved to where these are reproduced.  For a target positions,
-        which need be on its manifold only roughly; without them random ones.  Of a
-        :func:`manifold_problem` arrays by name, (chains, ...) each.
+        which need be on its manifold only roughly; without them random ones.  Of unknowns by name
+        arrays by name, (chains, ...) each, in their own units.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -135,42 +135,40 @@ def sample(
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
-    if isinstance(problem, InverseProblem):
-        scale, quantities = typical_scale(problem), quantities_of(problem)
-        fields = fields_of(problem, quantities)
-    else:
-        scale, quantities, fields = None, quantities_of_target(problem), ()
-    room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
-    plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
-    target = target_of(problem, kernel, scale)
-    num_lanes = choose_lanes(target, plan, chains, executor)
-    store = None
-    if checkpoint is not None:
-        run = fingerprint(problem, plan, seed)
-        choices = {"typical_scale": scale, "num_lanes": num_lanes}
-        store = CheckpointStore(Path(checkpoint), run, choices)
-    with store.lock() if store else nullcontext():
-        if store:
+    display = nullcontext(on_progress)
+    if on_progress is None:
+        sizes = chains, warmup, None if is_open else draws
+        display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
+    with single_threaded_blas(), display as on_progress, ExitStack() as lock:
+        if isinstance(problem, InverseProblem):
+            scale, quantities = typical_scale(problem), quantities_of(problem)
+            fields = fields_of(problem, quantities)
+        else:
+            scale, quantities, fields = None, quantities_of_target(problem), ()
+        room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
+        plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
+        target = target_of(problem, kernel, scale)
+        num_lanes, store = choose_lanes(target, plan, chains, executor), None
+        if checkpoint is not None:
+            run = fingerprint(problem, plan, seed)
+            choices = {"typical_scale": scale, "num_lanes": num_lanes}
+            store = CheckpointStore(Path(checkpoint), run, choices)
+            lock.enter_context(store.lock())
             store = store.claim(is_resuming=resume)
             target = target_of(problem, kernel, store.choices["typical_scale"])
             num_lanes = store.choices["num_lanes"]
-        display = nullcontext(on_progress)
-        if on_progress is None:
-            failures = kernel.standards.failures_in_brief
-            display = bars_if_watched(chains, warmup, None if is_open else draws, failures)
-        with single_threaded_blas(), display as on_progress:
-            return run_chains(
-                target,
-                plan,
-                find_starts(kernel, target, seed),
-                seed,
-                num_lanes=num_lanes,
-                executor=executor,
-                store=store,
-                max_seconds=max_seconds,
-                next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
-                on_progress=on_progress,
-            )
+        return run_chains(
+            target,
+            plan,
+            find_starts(kernel, target, seed),
+            seed,
+            num_lanes=num_lanes,
+            executor=executor,
+            store=store,
+            max_seconds=max_seconds,
+            next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
+            on_progress=on_progress,
+        )
 
 
 def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:

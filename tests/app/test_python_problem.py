@@ -24,7 +24,8 @@ def draws_of(folder):
 def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     """Takes some 10 s: what the chains run is compiled twice, as the file is run anew."""
     out = tmp_path / "out"
-    said = invlift("run", COOLING, *FEW, "--draws", "300", "--out", out)
+    options = [*FEW, "--option", "target_acceptance=0.9", "--out", out]
+    said = invlift("run", COOLING, *options, "--draws", "300")
     assert "13 readings; 3 unknowns" in said
     draws = draws_of(out)
     assert {"excess", "rate", "half_life", "sigma"} <= set(draws)
@@ -36,7 +37,8 @@ def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     assert "half_life" in page
     assert 'id="sensors"' in page
     assert "Left out" not in page  # as if a mesh were missing
-    invlift("run", COOLING, *FEW, "--draws", "400", "--out", out, "--resume")
+    assert record["options"] == {"target_acceptance": 0.9}
+    invlift("run", COOLING, *options, "--draws", "400", "--resume")
     assert draws_of(out)["rate"].sizes["draw"] == 400
     np.testing.assert_array_equal(draws_of(out)["rate"][:, :300], draws["rate"])
 
@@ -142,6 +144,18 @@ def test_mistakes_are_named_in_one_line(invlift, tmp_path, content, name, messag
     said = invlift("check", f"{file}{name}", status=2)
     assert said.count("\n") == 1
     assert re.match(f"invlift: {message.format(file=re.escape(str(file)))}", said), said
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("target_acceptance=high", "--option target_acceptance: expected a number"),
+        ("acceptance=0.9", "--option acceptance: "),
+        ("acceptance", "--option: expected KEY=VALUE"),
+    ],
+)
+def test_options_of_the_method_are_checked(invlift, option, message):
+    assert invlift("run", COOLING, "--option", option, status=2).startswith(f"invlift: {message}")
 
 
 def test_a_file_that_is_not_there(invlift, tmp_path):

@@ -11,6 +11,7 @@ from structured import box_mesh
 import invlift
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_problem
+from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import half_normal, lognormal, normal
@@ -49,6 +50,25 @@ def exact():
         "start": np.sum(weights * start) / weights.sum(),
         "rate": np.sum(weights * rate) / weights.sum(),
     }
+
+
+def test_chains_start_at_unknowns_by_name():
+    given = {"start": [1.5, 2.5], "rate": [0.2, 3.0]}
+    white = chosen_starts(problem(), given, 2)(None, None, 0).white
+    found = np.stack([problem().prior.transform(jnp.asarray(each)) for each in white])
+    np.testing.assert_allclose(found.T, list(given.values()), rtol=1e-8)
+    with pytest.raises(InputError, match="starts, rate: expected values that the distribution can"):
+        chosen_starts(problem(), given | {"rate": [0.2, -3.0]}, 2)
+    with pytest.raises(InputError, match=r"'rate': \(2,\).* found .*'start': \(2,\)}"):
+        chosen_starts(problem(), {"start": [1.0, 2.0]}, 2)
+    with_field = inverse_problem(
+        lambda phi: phi[:3],
+        {"phi": matern_prior(box_mesh(2, 2), correlation_range=2.0, std=1.0, smoothness=1.0)},
+        known_noise(0.1),
+        np.zeros(3),
+    )
+    with pytest.raises(InputError, match="starts, phi: expected a distribution with an inverse"):
+        chosen_starts(with_field, {"phi": np.zeros((1, 9))}, 1)
 
 
 def assert_means(run, expected):

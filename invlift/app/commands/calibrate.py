@@ -18,7 +18,7 @@ from invlift.app.commands.common import (
 )
 from invlift.app.field_problem import plain, with_readings
 from invlift.app.problems import build, noise_of, open_problem
-from invlift.app.progress import display
+from invlift.app.progress import simulations_display
 from invlift.posterior.calibration import plot_calibration
 
 
@@ -33,7 +33,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     problem = with_readings(build(spec, needs_values=False), parsed.problem, "calibrate")
     say(console, headline(problem))
     problem = replace(plain(problem), noise=noise_of(spec, problem))
-    with interrupts_raise(), display(errors, ["simulations"], num_simulations) as tell:
+    with interrupts_raise(), simulations_display(errors, num_simulations) as on_simulation:
         calibration = calibrate(
             problem,
             settings.kernel(),
@@ -42,7 +42,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
             directory=directory,
             resume=parsed.resume,
-            on_simulation=lambda simulation, num: tell("simulations", num, simulation.outcome),
+            on_simulation=on_simulation,
         )
     written = [TABLE, RECORD] if calibration.simulations else [RECORD]
     if calibration.num_counted:

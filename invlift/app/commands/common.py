@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -55,6 +56,19 @@ def positive_option(option: str, text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise InputError(option, "a positive number", repr(text), "correct the option")
     return value
+
+
+def method_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Options of a method from texts KEY=VALUE; what is no value of TOML is text as it stands."""
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise InputError("--option", "KEY=VALUE", repr(text), "correct the option")
+        found[key] = value
+        with suppress(tomllib.TOMLDecodeError):
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+    return found
 
 
 def check_is_new(option: str, *files: Path) -> None:

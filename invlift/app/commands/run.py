@@ -14,6 +14,7 @@ from invlift.app.commands.common import (
     headline,
     integer_option,
     interrupts_raise,
+    method_options,
     say,
     say_table,
 )
@@ -35,7 +36,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     names = "method", "chains", "draws", "warmup", "seed", "budget"
     options = {name: getattr(parsed, name) for name in names}
-    spec = open_problem(parsed.problem).with_overrides(out=parsed.out, **options)
+    spec = open_problem(parsed.problem)
+    if parsed.option:
+        options["options"] = spec.sampler.options | method_options(parsed.option)
+    spec = spec.with_overrides(out=parsed.out, **options)
     directory, settings, kernel = spec.output.dir, spec.sampler, spec.sampler.kernel()
     chains = directory / "chains"
     _check_is_ready(directory, parsed.resume)
