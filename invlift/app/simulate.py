@@ -143,7 +143,8 @@ def simulate_by_name(
         return {"reading": labels, "value": values}, numbers
     readings = made.model.readings
     labels = labels_of(readings) or range(made.num_observations)
-    return {"reading": labels, **coordinates_of(readings), "value": made.observed}, numbers
+    values = np.asarray(made.observed)
+    return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
 
 
 def prior_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
