@@ -1,14 +1,12 @@
 """Names of the library by the modules they come from: imported when they are first used."""
 
-from .app.build import FieldProblem as FieldProblem
 from .app.build import build_problem as build_problem
 from .app.calibrate import calibrate as calibrate
 from .app.checks import check_problem as check_problem
 from .app.compare import compare as compare
+from .app.field_problem import FieldProblem as FieldProblem
 from .app.numpyro_model import from_numpyro as from_numpyro
 from .app.problem_file import read_problem as read_problem
-from .app.results import build_posterior as build_posterior
-from .app.results import field_posterior as field_posterior
 from .app.results import load as load
 from .app.sampling import sample as sample
 from .errors import InputError as InputError

@@ -16,7 +16,7 @@ def fit(sensors, noise, observed):
     """Posterior of the readings of some of the example's sensors."""
     forward, prior = parts(NUM_RINGS, sensors)
     problem = invlift.inverse_problem(forward, prior, noise, observed)
-    return invlift.build_posterior(problem, invlift.sample(problem, **SETTINGS))
+    return problem.posterior(invlift.sample(problem, **SETTINGS))
 
 
 def distance(posterior, reference):

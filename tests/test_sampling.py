@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from invlift.app import progress
-from invlift.app.results import build_posterior
 from invlift.app.sampling import FIRST_GOAL, sample, target_of
 from invlift.app.starts import STARTS, GivenStarts
 from invlift.errors import InputError
@@ -418,7 +417,7 @@ def test_a_person_at_a_notebook_sees_a_bar_for_each_chain(monkeypatch):
 
 def test_results_show_themselves_in_notebooks():
     problem = problem_with(known_noise(0.1))
-    posterior = build_posterior(problem, sample(problem, chains=2, warmup=20, draws=30, seed=1))
+    posterior = problem.posterior(sample(problem, chains=2, warmup=20, draws=30, seed=1))
     page = posterior._repr_html_()
     assert "<table" in page
     assert "parameters[0]" in page

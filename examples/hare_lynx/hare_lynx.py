@@ -12,11 +12,7 @@ YEAR, HARE, LYNX = np.loadtxt(Path(__file__).with_name("pelts.csv"), delimiter="
 
 
 def slope(t, logs, alpha, beta, gamma, delta, **first):
-    """Derivatives of the logarithms of both numbers, which stay finite.
-
-    The paper writes delta - gamma x_1 for the lynx.  Its priors, and Carpenter (2018) whom it
-    follows, are those of delta x_1 - gamma: gamma is the death rate, near 1 a year.
-    """
+    """Derivatives of the logarithms of both numbers, which stay finite."""
     hare, lynx = jnp.exp(logs["hare"]), jnp.exp(logs["lynx"])
     return {"hare": alpha - beta * lynx, "lynx": delta * hare - gamma}
 

@@ -103,7 +103,7 @@ def compare():
     rows = []
     for name, (made, kernel) in ways.items():
         run, seconds = drawn(made, kernel, DRAWS)
-        found = invlift.build_posterior(made, run).summary()
+        found = made.posterior(run).summary()
         found = found[found.index.str.startswith("code[")]
         ess, r_hat = found["ess_bulk"].min(), found["r_hat"].max()
         rows.append([name, ess, r_hat, seconds, ess / seconds])

@@ -67,7 +67,7 @@ def plot_poses():
     truth, _ = pose.simulated(cameras=pose.ONE)
     problem = pose.monocular()
     run, _ = sampled(problem, "chmc", chains=2, draws=MONOCULAR_DRAWS)
-    print(invlift.build_posterior(problem, run).verdict(), flush=True)
+    print(problem.posterior(run).verdict(), flush=True)
     draws = np.concatenate([chain.draws["joints"] for chain in run.chains])
     print(f"one camera: {rmse(draws.mean(axis=0), truth):.0f} mm", flush=True)
     shown = [truth, *draws[np.linspace(0, len(draws) - 1, 5).astype(int)[1:-1]]]

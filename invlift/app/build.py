@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
@@ -22,62 +22,7 @@ from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
 from invlift.inverse.distributions.tables import DistributionTable
 from invlift.inverse.noise import Noise, known_noise
-from invlift.inverse.priors.base import Prior
-from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.unknowns import NamedPrior
-from invlift.posterior.names import FIELD
-
-
-@dataclass(frozen=True)
-class FieldProblem:
-    """An inverse problem for a conductivity field, with the mesh and the sensors it came from.
-
-    Attributes
-    ----------
-    mesh : Mesh
-    sensors : Sensors
-        Those in use, d of them.
-    observation : Observation
-        Where each sensor of the table lies, those left out included.
-    problem : InverseProblem
-    """
-
-    mesh: Mesh
-    sensors: Sensors
-    observation: Observation
-    problem: InverseProblem
-    exceedance: tuple[float, ...] = ()
-
-    @property
-    def prior(self) -> Prior:
-        """The prior of the field, which that of the problem may hold beside further unknowns."""
-        prior = self.problem.prior
-        return prior.parts[FIELD] if isinstance(prior, NamedPrior) else prior
-
-    @property
-    def is_nodal(self) -> bool:
-        """Whether the coefficients are at the nodes; else they are in the cells."""
-        return self.prior.location == "nodes"
-
-    @property
-    def places(self) -> np.ndarray:
-        """Where the coefficients are, (N, dim): nodes, or middles of cells."""
-        points = self.mesh.points
-        return points if self.is_nodal else points[self.mesh.cells].mean(axis=1)
-
-    def by_place(self, coefficients: dict, solutions: dict) -> tuple[dict, dict]:
-        """Fields by name on the nodes and in the cells: solutions, and those of coefficients."""
-        return (solutions | coefficients, {}) if self.is_nodal else (solutions, coefficients)
-
-    @property
-    def outside(self) -> str:
-        """How many sensors are outside the mesh and what becomes of them; empty if none are."""
-        distances = self.observation.distances
-        if not distances.any():
-            return ""
-        fate = "left out" if len(distances) > len(self.sensors.values) else "moved onto the mesh"
-        num = np.count_nonzero(distances)
-        return f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
+from invlift.inverse.problem import inverse_problem
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
@@ -104,32 +49,31 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with _keys_blamed(spec, table):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
-    sensors = replace(table.take(observation.kept), points=observation.points)
+    sensors = observation.sensors
     if spec.experiment:
-        order = _order_by_experiment(spec, sensors, observation)
-        sensors, observation = sensors.take(order), observation.take(order)
+        observation = observation.take(_order_by_experiment(spec, observation))
     elif sensors.experiments is not None and len(set(sensors.experiments)) > 1:
         expected = "readings of one experiment, as there is no table [experiment.NAME]"
         found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
         raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
+    sensors = observation.sensors
     with _keys_blamed(spec, sensors):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
-        forward = _forward_map(spec, mesh, sensors, observation, prior.location)
+        forward = _forward_map(spec, mesh, observation, prior.location)
         # Without readings there is no noise in them yet, of whatever scale.
         noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
         problem = inverse_problem(forward, prior, noise, sensors.values)
-    return FieldProblem(mesh, sensors, observation, problem, tuple(spec.output.exceedance))
+    return FieldProblem(problem, tuple(spec.output.exceedance))
 
 
-def _order_by_experiment(
-    spec: ProblemSpec, sensors: Sensors, observation: Observation
-) -> np.ndarray:
+def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndarray:
     """Positions of the readings, those of one experiment after those of the other.
 
     First come those that are of none, as of the conductivity itself.
     """
-    names, where = list(spec.experiment), f"{sensors.name}, column experiment"
+    names, sensors = list(spec.experiment), observation.sensors
+    where = f"{sensors.name}, column experiment"
     if sensors.experiments is None:
         remedy = "add the column, or remove the tables [experiment.NAME]"
         raise InputError(where, f"the experiment of each row: {', '.join(names)}", "none", remedy)
@@ -147,7 +91,7 @@ def _order_by_experiment(
     return np.argsort([["", *names].index(each) for each in sensors.experiments], kind="stable")
 
 
-def _forward_map(spec: ProblemSpec, mesh: Mesh, sensors: Sensors, observation, location: str):
+def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, location: str):
     """The model of the readings."""
     options = {"known": spec.conductivity.known, "location": location}
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
@@ -155,7 +99,7 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, sensors: Sensors, observation, l
         return assemble_poisson(mesh, observation, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
-        is_own = np.isin(sensors.experiments, ["", name] if name == first else [name])
+        is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
         own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name))
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))

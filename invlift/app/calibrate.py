@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 
 from invlift.app.compare import Scalars
+from invlift.app.field_problem import FieldProblem, plain, with_readings
+from invlift.app.progress import if_watched, simulations_display
 from invlift.app.quantities import mesh_of
 from invlift.app.sampling import check_counts, find_kernel, target_of, versions
 from invlift.app.simulate import simulate_problem
@@ -95,7 +97,7 @@ def _truth_at(problem: InverseProblem, places, theta):
 
 
 def calibrate(
-    problem: InverseProblem,
+    problem: FieldProblem | InverseProblem,
     kernel: str | Kernel = "chmc",
     *,
     simulations: int,
@@ -105,7 +107,7 @@ def calibrate(
     starts: str = "prior",
     directory: str | Path | None = None,
     resume: bool = False,
-    on_simulation: Callable[[Simulation, int], None] = lambda simulation, num_done: None,
+    on_simulation: Callable[[Simulation, int], None] | None = None,
 ) -> Calibration:
     """Rank true values among posterior draws, in simulations from prior and noise.
 
@@ -117,7 +119,7 @@ def calibrate(
 
     Parameters
     ----------
-    problem : InverseProblem
+    problem : InverseProblem or FieldProblem
         Its data are not looked at.
     kernel, warmup, starts
         See :func:`~invlift.app.sampling.sample`.
@@ -134,7 +136,8 @@ def calibrate(
     resume : bool
         Go on with the calibration in ``directory``, to as many simulations as asked for now.
     on_simulation : callable
-        Called with each simulation when it is done, and the number of those that are.
+        Called with each simulation when it is done, and the number of those that are.  By default
+        there is a bar in notebooks and on terminals.
 
     Returns
     -------
@@ -148,6 +151,7 @@ def calibrate(
         If an argument is out of range, readings cannot be simulated, or the directory holds a
         calibration that is not to be resumed or is another one.
     """
+    problem = with_readings(plain(problem), "problem", "calibrate")
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
     check_counts(simulations=simulations, draws=draws, warmup=warmup, seed=seed)
@@ -160,7 +164,11 @@ def calibrate(
     directory = None if directory is None else Path(directory)
     if directory is not None:
         _check_is_ready(directory, resume)
-    with single_threaded_blas(), only_writer(directory) if directory else nullcontext():
+    display = nullcontext(on_simulation)
+    if on_simulation is None:
+        display = if_watched(simulations_display, simulations)
+    locked = only_writer(directory) if directory else nullcontext()
+    with single_threaded_blas(), locked, display as on_simulation:
         task = _Task(problem, kernel, draws, warmup, seed, starts, random_places(problem, seed))
         identity = task.identity()
         saved = _simulations_done(directory, identity) if directory else []

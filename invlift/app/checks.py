@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.app.build import FieldProblem
+from invlift.app.field_problem import AnyProblem, FieldProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import OwnProblem, PythonSpec, build
+from invlift.app.problems import PythonSpec
 from invlift.app.sampling import target_of
 from invlift.app.starts import (
     CLOSE_ENOUGH,
@@ -30,7 +30,6 @@ from invlift.app.starts import (
 )
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -114,52 +113,67 @@ def _evaluate(lifted, position):
     return _sight(lifted, position, np.zeros(lifted.dimension)).point
 
 
-def check_problem(spec: ProblemSpec | PythonSpec) -> Report:
+def check_problem(
+    problem: AnyProblem, spec: ProblemSpec | PythonSpec | None = None, *, seed: int = 0
+) -> Report:
     """Look a problem over.
+
+    Parameters
+    ----------
+    problem : InverseProblem, ManifoldProblem or FieldProblem
+    spec : ProblemSpec or PythonSpec, optional
+        What it was made of on the command line, for what only the file says: its seed is then used.
+    seed : int
+        Of the start and the directions that are tried.
+
+    Returns
+    -------
+    Report
+        With ``findings``, each ``ok``, ``note`` or ``bad``, and a ``verdict``.
 
     Raises
     ------
     InputError
-        If the problem cannot even be put together.
+        If there is no start.
     """
-    with single_threaded_blas():
-        return _report(spec, build(spec))
-
-
-def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> Report:
-    lifted = target_of(field.problem, _KERNEL)  # whose programs a run shares
-    position = jax.ShapeDtypeStruct((lifted.dimension,), float)
-    with ThreadPoolExecutor() as beside:  # to compile all at once
+    seed = seed if spec is None else spec.sampler.seed
+    own, field = plain(problem), on_mesh(problem)
+    with single_threaded_blas(), ThreadPoolExecutor() as beside:  # to compile all at once
+        lifted = target_of(own, _KERNEL)  # whose programs a run shares
+        position = jax.ShapeDtypeStruct((lifted.dimension,), float)
         shapes = _sight.shapes(lifted, position, position)
         beside.submit(_trial.prepare, lifted, shapes.point, 0, 1.0)
         beside.submit(_sight.prepare, lifted, position, position)
-        prior = beside.submit(_prior, spec, field)
-        seed = spec.sampler.seed
+        prior = beside.submit(_prior, field)
         position, of_start = _start_of(
-            _KERNEL, lifted, field.problem, seed, lambda _, *arguments: _evaluate(*arguments)
+            _KERNEL, lifted, own, seed, lambda _, *arguments: _evaluate(*arguments)
         )
         point, rng = _evaluate(lifted, position), np.random.default_rng(seed)
         findings = []
-        if isinstance(spec, ProblemSpec):
-            findings = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
+        if field is not None:
+            findings.append(_mesh(field.mesh))
+            if isinstance(spec, ProblemSpec):
+                findings.append(_groups(spec, field.mesh))
+            if field.sensors is not None:
+                findings.append(_sensors(field, spec))
         findings += of_start
         findings += _derivatives(lifted, point, rng)
         findings += prior.result()
-        findings.append(_step(spec, lifted, point))
-        findings += _method(field.problem)
-    return Report(findings, str(field.problem) if isinstance(field, OwnProblem) else "")
+        findings.append(_step(lifted, point, seed))
+        findings += _method(own)
+    return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")
 
 
-def find_objections(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[str]:
+def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list[str]:
     """What makes a problem not ready to run; what the chains run is compiled at the same time."""
-    settings, kernel = spec.sampler, spec.sampler.kernel()
+    settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
     with single_threaded_blas():
-        target = target_of(field.problem, kernel)
+        target = target_of(own, kernel)
         beside = ThreadPoolExecutor()
         beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
-        of_prior = beside.submit(_prior, spec, field)
+        of_prior = beside.submit(_prior, on_mesh(problem))
         beside.shutdown(wait=False)
-        _, findings = _start_of(kernel, target, field.problem, settings.seed)
+        _, findings = _start_of(kernel, target, own, settings.seed)
     findings += of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"]
 
@@ -260,25 +274,25 @@ def _log_weights(target, draws):
     return jax.lax.map(target.loglikelihood, draws)
 
 
-def _prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> list[Finding]:
+def _prior(field: FieldProblem | None) -> list[Finding]:
     """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
-    if not isinstance(field, FieldProblem):
+    if field is None:
         return []
     std = field.prior.pointwise_std()  # 0 where the field is known
     low, middle, high = np.quantile(std[std > 0.0], [0.0, 0.5, 1.0])
     level, detail = "ok", "realised standard deviation of the log-conductivity "
     detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
-    if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
+    nominal = getattr(field.prior, "nominal", None)
+    if nominal is None:
         return [Finding(level, "prior", detail)]
-    length, asked = spec.prior.typical()
-    detail += f" (asked for {asked:.3g})"
-    if high > 1.3 * asked and spec.prior.boundary == "neumann":
+    detail += f" (asked for {nominal.std:.3g})"
+    if high > 1.3 * nominal.std and nominal.boundary == "neumann":
         level = "note"
         detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
-    elif middle < LOW_STD * asked:
-        level = "bad" if middle < LEAST_STD * asked else "note"
+    elif middle < LOW_STD * nominal.std:
+        level = "bad" if middle < LEAST_STD * nominal.std else "note"
         detail += "; far less than asked for: is the range in the mesh's unit of length?"
-    return [Finding(level, "prior", detail), _resolution(field.mesh, length)]
+    return [Finding(level, "prior", detail), _resolution(field.mesh, nominal.correlation_range)]
 
 
 def _resolution(mesh: Mesh, length: float) -> Finding:
@@ -353,26 +367,24 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     return Finding("ok", "groups", detail)
 
 
-def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
+def _sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
     sensors = field.sensors
-    notes = []
+    notes, is_file = [], isinstance(spec, ProblemSpec)
     columns = sensors.points, sensors.minus, sensors.experiments
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
         notes.append(f"{num_repeats} rows repeat the place of another")
-    if sensors.sigma is not None and spec.noise.sigma != "column":
+    if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
-    if sensors.experiments is not None and not spec.experiment:
+    if sensors.experiments is not None and is_file and not spec.experiment:
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
-    if field.outside:
-        notes.append(field.outside)
+    if sensors.outside:
+        notes.append(sensors.outside)
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
     scale = field.problem.noise.scale
     if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
         notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
-    if sensors.unused:
-        notes.append(f"columns that are passed over: {', '.join(sensors.unused)}")
     size = f"{len(sensors.values)} in use"
     if len(kinds) > 1:
         counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
@@ -445,13 +457,13 @@ def _trial(lifted, point, seed, size):
     return failures, error, violations[0], evaluations[0]
 
 
-def _step(spec: ProblemSpec | PythonSpec, lifted, point) -> Finding:
+def _step(lifted, point, seed: int) -> Finding:
     """One step forwards and back."""
     size = TRIAL_STEP
-    trial = _trial(lifted, point, spec.sampler.seed, size)
+    trial = _trial(lifted, point, seed, size)
     while int(trial[0][0]) and size > 1e-3:
         size *= 0.5
-        trial = _trial(lifted, point, spec.sampler.seed, size)
+        trial = _trial(lifted, point, seed, size)
     (has_failed, num_failures), *numbers = trial
     error, violation, num_factorisations = map(float, numbers)
     if has_failed:

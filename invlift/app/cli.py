@@ -144,6 +144,8 @@ def _parser() -> argparse.ArgumentParser:
 
     shared = "problem", "--method", "--chains", "--warmup", "--seed"
     option = command("run", "sample the posterior and write the results", *shared)
+    text = "an option of the method, as in [sampler.options]; may be given several times"
+    option("--option", "KEY=VALUE", text, action="append")
     option("--draws", "N", 'draws per chain, or "converged"')
     constant = {"action": "store_const", "const": "converged", "dest": "draws"}
     option("--until-converged", None, "draw until the verdict is good", **constant)
@@ -196,12 +198,11 @@ def _parser() -> argparse.ArgumentParser:
     option = command("schema", "print the JSON schema of problem files, for editors")
     option("--page", None, "print a page of all keys instead", action="store_true")
 
-    option = command("simulate", "sensor readings of a draw from the prior")
-    option("problem", "PROBLEM.toml", None)
-    text = "standard deviation of normal noise (default: the noise of the problem file)"
+    option = command("simulate", "readings of a draw from the prior", "problem")
+    text = "standard deviation of normal noise (default: the noise of the problem)"
     option("--sigma", "SD", text)
     option("--draws", "K", "write K fields drawn from the prior, and no readings")
     option("--seed", "S", "seed of the draw", required=True)
-    text = "sensor table to write, or with --draws a series for ParaView, draws.pvd"
+    text = "table of readings to write, or with --draws a series for ParaView, draws.pvd"
     option("--out", "FILE", text, required=True)
     return parser

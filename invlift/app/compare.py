@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from invlift.app.field_problem import AnyProblem, plain
+from invlift.app.progress import comparison_display, if_watched
 from invlift.app.sampling import check_counts, find_kernel, target_of
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
@@ -57,14 +59,14 @@ class Scalars(Module):
 
 
 def compare(
-    problem: InverseProblem | ManifoldProblem,
+    problem: AnyProblem,
     methods: Iterable[str] | Mapping[str, str | Kernel],
     *,
     seconds: float = 60.0,
     chains: int = 4,
     warmup: int = 200,
     seed: int = 0,
-    on_progress: Callable[[str, Progress], None] = lambda method, progress: None,
+    on_progress: Callable[[str, Progress], None] | None = None,
 ) -> Iterator[Efficiency]:
     """Run samplers on one posterior, one after the other.
 
@@ -82,7 +84,8 @@ def compare(
     chains, warmup, seed : int
         See :func:`~invlift.app.sampling.sample`.
     on_progress : callable
-        Told of every block of iterations: the method's name and the news.
+        Told of every block of iterations: the method's name and the news.  By default there is a
+        bar for each method in notebooks and on terminals.
 
     Yields
     ------
@@ -95,13 +98,20 @@ def compare(
         If a method is unknown, or an argument out of range.  What keeps a single method from
         sampling is the ``note`` of its row.
     """
+    problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     walks = {name: _walk(problem, method) for name, method in named.items()}
     check_counts(chains=chains, warmup=warmup, seed=seed)
     if not seconds > 0:
         raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
     require_float64()
-    return _rows(problem, walks, seconds, chains, warmup, seed, on_progress)
+    rows = partial(_rows, problem, walks, seconds, chains, warmup, seed)
+    return rows(on_progress) if on_progress else _shown(rows, list(walks))
+
+
+def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
+    with if_watched(comparison_display, methods) as on_progress:
+        yield from rows(on_progress)
 
 
 def _walk(

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.inverse.numpyro_problem import NumPyroProblem, numpyro_problem
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
@@ -46,7 +45,7 @@ class NumPyroModel(NumPyroProblem):
         """
         kernel = KERNELS["chmc"](target_acceptance=ACCEPTANCE) if kernel is None else kernel
         run = sample(self, kernel, warmup=warmup, draws=draws, **options)
-        verdict = build_posterior(self, run).verdict()
+        verdict = self.posterior(run).verdict()
         if not verdict.is_converged:
             warnings.warn(str(verdict), stacklevel=2)
         names = run.chains[0].draws.keys() - {PREDICTED, NOISE_SCORE}

@@ -65,7 +65,9 @@ class RunOptions:
         except ValidationError as error:
             path, _, *parts = mistakes(error, type(table), data)[0]
             where = "--out" if path[0] == "dir" else f"--{path[0]}"
-            if path[0] == "options":  # those in the file do not fit the method that was asked for
+            if "options" in options:
+                where = f"--option {' '.join(path[1:])}"
+            elif path[0] == "options":  # those in the file do not fit the method asked for
                 where = self.where(section, *path)
             raise InputError(where, *parts) from None
 

@@ -8,34 +8,25 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
 
-from invlift.app.build import FieldProblem, build_problem
+from invlift.app.build import build_noise, build_problem
+from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
 from invlift.app.sections import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.files.input_files import read_text
 from invlift.files.tables import Table
+from invlift.inverse.noise import Noise
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.given_manifold import ManifoldProblem
 
-#: What a problem can be.
-_KINDS = InverseProblem, ManifoldProblem
 #: What the problem is called in the file, if nothing is said.
 NAME = "problem"
 #: Largest file that is read.
 MAX_BYTES = 2**20
-
-
-@dataclass(frozen=True)
-class OwnProblem:
-    """A problem of a user's own model, or a density on a manifold."""
-
-    problem: InverseProblem | ManifoldProblem
 
 
 class PythonSpec(RunOptions, Table):
@@ -55,29 +46,21 @@ def open_problem(text: str) -> ProblemSpec | PythonSpec:
     return read_problem(text) if _split(text) is None else read_python_problem(text)
 
 
-def build(spec: ProblemSpec | PythonSpec) -> FieldProblem | OwnProblem:
-    """Put the problem together; a Python file is run. An InputError if it cannot be."""
-    if isinstance(spec, ProblemSpec):
-        return build_problem(spec)
-    found = load(spec)
-    return OwnProblem(found) if isinstance(found, _KINDS) else found
+def build(spec: ProblemSpec | PythonSpec, *, needs_values: bool = True) -> AnyProblem:
+    """Put the problem together; a Python file is run. An InputError if it cannot be.
+
+    ``needs_values`` is as for :func:`~invlift.app.build.build_problem`.
+    """
+    if isinstance(spec, PythonSpec):
+        return load(spec)
+    return build_problem(spec, needs_values=needs_values)
 
 
-def build_with_readings(spec: ProblemSpec | PythonSpec, command: str) -> FieldProblem | OwnProblem:
-    """The same for a command that is about readings; an InputError of a density on a manifold."""
-    found = build(spec)
-    if isinstance(found.problem, ManifoldProblem):
-        remedy = f"{command} is for problems with readings; check, run and report take any"
-        raise InputError(spec._file, "a problem with readings", "a density on a manifold", remedy)
-    return found
-
-
-def with_a_mesh(text: str, command: str) -> ProblemSpec:
-    """The problem file of a command that is about fields alone; an InputError if it is Python."""
-    if _split(text) is not None:
-        remedy = f"{command} is for fields on a mesh; in Python draw from the prior itself"
-        raise InputError(text, "a problem file in TOML", "a Python file", remedy)
-    return read_problem(text)
+def noise_of(spec: ProblemSpec | PythonSpec, problem: FieldProblem | InverseProblem) -> Noise:
+    """The noise of a problem, also of one that was built without readings."""
+    if isinstance(spec, PythonSpec):
+        return plain(problem).noise
+    return build_noise(spec, problem.sensors)
 
 
 def read_python_problem(text: str) -> PythonSpec:
@@ -86,12 +69,22 @@ def read_python_problem(text: str) -> PythonSpec:
     The text is a path, and behind a colon the name of a problem or of a function of no arguments;
     ``problem``, if there is none. An InputError if the file cannot be read.
     """
+    return python_spec(text, read_python(_split(text)[0]))
+
+
+def read_python(file: str) -> str:
+    """Content of a Python file; an InputError if it cannot be read."""
+    remedy = "give the path of a Python file, model.py:problem"
+    return read_text(Path(file), file, "a Python file", remedy=remedy, max_bytes=MAX_BYTES)
+
+
+def python_spec(text: str, content: str) -> PythonSpec:
+    """What ``model.py:problem`` names in a file of this content, with the usual sampler."""
     file, name = _split(text)
     path = Path(file)
-    remedy = "give the path of a Python file, model.py:problem"
     spec = PythonSpec(
         source=path.resolve(),
-        content=read_text(path, file, "a Python file", remedy=remedy, max_bytes=MAX_BYTES),
+        content=content,
         name=name,
         sampler=SamplerTable(),
         output=OutputTable(dir=path.resolve().parent / "results" / path.stem),
@@ -100,8 +93,8 @@ def read_python_problem(text: str) -> PythonSpec:
     return spec
 
 
-def load(spec: PythonSpec) -> Any:
-    """Run the file and return the problem of that name in it, or what else has a ``problem``.
+def load(spec: PythonSpec) -> AnyProblem:
+    """Run the file and return the problem of that name in it.
 
     An InputError if the file fails, or what it calls so is not a problem.
     """
@@ -110,16 +103,16 @@ def load(spec: PythonSpec) -> Any:
         names = ", ".join(
             name
             for name, thing in vars(module).items()
-            if isinstance(thing, _KINDS) or getattr(thing, "__module__", "") == _MODULE
+            if isinstance(thing, AnyProblem) or getattr(thing, "__module__", "") == _MODULE
         )
         found = f"the names {names}" if names else "no such name"
         remedy = f"give the name of the problem behind a colon: {spec._file}:NAME"
         raise InputError(spec._file, f"a problem called {spec.name}", found, remedy)
     made, where = getattr(module, spec.name), f"{spec._file}:{spec.name}"
-    if callable(made) and not _is_problem(made):
+    if callable(made) and not isinstance(made, AnyProblem):
         with _failures_named(spec, where):
             made = made()
-    if not _is_problem(made):
+    if not isinstance(made, AnyProblem):
         expected = "a problem, or a function without arguments that makes one"
         remedy = "make one with invlift.inverse_problem or invlift.manifold_problem"
         raise InputError(where, expected, f"a {type(made).__name__}", remedy)
@@ -162,10 +155,6 @@ def _failures_named(spec: PythonSpec, where: str) -> Iterator[None]:
         found, remedy = f"{type(reason).__name__}: {reason}", "correct it; python itself shows more"
         expected = "Python code that runs"
         raise InputError(where, expected, printable(found)[:200], remedy) from reason
-
-
-def _is_problem(thing: Any) -> bool:
-    return isinstance(getattr(thing, "problem", thing), _KINDS)
 
 
 def _split(text: str) -> tuple[str, str] | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -14,8 +15,8 @@ from rich.progress import Progress as Bars
 
 from invlift.samplers.chains.chain import Progress
 
-#: Least time between two lines about the same thing, s.
-LINE_INTERVAL = 10.0
+#: Least time between two lines about the same thing, and between two changes of a line, s.
+LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
 
 
 @contextmanager
@@ -24,9 +25,26 @@ def display(
 ) -> Iterator[Callable[[str, int, str], None]]:
     """Yield a function, for any thread, of a name, how much of its total is done, and a text.
 
-    On a terminal there is a bar for each name; else a line is printed now and then, and the last.
+    On a terminal there is a bar for each name, in a notebook a line that changes; else a line is
+    printed now and then, and the last.
     """
-    if console.is_terminal or console.is_jupyter:
+    if console.is_jupyter:  # where bars of rich take a package more
+        from IPython.display import display as show
+
+        lines = dict.fromkeys(names, "compiling")
+        shown = show({"text/plain": _joined(lines)}, raw=True, display_id=True)
+        last, whole = [0.0], f"/{total}" if total else ""
+
+        def show_changed(name: str, num_done: int, text: str) -> None:
+            lines[name], now = f"{num_done}{whole} {text}", time.monotonic()
+            if now - last[0] > CHANGE_INTERVAL or num_done == total:
+                last[0] = now
+                shown.update({"text/plain": _joined(lines)}, raw=True)
+
+        yield show_changed
+        shown.update({"text/plain": _joined(lines)}, raw=True)
+        return
+    if console.is_terminal:
         text, done = TextColumn("[dim]{task.fields[text]}"), MofNCompleteColumn()
         name, bar = TextColumn("{task.description}"), BarColumn(bar_width=24)
         with Bars(name, bar, done, TimeRemainingColumn(), text, console=console) as bars:
@@ -44,6 +62,10 @@ def display(
         console.print(f"{name}: {num_done}{of_total} {text}", highlight=False, soft_wrap=True)
 
     yield show_line
+
+
+def _joined(lines: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in lines.items())
 
 
 @contextmanager
@@ -72,12 +94,33 @@ def progress_display(
         yield show
 
 
-def bars_if_watched(num_chains: int, num_warmup: int, num_draws: int | None, failures: str):
-    """:func:`progress_display` for a person at a notebook or terminal; silence for programs."""
+@contextmanager
+def comparison_display(
+    console: Console, methods: Sequence[str]
+) -> Iterator[Callable[[str, Progress], None]]:
+    """Yield a function that shows the progress of chains of a method."""
+    with display(console, methods) as tell:
+
+        def show(method: str, progress: Progress) -> None:
+            text = f"iterations of chain {progress.chain}, {phase_of(progress)}, acceptance "
+            tell(method, progress.iteration, f"{text}{progress.acceptance_rate:.2f}")
+
+        yield show
+
+
+@contextmanager
+def simulations_display(console: Console, num: int) -> Iterator[Callable[[Any, int], None]]:
+    """Yield a function that shows how many of so many simulations are done, and the last."""
+    with display(console, ["simulations"], num) as tell:
+        yield lambda simulation, num_done: tell("simulations", num_done, simulation.outcome)
+
+
+def if_watched(open_display: Callable, *arguments):
+    """A display for a person at a notebook or terminal; silence for programs."""
     console = Console(stderr=True)
     if console.is_terminal or console.is_jupyter:
-        return progress_display(console, num_chains, num_warmup, num_draws, failures)
-    return nullcontext(lambda progress: None)
+        return open_display(console, *arguments)
+    return nullcontext(lambda *_: None)
 
 
 def phase_of(progress: Progress) -> str:

@@ -59,8 +59,7 @@ def quantities_of(
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
     found += [Quantity(name, {"node": None}, is_derived=True) for name in problem.model.solutions]
-    kept_axes = getattr(problem.model, "kept_axes", ())
-    found += [Quantity(name, dict(axes)) for name, axes in kept_axes]
+    found += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
     if getattr(scale, "groups", None) is not None:
         found.append(Quantity(SIGMA, {"noise_group" if scale.is_shared else "sensor": None}))
     if with_prior:
@@ -147,7 +146,7 @@ def _is_on(part: Any, mesh: Mesh | None) -> bool:
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:
     """Names of the draws that may be too large to be kept: fields, and long vectors."""
     shapes = problem.prior.shapes if isinstance(problem.prior, NamedPrior) else ()
-    kept = getattr(problem.model, "kept_axes", ())
+    kept = problem.model.kept_axes
     shapes += tuple((name, tuple(len(at) for _, at in axes)) for name, axes in kept)
     long = [name for name, shape in shapes if np.prod(shape) > MAX_ENTRIES]
     return tuple(dict.fromkeys([*(each.name for each in quantities if each.place), *long]))

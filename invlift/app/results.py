@@ -11,15 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from invlift.app.build import FieldProblem
+from invlift.app.field_problem import FieldProblem, plain
+from invlift.app.kept import open_kept
 from invlift.app.problem_file import read_problem
-from invlift.app.problems import OwnProblem, build, open_problem
+from invlift.app.problems import build, open_problem
 from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
-from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import Sensors
+from invlift.fem.mesh.mesh import mesh_from_arrays, read_mesh
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
@@ -52,16 +51,16 @@ def load(directory: str | os.PathLike) -> Posterior:
         If the folder is not that of a run with draws, or a file in it is damaged or has changed.
     """
     directory = Path(directory)
-    problem, folder = problem_file(directory), directory / "chains"
+    folder = directory / "chains"
     if not (directory / DRAWS).exists() and folder.is_dir():
-        spec = open_problem(str(problem))
-        field, sampler = build(spec), spec.sampler
-        run = read_chains(field.problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
-        return build_posterior(field, run)
+        spec = open_kept(directory)
+        problem, sampler = build(spec), spec.sampler
+        run = read_chains(problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
+        return build_posterior(problem, run)
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
-    own = posterior.mesh
+    own, problem = posterior.mesh, problem_file(directory)
     with suppress(InputError):
         mesh = read_mesh(read_problem(problem).mesh.file)  # which has groups
         if np.array_equal(mesh.points, own.points) and np.array_equal(mesh.cells, own.cells):
@@ -76,13 +75,13 @@ def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
 
 
 def build_posterior(
-    problem: FieldProblem | OwnProblem | InverseProblem | ConstrainedTarget,
+    problem: FieldProblem | InverseProblem | ConstrainedTarget,
     run: Run,
     num_draws_requested: int | None = None,
     *,
     objections: Sequence[str] = (),
 ) -> Posterior:
-    """Posterior of a run of a problem, built from a file or of a model of one's own.
+    """Posterior of a run of a problem: what stands behind ``problem.posterior(run)``.
 
     ``num_draws_requested`` and ``objections`` are as for :class:`~invlift.posterior.Posterior`.
 
@@ -91,72 +90,33 @@ def build_posterior(
     InputError
         If the run has no draws.
     """
-    own = getattr(problem, "problem", problem)
+    own = plain(problem)
     names = "chains", "standards", "compile_seconds", "is_interrupted"
     parts = {name: getattr(run, name) for name in names}
     parts |= {"num_draws_requested": num_draws_requested, "objections": objections}
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
-    labels, coordinates, points = None, {}, None
     if isinstance(problem, FieldProblem):
-        sensors = problem.sensors
+        parts["exceedance"] = problem.exceedance
+    labels, coordinates, points = None, {}, None
+    if (sensors := own.model.sensors) is not None:
         labels, points = sensors.labels, sensors.points
-        if not np.isfinite(points).all():  # of kinds that have no place
-            points = locate(problem.mesh, sensors, "project").points
-        columns = {"experiment": sensors.experiments, KIND: sensors.kinds}
+        columns = {"experiment": sensors.experiments, KIND: sensors.kinds} | sensors.further
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
-        parts |= {"mesh": problem.mesh, "exceedance": problem.exceedance}
-    else:
-        parts["mesh"] = mesh_of(own.prior)
-        if readings := getattr(own.model, "readings", ()):
-            labels, coordinates = labels_of(readings) or None, coordinates_of(readings)
-            if own.units:
-                units = [own.units.get(name, "") for name in coordinates["name"]]
-                coordinates = {UNITS: units} | coordinates
+    elif own.model.readings:
+        labels, coordinates = labels_of(own.model.readings), coordinates_of(own.model.readings)
+        if own.units:
+            units = [own.units.get(name, "") for name in coordinates["name"]]
+            coordinates = {UNITS: units} | coordinates
     noise, scale, sigma = own.reading_noise(), own.noise.scale, None
     is_of_arrays = hasattr(noise, "arrays")  # which have their own scales
     if noise is not None and not scale.num_parameters and not is_of_arrays:
         sigma = np.asarray(scale.value(np.zeros(0)))
     return Posterior(
         quantities=quantities_of(own, labels, with_prior=True),
+        mesh=mesh_of(own.prior),
         sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates),
         noise=noise,
-        boundary_flux=getattr(own.model, "boundary_flux", None),
+        boundary_flux=own.model.boundary_flux,
         **parts,
     )
-
-
-def field_posterior(
-    mesh: Mesh,
-    sensors: Sensors,
-    problem: InverseProblem,
-    run: Run,
-    *,
-    num_draws_requested: int | None = None,
-    exceedance: Sequence[float] = (),
-    objections: Sequence[str] = (),
-) -> Posterior:
-    """Bundle the draws of a run with the mesh, sensors, noise and prior they belong to.
-
-    Parameters
-    ----------
-    mesh, run
-    sensors : Sensors
-        The d sensors of the problem.
-    problem : InverseProblem
-        With a field prior.
-    num_draws_requested, exceedance, objections
-        See `Posterior`.
-
-    Raises
-    ------
-    InputError
-        If the parts do not belong together, or the run has no draws.
-    """
-    if not np.array_equal(sensors.values, problem.observed):
-        num, size = problem.num_observations, len(sensors.values)
-        found = "other values" if size == num else f"{size}"
-        remedy = "pass the sensors in use of which the problem was made"
-        raise InputError(sensors.name, f"the {num} readings of the problem", found, remedy)
-    field = FieldProblem(mesh, sensors, None, problem, tuple(exceedance))
-    return build_posterior(field, run, num_draws_requested, objections=objections)

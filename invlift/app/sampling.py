@@ -6,20 +6,20 @@ import importlib.metadata
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from invlift.app.progress import bars_if_watched
+from invlift.app.field_problem import AnyProblem, FieldProblem, plain
+from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
-from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
@@ -46,7 +46,7 @@ UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
 
 
 def sample(
-    problem: InverseProblem | ConstrainedTarget,
+    problem: FieldProblem | InverseProblem | ConstrainedTarget,
     kernel: str | Kernel = "chmc",
     *,
     chains: int = 4,
@@ -86,8 +86,8 @@ def sample(
         posterior, which are closer to each other: R-hat then sees less.  Or standard normal
         variables, (m,) for each chain, that the prior transforms into the unknowns to start from;
         with exact readings they are moved to where these are reproduced.  For a target positions,
-        which need be on its manifold only roughly; without them random ones.  Of a
-        :func:`manifold_problem` arrays by name, (chains, ...) each.
+        which need be on its manifold only roughly; without them random ones.  Of unknowns by name
+        arrays by name, (chains, ...) each, in their own units.
     max_seconds : float, optional
         Time after which all chains end, whatever they have.
     max_field_megabytes : float
@@ -121,7 +121,7 @@ def sample(
         If an argument is out of range, no start with a finite density is found, or the folder
         holds chains that are not to be resumed or belong to another problem.
     """
-    problem = getattr(problem, "problem", problem)  # of a field problem
+    problem = plain(problem)
     require_float64()
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
@@ -135,52 +135,49 @@ def sample(
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
-    if isinstance(problem, InverseProblem):
-        scale, quantities = typical_scale(problem), quantities_of(problem)
-        fields = fields_of(problem, quantities)
-    else:
-        scale, quantities, fields = None, quantities_of_target(problem), ()
-    room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
-    plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
-    target = target_of(problem, kernel, scale)
-    num_lanes = choose_lanes(target, plan, chains, executor)
-    store = None
-    if checkpoint is not None:
-        run = fingerprint(problem, plan, seed)
-        choices = {"typical_scale": scale, "num_lanes": num_lanes}
-        store = CheckpointStore(Path(checkpoint), run, choices)
-    with store.lock() if store else nullcontext():
-        if store:
+    display = nullcontext(on_progress)
+    if on_progress is None:
+        sizes = chains, warmup, None if is_open else draws
+        display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
+    with single_threaded_blas(), display as on_progress, ExitStack() as lock:
+        if isinstance(problem, InverseProblem):
+            scale, quantities = typical_scale(problem), quantities_of(problem)
+            fields = fields_of(problem, quantities)
+        else:
+            scale, quantities, fields = None, quantities_of_target(problem), ()
+        room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
+        plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
+        target = target_of(problem, kernel, scale)
+        num_lanes, store = choose_lanes(target, plan, chains, executor), None
+        if checkpoint is not None:
+            run = fingerprint(problem, plan, seed)
+            choices = {"typical_scale": scale, "num_lanes": num_lanes}
+            store = CheckpointStore(Path(checkpoint), run, choices)
+            lock.enter_context(store.lock())
             store = store.claim(is_resuming=resume)
             target = target_of(problem, kernel, store.choices["typical_scale"])
             num_lanes = store.choices["num_lanes"]
-        display = nullcontext(on_progress)
-        if on_progress is None:
-            failures = kernel.standards.failures_in_brief
-            display = bars_if_watched(chains, warmup, None if is_open else draws, failures)
-        with single_threaded_blas(), display as on_progress:
-            return run_chains(
-                target,
-                plan,
-                find_starts(kernel, target, seed),
-                seed,
-                num_lanes=num_lanes,
-                executor=executor,
-                store=store,
-                max_seconds=max_seconds,
-                next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
-                on_progress=on_progress,
-            )
+        return run_chains(
+            target,
+            plan,
+            find_starts(kernel, target, seed),
+            seed,
+            num_lanes=num_lanes,
+            executor=executor,
+            store=store,
+            max_seconds=max_seconds,
+            next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
+            on_progress=on_progress,
+        )
 
 
-def read_chains(
-    problem: InverseProblem | ManifoldProblem, kernel: Kernel, warmup: int, seed: int, folder: Path
-) -> Run:
+def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:
     """The chains that a run has saved so far; it may go on meanwhile.
 
     ``kernel``, ``warmup`` and ``seed`` are those of the run, ``folder`` the ``checkpoint`` of
     :func:`sample`. An InputError if the folder holds no chains, or those of another run.
     """
+    problem = plain(problem)
     is_given = not isinstance(problem, InverseProblem)
     fields = () if is_given else fields_of(problem, quantities_of(problem))
     plan = Plan(kernel, warmup, 1, fields=fields)

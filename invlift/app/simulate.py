@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import numpy as np
 
-from invlift.app.build import FieldProblem
+from invlift.app.field_problem import FieldProblem
+from invlift.app.quantities import quantities_of
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.inverse.unknowns import NamedPrior, unpack
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.posterior.quantity import Quantity, described
 from invlift.programs.compilation import Program
 
 
@@ -99,6 +103,59 @@ def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sen
     return replace(field.sensors, values=values, sigma=sigma), _draw_of(problem, white, zeta)
 
 
+def simulate_by_name(
+    problem: InverseProblem, seed: int
+) -> tuple[dict[str, list], dict[str, np.ndarray]]:
+    """Readings of unknowns drawn from the prior, with noise, by name.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+        Of which the data are not looked at.
+    seed : int
+
+    Returns
+    -------
+    dict of str to list
+        A table with a row for each reading: ``reading``, its name or number, its coordinates if it
+        has any, and ``value``.
+    dict of str to float
+        The truth behind them: unknowns, parameters of noise and prior, and what else is kept of a
+        draw, entry by entry.
+
+    Raises
+    ------
+    InputError
+        As :func:`simulate_problem`.
+    """
+    made, theta = simulate_problem(problem, seed)
+    truth = _describe(made, theta)
+    known = PREDICTED, NOISE_SCORE
+    shapes = {name: np.shape(x) for name, x in truth.items() if name not in known}
+    numbers = {}
+    for name, quantity in described(shapes, quantities_of(made)).items():
+        values = np.ravel(truth[name]).tolist()
+        numbers |= dict(zip(quantity.entries(shapes[name]), values, strict=True))
+    if arrays := getattr(made.reading_noise(), "arrays", None):
+        labels = [each for name, (axes, x) in arrays.items()
+                  for each in Quantity(name, axes).entries(x.shape)]  # fmt: skip
+        values = np.concatenate([np.ravel(x) for _, x in arrays.values()])
+        return {"reading": labels, "value": values}, numbers
+    readings = made.model.readings
+    labels = labels_of(readings) or range(made.num_observations)
+    values = np.asarray(made.observed)
+    return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
+
+
+def prior_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
+    """Noise-free readings of draws from the prior, (num, d)."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(num):
+        white, zeta = problem.prior.sample(rng), problem.noise.sample_parameters(rng)
+        found.append(_describe(problem, np.concatenate([zeta, white]))[PREDICTED])
+    return np.stack(found)
+
+
 def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Iterator[PriorDraw]:
     """Draw fields and unknown parameters from the prior, one after the other.
 
@@ -151,3 +208,9 @@ def _from_white(prior, model, white):
 
 
 _solve = Program(_from_white, "none")
+
+
+@partial(Program, effort="none")
+def _describe(problem, theta):
+    coefficients = problem.prior.transform(problem.split(theta)[1])
+    return problem.describe(theta, coefficients, problem.model(coefficients))

@@ -196,14 +196,19 @@ def chosen_starts(
     return lambda kernel, target, seed: RoughStarts(kernel, target, given)
 
 
-def _positions_of(target, starts: Mapping, num_chains: int) -> np.ndarray:
-    """Positions, (num_chains, Q), of arrays by name."""
-    shapes = {name: (num_chains, *shape) for name, shape in getattr(target, "shapes", ())}
+def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
+    """Positions, (num_chains, Q), or standard normal variables, of arrays by name."""
+    named = problem.prior if isinstance(problem, InverseProblem) else problem
+    shapes = {name: (num_chains, *shape) for name, shape in getattr(named, "shapes", ())}
     found = {name: np.shape(value) for name, value in starts.items()}
     if found != shapes:
-        expected = f"arrays {shapes}" if shapes else "an array, as the target has no names"
+        expected = f"arrays {shapes}" if shapes else "an array, as the unknowns have no names"
         raise InputError("starts", expected, f"{found}", "give one of each for each chain")
-    return target.position(starts)
+    if named is problem:
+        return problem.position(starts)
+    starts = {name: np.asarray(values) for name, values in starts.items()}
+    chains = ({name: x[chain] for name, x in starts.items()} for chain in range(num_chains))
+    return np.stack([named.whiten(each) for each in chains])
 
 
 # One start ----------------------------------------------------------------------------------------
@@ -292,7 +297,7 @@ def find_start(
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
-    if labels := labels_of(getattr(problem.model, "readings", ())):
+    if labels := labels_of(problem.model.readings):
         return labels[index]
     return f"sensor {index}" if problem.model.solutions else f"reading {index}"
 

@@ -66,13 +66,17 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
     ``forward``, white coefficients w (m,) to noise-free readings (d,), whose prior is standard
     normal; and ``posterior``, unknowns theta = (zeta, w) (Q,) to the logarithm of their posterior
     density (1,), up to a constant, with respect to Lebesgue measure. For noise of known scale theta
-    is w.
+    is w; exact readings leave no such density, and there is ``forward`` alone.
     """
-    target, sizes = target_of(problem, HMC()), (problem.prior.num_white, problem.num_observations)
-    return [
-        ServedModel("forward", *sizes, lambda of, x: of.model(of.prior.transform(x)), problem),
-        ServedModel("posterior", target.dimension, 1, lambda of, x: of.logdensity(x)[None], target),
-    ]
+    sizes = problem.prior.num_white, problem.num_observations
+    forward = ServedModel("forward", *sizes, lambda of, x: of.model(of.prior.transform(x)), problem)
+    if problem.noise.is_exact:
+        return [forward]
+    target = target_of(problem, HMC())
+    density = ServedModel(
+        "posterior", target.dimension, 1, lambda of, x: of.logdensity(x)[None], target
+    )
+    return [forward, density]
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -165,6 +165,7 @@ def assemble_poisson(
             conditions.held_groups,
             known_conductivity(mesh, None),
         ),
+        sensors=observation.sensors,
     )
 
 

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
+from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.models.base import ForwardModel
 from invlift.programs.derivatives import derivatives_along
@@ -103,6 +104,8 @@ class LinearEquation(ForwardModel):
         The coefficients behind those of the field, if the equation was told what they are.
     boundary_flux : callable or None
         What flows through parts of the boundary: see :class:`invlift.fem.flux.BoundaryFlux`.
+    sensors : Sensors or None
+        Those that are read, if the equation was told.
     """
 
     terms: tuple[Term, ...]
@@ -123,6 +126,7 @@ class LinearEquation(ForwardModel):
     solutions: tuple[str, ...] = static()
     further: Mapping[str, Any] | None = aside()
     boundary_flux: Callable | None = aside()
+    sensors: Sensors | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

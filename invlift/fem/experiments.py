@@ -19,6 +19,7 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.field_equation import Body, check_unknown, field_equation, known_conductivity
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.locate import Observation
+from invlift.fem.sensors import Sensors, joined
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.models.base import ForwardModel
 from invlift.programs.precision import require_float64
@@ -56,12 +57,15 @@ class Experiments(ForwardModel):
         Names of all solutions.
     further : dict of str to Distribution
         Of the coefficients behind those of the field.
+    sensors : Sensors or None
+        Those that are read.
     """
 
     equations: tuple[LinearEquation, ...]
     places: tuple[jax.Array, ...]
     solutions: tuple[str, ...] = static()
     further: Mapping[str, Any] | None = aside()
+    sensors: Sensors | None = aside()
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
@@ -232,14 +236,16 @@ def assemble_experiments(
             )
         own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
         places.append(sparse.as_index(np.concatenate(own)))
+    sensors = joined({each.name: each.observation.sensors for each in experiments})
     if len(equations) == 1:
-        return replace(equations[0], further=unknowns)
+        return replace(equations[0], further=unknowns, sensors=sensors)
     solutions = tuple(name for each in equations for name in each.solutions)
     return Experiments(
         equations=tuple(equations),
         places=tuple(places),
         solutions=solutions,
         further=unknowns,
+        sensors=sensors,
     )
 
 

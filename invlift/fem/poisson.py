@@ -24,6 +24,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.flux import BoundaryFlux
+from invlift.fem.sensors import Sensors
 from invlift.inverse.models.base import SOLUTION, ForwardModel
 from invlift.programs.pytrees import aside
 
@@ -121,6 +122,8 @@ class PoissonMap(ForwardModel):
         The transpose of the observation matrix on the unknowns, B^T.
     boundary_flux : BoundaryFlux or None
         What flows through parts of the boundary.
+    sensors : Sensors or None
+        Those that are read.
     """
 
     conductivity: Conductivity
@@ -145,6 +148,7 @@ class PoissonMap(ForwardModel):
     observation_weights: jax.Array
     observation_load: jax.Array
     boundary_flux: BoundaryFlux | None = aside()
+    sensors: Sensors | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

@@ -6,7 +6,8 @@ import csv
 import difflib
 import io
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ _TEXTS = {
     "kind": "kinds",
     "over": "over",
 }
+#: Columns of results, which others of a table would hide; nor may their names have a slash.
+_TAKEN = "sensor", "points", "units"
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "minus"
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
@@ -66,8 +69,10 @@ class Sensors:
     minus : ndarray of float64, shape (d, dim), or None
         Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first place less that at the second. NaN where a reading has none.
-    unused : tuple of str
-        Columns of the table that mean nothing here.
+    further : mapping of str to ndarray of str, shape (d,)
+        Other columns by name, as they are written in the table: they are kept beside results.
+    outside : str
+        How many sensors of the table lay outside the mesh and what became of them; empty if none.
     """
 
     points: np.ndarray
@@ -82,14 +87,48 @@ class Sensors:
     over: np.ndarray | None = None
     radius: np.ndarray | None = None
     minus: np.ndarray | None = None
-    unused: tuple[str, ...] = ()
+    further: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outside: str = ""
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        columns = "points", "values", "sigma", "rows", *_TEXTS.values(), "radius", "minus"
-        given = {name: getattr(self, name) for name in columns}
+        given = {name: getattr(self, name) for name in (*_ARRAYS, "rows", *_TEXTS.values())}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
-        return replace(self, **taken)
+        further = {name: column[kept] for name, column in self.further.items()}
+        return replace(self, further=further, **taken)
+
+
+def joined(tables: Mapping[str, Sensors]) -> Sensors:
+    """Tables of the readings of experiments by name, one after the other as one.
+
+    Where a table does not have a column of another its entries are NaN or "".
+    """
+    every = list(tables.values())
+    first, sizes = every[0], [len(each.values) for each in every]
+    if len(every) == 1:
+        return first
+
+    def column(parts: list[np.ndarray | None]) -> np.ndarray | None:
+        known = next((part for part in parts if part is not None), None)
+        if known is None:
+            return None
+        empty = "" if known.dtype.kind == "U" else np.nan
+        parts = [
+            np.full((size, *known.shape[1:]), empty) if part is None else part
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    whole = {
+        name: column([getattr(each, name) for each in every])
+        for name in (*_ARRAYS, "rows", *_TEXTS.values())
+    }
+    if whole["experiments"] is None:
+        whole["experiments"] = np.repeat(list(tables), sizes)
+    names = dict.fromkeys(name for each in every for name in each.further)
+    further = {name: column([each.further.get(name) for each in every]) for name in names}
+    outside = "; ".join(dict.fromkeys(each.outside for each in every if each.outside))
+    return replace(first, further=further, outside=outside, **whole)
 
 
 def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **columns) -> Sensors:
@@ -150,8 +189,8 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts),
         x2, y2 and z2 (second places), kind, over (texts) and radius, which are empty where a
         reading has none; in a table with kinds so may places and experiments be. Other columns are
-        passed over, unless they look like one of these. Several rows may have one place: they are
-        readings of their own.
+        kept beside the results as they are, unless they look like one of these. Several rows may
+        have one place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -202,7 +241,11 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
         radius=by_name.get("radius"),
         minus=np.stack(seconds, axis=1) if seconds else None,
-        unused=tuple(column for column in columns if column not in (*_NUMBERS, *_TEXTS)),
+        further={
+            column: entries
+            for column, entries in by_name.items()
+            if column not in (*_NUMBERS, *_TEXTS)
+        },
     )
 
 
@@ -224,6 +267,8 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
         if entries is not None:
             columns.append(entries)
             header.append(column)
+    columns += sensors.further.values()
+    header += sensors.further
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
@@ -278,6 +323,10 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
         remedy = "remove it: the mesh is two-dimensional"
         raise InputError(where, expected, "a column 'z'", remedy)
     for column in unknown:
+        if column in _TAKEN or "/" in column:
+            why = "names in results have no slash" if "/" in column else "results have one of it"
+            remedy = f"rename it: {why}"
+            raise InputError(where, expected, f"a column {column!r}", remedy)
         absent = [each for each in allowed if each not in columns]
         close = difflib.get_close_matches(column.lower(), absent, n=1, cutoff=CLOSE)
         if close or not column:

@@ -138,13 +138,11 @@ class NumPyroProblem(InverseProblem):
         """The distributions of the observed sites."""
         return SitesNoise(self)
 
-    def __str__(self) -> str:
-        """Return a line for each site."""
+    def lines(self) -> list[tuple[str, str]]:
+        """As :meth:`Asked.lines`: sites."""
         sites = self.model.sites
-        width = max(len(site.name) for site in (*sites.latent, *sites.observed))
-        lines = [f"{site.name:{width}}  {_of_latent(site)}" for site in sites.latent]
-        lines += [f"{site.name:{width}}  {_of_observed(site)}" for site in sites.observed]
-        return "\n".join(lines)
+        lines = [(site.name, _of_latent(site)) for site in sites.latent]
+        return lines + [(site.name, _of_observed(site)) for site in sites.observed]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from html import escape
 from typing import Any, Self
 
 import jax
@@ -20,6 +19,7 @@ import numpy as np
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.errors import InputError, first_line, is_integer
+from invlift.inverse.asked import Asked
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import Structure
@@ -49,7 +49,7 @@ from invlift.targets import ConstrainedTarget
 CLOSE = 1e-8
 
 
-class InverseProblem(Module):
+class InverseProblem(Asked, Module):
     """Everything that defines the posterior.  Build it with :func:`inverse_problem`.
 
     Attributes
@@ -149,7 +149,7 @@ class InverseProblem(Module):
         if not isinstance(units, Mapping):
             expected = "a dict of units by name"
             raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
-        known = [each.name for each in getattr(self.model, "readings", ())]
+        known = [each.name for each in self.model.readings]
         known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
         for name, unit in units.items():
             if str(name).removesuffix("_path") not in known:
@@ -198,17 +198,9 @@ class InverseProblem(Module):
             return None
         return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 
-    def __str__(self) -> str:
-        """Return what the problem is made of, a line for each part."""
-        lines = lines_of(self.model, self.prior, self.noise, self.observed)
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:{width}}  {content}" for name, content in lines)
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        lines = lines_of(self.model, self.prior, self.noise, self.observed)
-        rows = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in lines)
-        return f"<table>{''.join(rows)}</table>"
+    def lines(self) -> list[tuple[str, str]]:
+        """As :meth:`Asked.lines`: model, prior or unknowns, noise, readings."""
+        return lines_of(self.model, self.prior, self.noise, self.observed)
 
 
 _predicted = Program(InverseProblem.predict, "none")

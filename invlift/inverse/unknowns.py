@@ -135,6 +135,30 @@ class NamedPrior(Prior):
         """As :meth:`Prior.sample`."""
         return np.concatenate([self.parts[name].sample(rng) for name, _ in self.shapes])
 
+    def whiten(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The variables, (m,), of values by name.
+
+        Raises
+        ------
+        InputError
+            If a value cannot be, or an unknown has a prior, which is not inverted.
+        """
+        found = []
+        for name, _ in self.shapes:
+            part, remedy = (
+                self.parts[name],
+                "give another, or an array of standard normal variables",
+            )
+            if isinstance(part, Prior):
+                expected = "a distribution with an inverse"
+                raise InputError(f"starts, {name}", expected, type(part).__name__, remedy)
+            white = np.asarray(part.whiten(values[name]))
+            if not np.all(np.isfinite(white)):
+                expected = "values that the distribution can have"
+                raise InputError(f"starts, {name}", expected, f"{values[name]}"[:80], remedy)
+            found.append(white)
+        return np.concatenate(found)
+
     def parameters(self, white: jax.Array) -> dict[str, jax.Array]:
         """What is unknown about the priors among the parts, as `phi_prior_range` of `phi`."""
         return {

@@ -313,13 +313,24 @@ def plot_prior(
         draw_maps(above, flat, draws, None, num, is_shared=True)
         left, right = below.subfigures(1, 2, width_ratios=(1, num - 1))
         draw_maps(left, flat, [std], sensors.points, 1)
-        ax, index = right.subplots(), np.arange(predicted.shape[1])
-        for ends, share, thickness in ((0.05, 90, 3.0), (0.25, 50, 7.0)):
-            interval = np.quantile(predicted, (ends, 1.0 - ends), axis=0)
-            style = {"color": CHAIN_COLOURS[0], "alpha": 0.4, "linewidth": thickness}
-            ax.vlines(index, *interval, label=f"{share} % of prior draws", **style)
-        ax.plot(index, sensors.values, "o", color=CHAIN_COLOURS[4], markersize=4, label="readings")
-        ax.set(xlabel="sensor", title="Readings, and what the prior makes of them")
-        ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        ax.legend(loc="best", fontsize=8)
+        _draw_predictions(right.subplots(), sensors.values, predicted, "sensor")
     return figure
+
+
+def plot_predictions(observed: np.ndarray, predicted: np.ndarray) -> Figure:
+    """Draw readings, (d,), and the intervals of noise-free ones of a prior, (num_draws, d)."""
+    with new_figure(2 * WIDTH, WIDTH) as figure:
+        _draw_predictions(figure.subplots(), observed, predicted, "reading")
+    return figure
+
+
+def _draw_predictions(ax: Axes, observed: np.ndarray, predicted: np.ndarray, what: str) -> None:
+    index = np.arange(predicted.shape[1])
+    for ends, share, thickness in ((0.05, 90, 3.0), (0.25, 50, 7.0)):
+        interval = np.quantile(predicted, (ends, 1.0 - ends), axis=0)
+        style = {"color": CHAIN_COLOURS[0], "alpha": 0.4, "linewidth": thickness}
+        ax.vlines(index, *interval, label=f"{share} % of prior draws", **style)
+    ax.plot(index, observed, "o", color=CHAIN_COLOURS[4], markersize=4, label="readings")
+    ax.set(xlabel=what, title="Readings, and what the prior makes of them")
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.legend(loc="best", fontsize=8)

@@ -58,7 +58,12 @@ class Quantity:
         return np.broadcast_to(spread != 0.0, num)
 
     def entries(self, shape: Sequence[int]) -> list[str]:
-        """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`."""
+        """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`.
+
+        Of a scalar its own.
+        """
+        if not shape:
+            return [self.name]
         pairs = zip(self.axes.values(), shape, strict=True)
         labels = [range(num) if given is None else given for given, num in pairs]
         return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*labels)]

@@ -1,5 +1,7 @@
 """The pre-flight: it passes a sound problem and calls each flaw by its name."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +36,7 @@ def spec(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(spec):
-    return check_problem(spec)
+    return check_problem(build_problem(spec), spec)
 
 
 def finding(report, name):
@@ -154,11 +156,16 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    edge, resolution = checks._prior(spec, field)
+    edge, resolution = checks._prior(field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
-    short = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": 0.3})})
-    assert checks._prior(short, field)[1].level == "note"
+    assert checks._prior(asked_for(field, correlation_range=0.3))[1].level == "note"
+
+
+def asked_for(field, **nominal):
+    """The same field, of which something else was asked for."""
+    prior = replace(field.prior, nominal=field.prior.nominal._replace(**nominal))
+    return replace(field, problem=replace(field.problem, prior=prior))
 
 
 def test_sensors_outside_are_noted(tmp_path):
@@ -166,7 +173,7 @@ def test_sensors_outside_are_noted(tmp_path):
     for outside, fate in (("drop", "left out"), ("project", "moved onto the mesh")):
         path = write_problem(tmp_path / outside, {"observations.outside": outside}, sensors=table)
         spec = read_problem(path)
-        found = checks._sensors(spec, build_problem(spec))
+        found = checks._sensors(build_problem(spec), spec)
         assert found.level == "note"
         assert "1 outside the mesh by up to 0.2" in found.detail
         assert fate in found.detail
@@ -177,7 +184,7 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
     for sigma, level in ((0.2, "note"), ("column", "ok")):
         path = write_problem(tmp_path / level, {"noise.sigma": sigma}, sensors=table)
         spec = read_problem(path)
-        found = checks._sensors(spec, build_problem(spec))
+        found = checks._sensors(build_problem(spec), spec)
         assert found.level == level
         assert ("column sigma is not used" in found.detail) == (level == "note")
 
@@ -185,7 +192,7 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
 def test_rows_at_one_place_are_counted(tmp_path):
     rows = "x,y,value\n0.3,0.4,2.0\n0.3,0.4,3.0\n0.5,0.4,3.0\n"
     spec = read_problem(write_problem(tmp_path, sensors=rows))
-    found = checks._sensors(spec, build_problem(spec))
+    found = checks._sensors(build_problem(spec), spec)
     assert found.level == "note"
     assert "3 in use; 1 rows repeat the place of another" in found.detail
 
@@ -241,18 +248,14 @@ def test_readings_are_called_by_their_names():
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
-    field = build_problem(spec)
-    tall = spec.model_copy(update={"prior": spec.prior.model_copy(update={"std": std})})
-    found = checks._prior(tall, field)[0]
+    found = checks._prior(asked_for(build_problem(spec), std=std))[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
 
 @pytest.mark.parametrize(("length", "level"), [(0.1, "bad"), (0.2, "note"), (2.0, "ok")])
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
-    field = build_problem(spec)
-    other = spec.model_copy(update={"prior": spec.prior.model_copy(update={"range": length})})
-    found = checks._prior(other, field)[1]
+    found = checks._prior(asked_for(build_problem(spec), correlation_range=length))[1]
     assert found.level == level
 
 

@@ -162,7 +162,7 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch,
 
     @contextmanager
     def display(console, methods):
-        def show(method, num, text):
+        def show(method, progress):
             if method == "rwm" and not pressed:
                 pressed.append(method)
                 is_stopped.clear()
@@ -171,7 +171,7 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch,
 
         yield show
 
-    monkeypatch.setattr(compare_command, "display", display)
+    monkeypatch.setattr(compare_command, "comparison_display", display)
     path = write_problem(tmp_path, {"sampler.chains": 1})
     assert call("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "0.5") == 3
     assert "rwm: stopped before its time was over" in capsys.readouterr().out

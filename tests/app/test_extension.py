@@ -1,7 +1,7 @@
-"""A kernel, a noise and a prior of a user: one class each, registered by one line each.
+"""Parts of a user: one class each, and one line each that registers what files name.
 
-They go through the problem file, sampling, interruption, resumption and the verdict like those of
-the library.
+They go through the problem file, or a problem without a mesh, sampling, interruption, resumption
+and the verdict like those of the library.
 """
 
 import tomllib
@@ -15,17 +15,24 @@ from problem_files import write_problem
 
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.base import PriorTable
 from invlift.files.tables import number
-from invlift.inverse.noise import NOISES
+from invlift.inverse.distributions import Positive
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.inverse.jacobians import ConstraintJacobian, Structure
+from invlift.inverse.jacobians.diagonal import DiagonalFactor
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.noise import NOISES, unknown_scale
 from invlift.inverse.noise.base import Noise
-from invlift.inverse.noise.scales import known_scale
+from invlift.inverse.noise.scales import as_scale
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.inverse.priors.base import Prior
-from invlift.programs.pytrees import static
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import inverse_problem
+from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel, Standards
@@ -77,7 +84,7 @@ class LogisticTable(NoiseTable):
     """[noise] kind = "logistic"."""
 
     def build(self, sensors, where):
-        return LogisticNoise(known_scale(self.scale(sensors, where)))
+        return LogisticNoise(as_scale(self.scale(sensors, where)))
 
 
 class LevelPrior(Prior):
@@ -86,6 +93,7 @@ class LevelPrior(Prior):
     mean: jax.Array
     spread: jax.Array
     location: str = static(default="nodes")
+    mesh: Mesh | None = aside()
 
     @property
     def num_white(self):
@@ -104,12 +112,113 @@ class LevelTable(PriorTable):
     spread: float
 
     def build(self, mesh, where):
-        return LevelPrior(jnp.zeros(mesh.num_nodes), jnp.asarray(self.spread))
+        return LevelPrior(jnp.zeros(mesh.num_nodes), jnp.asarray(self.spread), mesh=mesh)
+
+
+class Rayleigh(Positive):
+    """scale sqrt(-2 log U) with U uniform."""
+
+    scale: jax.Array
+
+    @property
+    def shape(self):
+        return ()
+
+    @property
+    def log_median(self):
+        return jnp.log(self.scale) + 0.5 * np.log(2.0 * np.log(2.0))
+
+    @property
+    def log_sd(self):
+        return jnp.asarray(np.pi / np.sqrt(24.0))
+
+    def transform(self, white):
+        return self.scale * jnp.sqrt(-2.0 * jax.scipy.special.log_ndtr(-white[0]))
+
+    def log_density_of_log(self, log_value):
+        log_ratio = log_value - jnp.log(self.scale)
+        return log_ratio - jnp.log(self.scale) - 0.5 * jnp.exp(2.0 * log_ratio)
+
+
+class RayleighTable(DistributionTable):
+    """distribution = "rayleigh"."""
+
+    scale: number(1e-9, 1e9)
+
+    def build(self):
+        return Rayleigh(jnp.asarray(self.scale))
+
+
+class BackwardsJacobian(ConstraintJacobian):
+    """Constraint i depends on the i-th variable from the end."""
+
+    entries: jax.Array
+
+    def apply(self, vector):
+        return self.entries * vector[::-1]
+
+    def apply_transpose(self, multiplier):
+        return (self.entries * multiplier)[::-1]
+
+    def inner(self, other=None):
+        return DiagonalFactor(self.entries * (self if other is None else other).entries)
+
+
+class Backwards(Structure, settings=True):
+    """Of as many variables as constraints."""
+
+    def num_variables(self, num_constraints):
+        return num_constraints
+
+    def differentiate(self, fn, at):
+        value, entries = jax.jvp(fn, (at,), (jnp.ones_like(at),))
+        return value, BackwardsJacobian(entries)
+
+
+class Recording(ForwardModel):
+    """A wave of two unknowns, and an error for each reading."""
+
+    def __call__(self, inputs):
+        return jnp.sin(inputs[0] + inputs[1] * jnp.arange(5)) + 0.2 * inputs[:1:-1]
+
+
+def of_a_structure():
+    inputs, readings = StandardNormalPrior(jnp.zeros(7)), jnp.array([0.1, 0.5, 0.9, 0.8, 0.2])
+    return inverse_problem(Recording(), inputs, None, readings, structure=Backwards())
+
+
+class Decay(ForwardModel):
+    """x_0 exp(-x_1 t) at d times t."""
+
+    times: jax.Array
+
+    def __call__(self, coefficients):
+        return coefficients[0] * jnp.exp(-coefficients[1] * self.times)
+
+
+class PositivePrior(Prior):
+    """Lognormal coefficients."""
+
+    median: jax.Array
+
+    @property
+    def num_white(self):
+        return self.median.shape[0]
+
+    def transform(self, white):
+        return self.median * jnp.exp(0.5 * white)
+
+
+def without_a_mesh():
+    model, prior = Decay(jnp.array([0.5, 1.0, 2.0])), PositivePrior(jnp.array([2.0, 1.0]))
+    noise = LogisticNoise(unknown_scale(Rayleigh(jnp.array(0.1))))
+    return inverse_problem(model, prior, noise, np.array([1.5, 0.9, 0.4]))
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """The three lines."""
+    """The four lines."""
+    monkeypatch.setitem(DISTRIBUTIONS, "rayleigh", RayleighTable)
     monkeypatch.setitem(KERNELS, "walk", RandomWalk)
     monkeypatch.setitem(NOISES, "logistic", LogisticTable)
     monkeypatch.setitem(PRIORS, "level", LevelTable)
@@ -119,9 +228,11 @@ MINE = {
     "kernel": {"sampler.method": "walk", "sampler.options": {"shape": "uniform"}},
     "noise": {"noise.kind": "logistic", "noise.sigma": 0.1},
     "prior": {"prior": {"kind": "level", "spread": 0.4}},
-    "all three": {
+    "distribution": {"noise.sigma": {"distribution": "rayleigh", "scale": 0.1}},
+    "all": {
         "sampler.method": "walk",
         "noise.kind": "logistic",
+        "noise.sigma": {"distribution": "rayleigh", "scale": 0.1},
         "prior": {"kind": "level", "spread": 0.4},
     },
 }
@@ -132,21 +243,36 @@ def test_what_a_user_adds_runs_like_the_rest(tmp_path, name):
     path = write_problem(tmp_path, MINE[name] | {"sampler.warmup": 30, "sampler.draws": 60})
     spec = read_problem(path)
     assert read_again(tmp_path, spec) == spec
-    field = build_problem(spec)
-    settings = {"kernel": spec.sampler.kernel(), "chains": 2, "warmup": 30, "seed": 3}
-    whole = sample(field.problem, draws=60, **settings)
-    sample(field.problem, draws=20, checkpoint=tmp_path / "chains", **settings)
-    resumed = sample(
-        field.problem, draws=60, checkpoint=tmp_path / "chains", resume=True, **settings
-    )
+    interrupted_and_judged(build_problem(spec), spec.sampler.kernel(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "kernel"),
+    [(without_a_mesh, "chmc"), (without_a_mesh, RandomWalk()), (of_a_structure, "chmc")],
+)
+def test_a_problem_without_a_mesh_runs_likewise(tmp_path, make, kernel):
+    problem = make()
+    interrupted_and_judged(problem, kernel, tmp_path)
+    if make is of_a_structure:  # its blocks change nothing but the cost
+        dense = inverse_problem(problem.model, problem.prior, None, problem.observed)
+        settings = {"chains": 1, "warmup": 30, "draws": 20, "seed": 3}
+        draws = [sample(each, **settings).chains[0].draws for each in (problem, dense)]
+        np.testing.assert_allclose(*(each["parameters"] for each in draws), atol=1e-6)
+
+
+def interrupted_and_judged(problem, kernel, folder):
+    settings = {"kernel": kernel, "chains": 2, "warmup": 30, "seed": 3}
+    whole = sample(problem, draws=60, **settings)
+    sample(problem, draws=20, checkpoint=folder / "chains", **settings)
+    resumed = sample(problem, draws=60, checkpoint=folder / "chains", resume=True, **settings)
     for one, other in zip(whole.chains, resumed.chains, strict=True):
         for quantity, draws in one.draws.items():
             np.testing.assert_array_equal(draws, other.draws[quantity])
-    posterior = build_posterior(field, resumed, 60)
-    verdict = posterior.verdict()
-    assert "accepted" not in str(verdict)  # by its own standards
-    assert np.ptp(whole.chains[0].draws["predicted"], axis=0).min() > 0.0
-    files = posterior.write(tmp_path / "results")
+    posterior = problem.posterior(resumed)
+    assert "accepted" not in str(posterior.verdict())  # by the kernel's own standards
+    varied = "predicted" if "noise_score" in whole.chains[0].draws else "parameters"
+    assert np.ptp(whole.chains[0].draws[varied], axis=0).min() > 0.0
+    files = posterior.write(folder / "results")
     assert all(file.exists() for file in files)
 
 

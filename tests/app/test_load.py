@@ -1,6 +1,7 @@
 """Results are opened from Python as they were written, and while a run goes on."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_the_flux_of_each_draw_balances_the_source(results):
     field = invlift.build_problem(invlift.read_problem(results.parent / "problem.toml"))
     options = {"chains": 2, "warmup": 30, "draws": 60, "seed": 5}
     run = invlift.sample(field.problem, **options, max_field_megabytes=0.01)
-    thinned = invlift.build_posterior(field, run).flux("top")
+    thinned = field.posterior(run).flux("top")
     step = run.chains[0].every["solution"]
     assert step > 1
     assert thinned["stored_draw"].values.tolist() == list(range(0, 60, step))
@@ -112,14 +113,27 @@ def test_chains_that_are_saved_are_a_posterior_before_the_run_is_done(results, t
     assert (running.num_chains, invlift.load(folder).num_chains) == (2, 1)
 
 
-def test_a_run_of_a_python_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    call("run", COOLING, "--chains", "2", "--warmup", "200", "--draws", "60", "--out", "out")
+def test_a_python_problem_is_opened_while_it_runs(tmp_path, monkeypatch):
+    """With the data beside the file, the name behind the colon and the options of the run."""
+    content = COOLING.read_text().replace("\nproblem = ", "\nmade = ")
+    readings = re.search(r"np.array\(\[(.*)\]\)", content)
+    (tmp_path / "readings.csv").write_text(readings[1].replace(", ", "\n"))
+    data = 'np.loadtxt(__file__.replace("model.py", "readings.csv"))'
+    (tmp_path / "model.py").write_text(content.replace(readings[0], data))
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(elsewhere)
+    options = ["--chains", "2", "--warmup", "50", "--draws", "60", "--seed", "3"]
+    call("run", "../model.py:made", *options, "--out", "out")
     posterior = invlift.load("out")
     assert posterior.summary().index.tolist()[-1] == "sigma"
     assert posterior.sensor_fit().observed.size == 13
-    Path("out/posterior.nc").unlink()
+    for name in ("posterior.nc", "run.json", "report.html"):
+        Path("out", name).unlink(missing_ok=True)
     np.testing.assert_array_equal(invlift.load("out").draws("sigma"), posterior.draws("sigma"))
+    assert call("report", "out") == 0
+    Path("out/chains/source.json").write_text("{}")
+    with pytest.raises(InputError, match="expected the source and the sampler of a run"):
+        invlift.load("out")
 
 
 def damaged(folder):

@@ -99,7 +99,7 @@ def test_hierarchical_priors_keep_apart_what_is_unknown_of_them():
     prior = invlift.hierarchical_matern_prior(mesh, correlation_range=unknown, **options)
     problem = two_fields(prior, prior)
     run = invlift.sample(problem, chains=2, warmup=10, draws=10, seed=1)
-    posterior = invlift.build_posterior(problem, run)
+    posterior = problem.posterior(run)
     assert {"first_prior_range", "second_prior_range"} <= set(posterior.summary().index)
     ranges = (posterior.draws(f"{name}_prior_range")[0] for name in ("first", "second"))
     assert not np.allclose(*ranges)
@@ -112,7 +112,7 @@ def test_a_field_on_another_mesh_stays_a_vector():
     first, second = (invlift.matern_prior(box_mesh(2, n), **options) for n in (2, 3))
     problem = two_fields(first, second)
     run = invlift.sample(problem, chains=2, warmup=10, draws=10, seed=1)
-    posterior = invlift.build_posterior(problem, run)
+    posterior = problem.posterior(run)
     assert mesh_of(problem.prior) is first.mesh
     assert posterior.at([[0.5, 0.5]], "first").shape == (2, 10, 1)
     with pytest.raises(invlift.InputError, match="a field, one of first, found 'second'"):

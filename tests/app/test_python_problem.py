@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 OWN = Path(__file__).parents[2] / "examples" / "own_models"
 COOLING = OWN / "cooling.py"
 FEW = ["--chains", "2", "--warmup", "50"]
-#: Status where the draws are too few, or leave-one-out cannot tell of one reading of 13.
+#: Status where the draws are too few, or leave-one-out cannot tell of one reading.
 LOO = 3
 
 
@@ -23,7 +24,8 @@ def draws_of(folder):
 def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     """Takes some 10 s: what the chains run is compiled twice, as the file is run anew."""
     out = tmp_path / "out"
-    said = invlift("run", COOLING, *FEW, "--draws", "300", "--out", out)
+    options = [*FEW, "--option", "target_acceptance=0.9", "--out", out]
+    said = invlift("run", COOLING, *options, "--draws", "300")
     assert "13 readings; 3 unknowns" in said
     draws = draws_of(out)
     assert {"excess", "rate", "half_life", "sigma"} <= set(draws)
@@ -35,28 +37,75 @@ def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     assert "half_life" in page
     assert 'id="sensors"' in page
     assert "Left out" not in page  # as if a mesh were missing
-    invlift("run", COOLING, *FEW, "--draws", "400", "--out", out, "--resume")
+    assert record["options"] == {"target_acceptance": 0.9}
+    invlift("run", COOLING, *options, "--draws", "400", "--resume")
     assert draws_of(out)["rate"].sizes["draw"] == 400
     np.testing.assert_array_equal(draws_of(out)["rate"][:, :300], draws["rate"])
 
 
-@pytest.mark.slow  # six commands, each of which compiles
-def test_every_other_command_takes_a_python_file(invlift, tmp_path):
-    said = invlift("check", COOLING)
-    assert "adjoint" in said
+#: Examples whose code is complete in a few lines, and what check says of each.
+COMPLETE = {
+    "cooling": (COOLING, "13, 23.2 to 84.9"),
+    "hare and lynx": (OWN.parent / "hare_lynx" / "hare_lynx.py", "42, "),
+    "disc": (OWN / "disc.py", "sensors: 10 in use"),
+}
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_examples_are_short(name):
+    lines = COMPLETE[name][0].read_text().splitlines()
+    assert len([line for line in lines if line.strip()]) <= 25
+
+
+@pytest.mark.slow  # ten commands of each, which compile
+@pytest.mark.parametrize("name", COMPLETE)
+def test_every_command_takes_it(invlift, tmp_path, monkeypatch, name):
+    file, what = COMPLETE[name]
+    said = invlift("check", file, "--plot", tmp_path / "prior.png")
+    assert what in said
     assert "Ready to run" in said
-    out, other = tmp_path / "out", tmp_path / "other"
-    for seed, folder in enumerate((out, other)):
-        options = ["--draws", "converged", "--seed", seed, "--out", folder]
-        invlift("run", f"{COOLING}:problem", *options)
-    assert "elpd" in invlift("loo", out, other, status=LOO)
-    options = ["--methods", "chmc,hmc", "--budget", "0.2", "--out", tmp_path / "both"]
-    assert "hmc" in invlift("compare", COOLING, *options)
-    options = ["--simulations", "3", "--draws", "7", "--out", tmp_path / "cal"]
-    assert "20 are the least for a verdict" in invlift("calibrate", COOLING, *options, status=3)
+    assert (tmp_path / "prior.png").stat().st_size > 10_000
+    out, there = tmp_path / "out", tmp_path / "there"
+    options = [*FEW, "--seed", "3", "--draws"]
+    invlift("run", file, *options, "20", "--out", out, status=3)
+    invlift("run", file, *options, "40", "--out", out, "--resume", status=3)
+    invlift("run", file, *options, "40", "--out", there, "--workers", "2", status=3)
+    xr.testing.assert_equal(draws_of(out), draws_of(there))
     (out / "report.html").unlink()
     invlift("report", out)
-    assert (out / "report.html").exists()
+    assert (out / "report.html").stat().st_size > 10_000
+    assert "elpd" in invlift("loo", out, there, status=LOO)
+    options = ["--methods", "chmc,hmc", "--budget", "0.2", "--warmup", "20"]
+    assert "hmc" in invlift("compare", file, *options, "--out", tmp_path / "both")
+    options = ["--simulations", "2", "--draws", "7", "--warmup", "20", "--out", tmp_path / "cal"]
+    assert "20 are the least for a verdict" in invlift("calibrate", file, *options, status=3)
+    invlift("simulate", file, "--seed", "1", "--out", tmp_path / "new.csv")
+    table = pd.read_csv(tmp_path / "new.csv")
+    with xr.open_dataset(out / "posterior.nc", group="observed_data") as observed:
+        assert len(table["value"]) == observed["observed"].size
+    monkeypatch.setattr(
+        "aiohttp.web.run_app", lambda app, *, sock, print, **_: (print(None), sock.close())
+    )
+    assert "posterior: " in invlift("serve", file, "--port", "0")
+    if name == "disc":
+        assert "share of variance" in invlift("next-sensor", out, "--num", "1")
+    else:
+        assert "expected" in invlift("next-sensor", out, "--num", "1", status=2)
+
+
+def test_readings_are_simulated_with_the_truth_behind_them(invlift, tmp_path):
+    said = invlift("simulate", COOLING, "--seed", "1", "--out", tmp_path / "s.csv")
+    assert "13 readings" in said
+    truth = pd.read_csv(tmp_path / "s_truth.csv", index_col="name")["value"]
+    assert set(truth.index) == {"excess", "rate", "half_life", "sigma"}
+    np.testing.assert_allclose(truth["half_life"], np.log(2.0) / truth["rate"])
+    readings = pd.read_csv(tmp_path / "s.csv")
+    exact = 20.0 + truth["excess"] * np.exp(-truth["rate"] * np.arange(0.0, 3601.0, 300.0))
+    scores = (readings["value"] - exact) / truth["sigma"]
+    assert 0.3 < np.mean(scores**2) < 3.0
+    for option, value in (("--draws", "2"), ("--sigma", "1")):
+        options = [option, value, "--seed", "1", "--out", tmp_path / "a.pvd"]
+        assert invlift("simulate", COOLING, *options, status=2).startswith(f"invlift: {option}")
 
 
 @pytest.mark.slow  # the disc twice
@@ -69,25 +118,6 @@ def test_a_field_in_python_is_the_field_of_the_file(invlift, tmp_path):
     xr.testing.assert_equal(ours, theirs)
     assert (tmp_path / "python" / "posterior.vtu").exists()
     assert (tmp_path / "python" / "report.html").exists()
-
-
-@pytest.mark.slow  # three commands of a model in time
-def test_hare_and_lynx_by_the_commands(invlift, tmp_path):
-    file, out = OWN.parent / "hare_lynx" / "hare_lynx.py", tmp_path / "out"
-    assert "Ready to run" in invlift("check", file)
-    said = invlift("run", file, "--draws", "converged", "--out", out)
-    assert "Converged" in said
-    assert draws_of(out)["sigma"].dims == ("chain", "draw", "noise_group")
-    assert draws_of(out)["sigma"].shape[-1] == 2  # one for each animal
-    invlift("calibrate", file, "--simulations", "2", "--draws", "7", "--out", tmp_path, status=3)
-
-
-@pytest.mark.slow  # two processes that start
-def test_workers_are_sent_what_the_file_defines(invlift, tmp_path):
-    options = [*FEW, "--draws", "50", "--seed", "3"]
-    invlift("run", COOLING, *options, "--out", tmp_path / "threads", status=LOO)
-    invlift("run", COOLING, *options, "--workers", "2", "--out", tmp_path / "there", status=LOO)
-    xr.testing.assert_equal(draws_of(tmp_path / "threads"), draws_of(tmp_path / "there"))
 
 
 @pytest.mark.parametrize(
@@ -116,10 +146,17 @@ def test_mistakes_are_named_in_one_line(invlift, tmp_path, content, name, messag
     assert re.match(f"invlift: {message.format(file=re.escape(str(file)))}", said), said
 
 
-def test_what_is_not_for_python_files_says_so(invlift, tmp_path):
-    said = invlift("simulate", COOLING, "--seed", "1", "--out", tmp_path / "s.csv", status=2)
-    assert "a problem file in TOML" in said
-    said = invlift("check", COOLING, "--plot", tmp_path / "p.png", status=2)
-    assert "a problem file in TOML" in said
-    said = invlift("run", tmp_path / "none.py", status=2)
-    assert "no such file" in said
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("target_acceptance=high", "--option target_acceptance: expected a number"),
+        ("acceptance=0.9", "--option acceptance: "),
+        ("acceptance", "--option: expected KEY=VALUE"),
+    ],
+)
+def test_options_of_the_method_are_checked(invlift, option, message):
+    assert invlift("run", COOLING, "--option", option, status=2).startswith(f"invlift: {message}")
+
+
+def test_a_file_that_is_not_there(invlift, tmp_path):
+    assert "no such file" in invlift("run", tmp_path / "none.py", status=2)

@@ -6,7 +6,6 @@ from problem_files import write_problem
 from scipy.stats import kstest, t
 
 import invlift
-from invlift.app.results import field_posterior
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import gaussian_noise, student_t_noise
 from invlift.samplers.chains.results import ChainResult, Run
@@ -47,9 +46,7 @@ def made_up_run(field, standards, **draws):
     [(HMC.standards, "trajectories diverged"), (ConstrainedHMC.standards, "projections onto")],
 )
 def test_a_run_is_judged_by_the_standards_of_its_kernel(problem, standards, words):
-    posterior = field_posterior(
-        problem.mesh, problem.sensors, problem.problem, made_up_run(problem, standards)
-    )
+    posterior = problem.posterior(made_up_run(problem, standards))
     assert posterior.standards is standards
     assert any(words in reason for reason in posterior.verdict().reasons)
     assert posterior.record()[standards.failures] == 60
@@ -58,7 +55,7 @@ def test_a_run_is_judged_by_the_standards_of_its_kernel(problem, standards, word
 def test_thresholds_of_the_problem_file_become_fields(tmp_path):
     path = write_problem(tmp_path, {"output.exceedance": [0.5, 2]})
     field = invlift.build_problem(invlift.read_problem(path))
-    posterior = invlift.build_posterior(field, made_up_run(field, HMC.standards))
+    posterior = field.posterior(made_up_run(field, HMC.standards))
     fields = posterior.fields()
     assert {name for name in fields if "above" in name} == {
         "conductivity_above_0.5",
@@ -74,7 +71,7 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     def posterior_with(noise):
         parts = problem.problem.model, problem.problem.prior, noise, problem.sensors.values
         other = invlift.inverse_problem(*parts)
-        return field_posterior(problem.mesh, problem.sensors, other, run)
+        return other.posterior(run)
 
     posterior = posterior_with(student_t_noise(0.1, lognormal(1.0, 0.5)))
     assert posterior.sensors.sigma == 0.1

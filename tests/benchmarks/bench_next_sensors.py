@@ -44,7 +44,7 @@ def main():
         sensors = invlift.sensors_from_arrays(places, values)
         problem = invlift.inverse_problem(forward, prior, invlift.known_noise(SIGMA), values)
         run = invlift.sample(problem, chains=2, warmup=150, draws=500, seed=seed)
-        return invlift.field_posterior(mesh, sensors, problem, run)
+        return problem.posterior(run)
 
     def score(posterior, truth):
         fields = posterior.fields()

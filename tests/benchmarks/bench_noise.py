@@ -57,7 +57,7 @@ def measure(name: str, method: str, sigma: float, options: argparse.Namespace) -
     processor, clock = time.process_time() - began[0], time.perf_counter() - began[1]
     line = f"{name:>16} {method:>12} {sigma:6g}: "
     try:
-        table = invlift.build_posterior(problem, run).summary()
+        table = problem.posterior(run).summary()
     except InputError as error:
         print(f"{line}{error.found} after {processor:.0f} s", flush=True)
         return

@@ -108,6 +108,8 @@ def test_distribution(name):
     draws = np.stack([distribution.sample(rng) for _ in range(5)])
     assert draws.shape == (5, distribution.num_white)
     assert np.isfinite(draws).all()
+    again = distribution.whiten(distribution.transform(jnp.asarray(draws[0])))
+    np.testing.assert_allclose(again, draws[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NUMPYRO)

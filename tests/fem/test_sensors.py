@@ -204,7 +204,7 @@ def test_repeated_readings_at_one_place_are_readings(tmp_path):
     text = "x,y,value,name,depth\n0.1,0.1,2,a,deep\n0.9,0.1,3,b,\n0.1,0.1,2.5,a,deep\n"
     sensors = read_sensors(write(tmp_path, text), 2)
     assert sensors.labels.tolist() == ["a", "b", "a"]
-    assert sensors.unused == ("depth",)
+    assert sensors.further["depth"].tolist() == ["deep", "", "deep"]
     observation = locate(mesh, sensors)
     np.testing.assert_array_equal(observation.kept, [0, 1, 2])
     np.testing.assert_array_equal(observation.weights[0], observation.weights[2])
@@ -213,6 +213,7 @@ def test_repeated_readings_at_one_place_are_readings(tmp_path):
     again = read_sensors(tmp_path / "again.csv", 2)
     np.testing.assert_array_equal(again.labels, sensors.labels)
     np.testing.assert_array_equal(again.values, sensors.values)
+    np.testing.assert_array_equal(again.further["depth"], sensors.further["depth"])
 
 
 def test_wrong_dimension_or_policy():

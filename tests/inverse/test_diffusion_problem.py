@@ -11,7 +11,6 @@ from monte_carlo import assert_mean_within, stacked
 
 import invlift
 from invlift.app import starts
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
 from invlift.app.starts import find_start
 from invlift.errors import InputError
@@ -447,7 +446,7 @@ def test_paths_are_series_and_known_entries_are_not_judged():
     assert set(run.chains[0].draws) == {
         "rate", "start", "voltage_path", "recovery_path", "seen_path", "sum_path", "predicted"
     }  # fmt: skip
-    posterior = build_posterior(made, run)
+    posterior = made.posterior(run)
     path = posterior.to_arviz().posterior["voltage_path"]
     assert path.sizes["time"] == 91
     np.testing.assert_allclose(path.sel(time=0.5), 0.2, atol=1e-8)

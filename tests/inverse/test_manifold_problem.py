@@ -96,7 +96,7 @@ def test_draws_come_back_by_name_and_other_data_need_no_compilation(tmp_path):
     other = sample(problem({"weights": -DATA["weights"], "pick": DATA["pick"]}), **options)
     assert Program.num_begun == begun
     assert np.abs(run.chains[0].draws["left"] - other.chains[0].draws["left"]).max() > 0.1
-    posterior = invlift.build_posterior(problem(), run)
+    posterior = problem().posterior(run)
     assert posterior.draws("left")[0].shape == (20, 4, 2)
     np.testing.assert_allclose(np.linalg.norm(posterior.draws("axis"), axis=-1), 1.0, atol=1e-9)
     labelled = posterior.to_arviz().posterior

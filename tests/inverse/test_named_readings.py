@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 
 import invlift
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
@@ -46,7 +45,7 @@ def problem(values=None, **options):
 @pytest.fixture(scope="module")
 def posterior():
     given = problem(axes={"path": {"year": YEARS}})
-    return build_posterior(given, sample(given, chains=2, warmup=30, draws=40, seed=1))
+    return given.posterior(sample(given, chains=2, warmup=30, draws=40, seed=1))
 
 
 def test_readings_are_those_of_a_vector_of_all(posterior):
@@ -117,7 +116,7 @@ def test_readings_without_a_path_have_units():
     )
     made = given.with_units({"flow": "m3/s", "half": "d"})
     assert jax.tree.structure(made) == jax.tree.structure(given)
-    posterior = build_posterior(made, sample(made, chains=1, warmup=10, draws=10, seed=1))
+    posterior = made.posterior(sample(made, chains=1, warmup=10, draws=10, seed=1))
     labels = [axes.get_ylabel() for axes in posterior.plot_series().axes]
     assert labels == ["flow [m3/s]", "residual"]
     assert posterior.titles == {"half": "half [d]", "rate": "rate"}

@@ -94,7 +94,7 @@ def test_draws_are_those_of_the_general_lift():
     means, errors = [], []
     for each in (problem, replace(problem, grouping=None)):
         run = invlift.sample(each, chains=4, warmup=300, draws=1000, seed=1)
-        table = invlift.build_posterior(each, run).summary()
+        table = each.posterior(run).summary()
         means.append(table["mean"].to_numpy())
         errors.append(table["mcse_mean"].to_numpy())
     scores = (means[0] - means[1]) / np.hypot(*errors)

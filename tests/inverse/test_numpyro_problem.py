@@ -238,7 +238,7 @@ def test_each_site_is_told(problem):
 @pytest.fixture(scope="module")
 def drawn(problem):
     run = invlift.sample(problem, chains=2, warmup=60, draws=60, seed=1)
-    return run, invlift.build_posterior(problem, run)
+    return run, problem.posterior(run)
 
 
 def test_draws_have_the_models_names_and_plates(drawn):

@@ -11,7 +11,6 @@ from monte_carlo import assert_mean_within, stacked
 from numpyro.distributions import TruncatedNormal, Uniform
 
 import invlift
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import half_normal, lognormal
@@ -85,7 +84,7 @@ def test_draws_have_times_and_units(tmp_path):
         initial=lambda rate, warm, life: at_first(rate, warm),
     )
     made = made.with_units({"body": "degree C", "life": "min", "sigma": "K"})
-    posterior = build_posterior(made, sample(made, chains=2, warmup=60, draws=60, seed=1))
+    posterior = made.posterior(sample(made, chains=2, warmup=60, draws=60, seed=1))
     data = posterior.to_arviz().posterior
     assert data["body_path"].dims[-1] == "time"
     assert data["time"].values.tolist() == [*TIMES, 10.0]

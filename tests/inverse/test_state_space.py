@@ -11,7 +11,6 @@ from monte_carlo import assert_mean_within, assert_same_mean, stacked
 import invlift
 from invlift.app.calibrate import calibrate
 from invlift.app.quantities import fields_of, quantities_of
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample, target_of
 from invlift.app.starts import find_start
 from invlift.errors import InputError
@@ -357,7 +356,7 @@ def test_paths_are_series():
     assert set(run.chains[0].draws) == {
         "rate", "sigma", "level_path", "predicted", "noise_score"
     }  # fmt: skip
-    posterior = build_posterior(made, run)
+    posterior = made.posterior(run)
     path = posterior.to_arviz().posterior["level_path"]
     assert path.dims == ("chain", "draw", "time")
     assert path["time"].values.tolist() == times.tolist()

@@ -9,9 +9,9 @@ import xarray as xr
 from structured import box_mesh
 
 import invlift
-from invlift.app.results import build_posterior
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_problem
+from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import half_normal, lognormal, normal
@@ -52,9 +52,28 @@ def exact():
     }
 
 
+def test_chains_start_at_unknowns_by_name():
+    given = {"start": [1.5, 2.5], "rate": [0.2, 3.0]}
+    white = chosen_starts(problem(), given, 2)(None, None, 0).white
+    found = np.stack([problem().prior.transform(jnp.asarray(each)) for each in white])
+    np.testing.assert_allclose(found.T, list(given.values()), rtol=1e-8)
+    with pytest.raises(InputError, match="starts, rate: expected values that the distribution can"):
+        chosen_starts(problem(), given | {"rate": [0.2, -3.0]}, 2)
+    with pytest.raises(InputError, match=r"'rate': \(2,\).* found .*'start': \(2,\)}"):
+        chosen_starts(problem(), {"start": [1.0, 2.0]}, 2)
+    with_field = inverse_problem(
+        lambda phi: phi[:3],
+        {"phi": matern_prior(box_mesh(2, 2), correlation_range=2.0, std=1.0, smoothness=1.0)},
+        known_noise(0.1),
+        np.zeros(3),
+    )
+    with pytest.raises(InputError, match="starts, phi: expected a distribution with an inverse"):
+        chosen_starts(with_field, {"phi": np.zeros((1, 9))}, 1)
+
+
 def assert_means(run, expected):
     """Within five standard errors, of 800 effective draws at least."""
-    posterior = build_posterior(problem(noise=known_noise(0.5)), run)
+    posterior = problem(noise=known_noise(0.5)).posterior(run)
     table = posterior.summary()
     for name, mean in expected.items():
         row = table.loc[name]
@@ -87,7 +106,7 @@ def test_draws_have_names_and_units():
     np.testing.assert_allclose(draws["half_life"], np.log(2.0) / draws["rate"], rtol=1e-12)
     decayed = draws["start"][:, None] * np.exp(-draws["rate"][:, None] * TIMES)
     np.testing.assert_allclose(draws["predicted"], decayed, rtol=1e-12)
-    posterior = build_posterior(given, run)
+    posterior = given.posterior(run)
     assert posterior.summary().index.tolist() == ["half_life", "rate", "sigma", "start"]
     assert posterior.sensor_fit().observed.shape == (6,)
 
@@ -96,7 +115,7 @@ def test_draws_have_names_and_units():
 def test_noise_that_is_not_normal_is_known_to_the_posterior():
     given = problem(noise=student_t_noise(lognormal(median=0.1, factor=2), 4.0))
     run = sample(given, chains=2, warmup=100, draws=100, seed=1)
-    posterior = invlift.build_posterior(given, run)
+    posterior = given.posterior(run)
     groups = posterior.to_arviz()
     assert groups.posterior_predictive["observed"].shape == (2, 100, 6)
     assert np.isfinite(posterior.leave_one_out().elpd).all()
@@ -167,7 +186,7 @@ def series(**changes):
 
 def test_axes_and_units_are_those_of_the_draws(tmp_path):
     given = series()
-    posterior = build_posterior(given, sample(given, chains=2, warmup=20, draws=30, seed=1))
+    posterior = given.posterior(sample(given, chains=2, warmup=20, draws=30, seed=1))
     assert list(posterior.summary().index) == ["trend", *(f"yearly[{year}]" for year in YEARS)]
     posterior.write(tmp_path)
     with xr.open_dataset(tmp_path / "posterior.nc", group="posterior", engine="h5netcdf") as draws:
@@ -210,7 +229,7 @@ def test_a_long_unknown_is_thinned_where_memory_is_short():
     run = sample(given, **options, max_field_megabytes=0.5)
     assert run.chains[0].every == {"latent": 4}
     np.testing.assert_array_equal(run.chains[0].draws["latent"], whole.draws["latent"][::4])
-    posterior = build_posterior(given, run)
+    posterior = given.posterior(run)
     means = "latent_field_mean", "latent_field_std"
     assert set(posterior.summary().index) == {"scale", *means}
     np.testing.assert_allclose(posterior.draws(means[0])[0], whole.draws["latent"].mean(axis=1))

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.build import build_noise, build_problem
 from invlift.app.calibrate import FIGURE, MAX_KEPT, MIN_KEPT, RECORD, TABLE, calibrate
 from invlift.app.commands.common import (
     BAD_VERDICT,
@@ -17,9 +16,9 @@ from invlift.app.commands.common import (
     say,
     say_table,
 )
-from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import build_with_readings, open_problem
-from invlift.app.progress import display
+from invlift.app.field_problem import plain, with_readings
+from invlift.app.problems import build, noise_of, open_problem
+from invlift.app.progress import simulations_display
 from invlift.posterior.calibration import plot_calibration
 
 
@@ -31,14 +30,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
-    if isinstance(spec, ProblemSpec):  # of whose table readings are not needed
-        field = build_problem(spec, needs_values=False)
-        problem = replace(field.problem, noise=build_noise(spec, field.sensors))
-    else:
-        field = build_with_readings(spec, "calibrate")
-        problem = field.problem
-    say(console, headline(field))
-    with interrupts_raise(), display(errors, ["simulations"], num_simulations) as tell:
+    problem = with_readings(build(spec, needs_values=False), parsed.problem, "calibrate")
+    say(console, headline(problem))
+    problem = replace(plain(problem), noise=noise_of(spec, problem))
+    with interrupts_raise(), simulations_display(errors, num_simulations) as on_simulation:
         calibration = calibrate(
             problem,
             settings.kernel(),
@@ -47,7 +42,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
             directory=directory,
             resume=parsed.resume,
-            on_simulation=lambda simulation, num: tell("simulations", num, simulation.outcome),
+            on_simulation=on_simulation,
         )
     written = [TABLE, RECORD] if calibration.simulations else [RECORD]
     if calibration.num_counted:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from invlift.app.build import build_problem
 from invlift.app.checks import check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, say
-from invlift.app.problem_file import ProblemSpec
-from invlift.app.problems import open_problem, with_a_mesh
-from invlift.app.simulate import prior_draws
+from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
+from invlift.app.problems import build, open_problem
+from invlift.app.simulate import prior_draws, prior_predictions
 from invlift.errors import InputError
+from invlift.inverse.problem import InverseProblem
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 #: Draws from the prior of which the readings are drawn, and the fields among them.
@@ -29,11 +29,12 @@ def execute(parsed, console: Console, errors: Console) -> int:
             expected = "a name that ends in .png"
             raise InputError("--plot", expected, f"{picture}", "correct the option")
         check_is_new("--plot", picture)
-        spec = with_a_mesh(parsed.problem, "check --plot")
-    else:
-        spec = open_problem(parsed.problem)
+    spec = open_problem(parsed.problem)
+    problem = build(spec)
+    if picture is not None:
+        with_readings(problem, parsed.problem, "check --plot")
     with errors.status("looking, the first time also compiling"):
-        report = check_problem(spec)
+        report = check_problem(problem, spec)
     if report.description:
         say(console, f"{report.description}\n")
     for finding in report.findings:
@@ -41,22 +42,27 @@ def execute(parsed, console: Console, errors: Console) -> int:
         say(console, str(finding))
     say(console, f"\n{report.verdict}")
     if picture is not None:
-        _draw_prior(spec, picture)
+        _draw_prior(problem, spec.sampler.seed, picture)
         say(console, f"\nWritten: {picture}")
     return 0 if report.is_good else BAD_VERDICT
 
 
-def _draw_prior(spec: ProblemSpec, picture: Path) -> None:
+def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path) -> None:
     """Draw fields of the prior, their standard deviation, and the readings that they give.
 
-    The draws are those of ``invlift simulate --draws`` with the seed of the problem file.
+    Without a mesh the readings alone. The draws are those of ``invlift simulate --draws`` with the
+    seed of the problem file.
     """
-    from invlift.posterior.field_plots import Panel, plot_prior
+    from invlift.posterior.field_plots import Panel, plot_predictions, plot_prior
     from invlift.posterior.plots import saved
 
-    field = build_problem(spec)
+    own, field = plain(problem), on_mesh(problem)
+    if field is None or field.sensors is None:
+        predicted = prior_predictions(own, NUM_DRAWS, seed)
+        saved(plot_predictions(np.asarray(own.observed), predicted), picture)
+        return
     is_nodal = field.is_nodal
-    draws = list(prior_draws(field, field.problem.noise, NUM_DRAWS, spec.sampler.seed))
+    draws = list(prior_draws(field, own.noise, NUM_DRAWS, seed))
     panels = [
         Panel(f"Draw {index}", draw.log_conductivity, is_nodal, "viridis", "log-conductivity")
         for index, draw in enumerate(draws[:NUM_FIELDS])

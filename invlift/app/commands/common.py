@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from invlift.app.field_problem import AnyProblem, on_mesh, plain, size_of
 from invlift.errors import InputError
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 
@@ -56,6 +58,19 @@ def positive_option(option: str, text: str) -> float:
     return value
 
 
+def method_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Options of a method from texts KEY=VALUE; what is no value of TOML is text as it stands."""
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise InputError("--option", "KEY=VALUE", repr(text), "correct the option")
+        found[key] = value
+        with suppress(tomllib.TOMLDecodeError):
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+    return found
+
+
 def check_is_new(option: str, *files: Path) -> None:
     """Refuse new files for which there is no folder, or of whose names there is anything."""
     for file in files:
@@ -67,17 +82,18 @@ def check_is_new(option: str, *files: Path) -> None:
         raise InputError(option, expected, f"{folder}", "make the directory first")
 
 
-def headline(field) -> str:
-    """The sizes of what :func:`~invlift.app.problems.build` has made, in a line."""
-    problem, mesh = field.problem, getattr(field, "mesh", None)
-    if isinstance(problem, ManifoldProblem):
-        return f"{problem.num_constraints} constraints; {problem.num_unknowns} unknowns"
-    if mesh is None:
-        return f"{problem.num_observations} readings; {problem.num_unknowns} unknowns"
-    kind = "triangles" if mesh.dim == 2 else "tetrahedra"
-    outside = f" ({field.outside})" if field.outside else ""
-    sensors = f"{problem.num_observations} sensors{outside}; {problem.num_unknowns} unknowns"
-    return f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}; {sensors}"
+def headline(problem: AnyProblem) -> str:
+    """The sizes of a problem, in a line."""
+    own, field = plain(problem), on_mesh(problem)
+    if isinstance(own, ManifoldProblem):
+        return f"{own.num_constraints} constraints; {own.num_unknowns} unknowns"
+    sizes = f"{own.num_observations} readings; {own.num_unknowns} unknowns"
+    if field is None:
+        return sizes
+    if (sensors := field.sensors) is not None:
+        outside = f" ({sensors.outside})" if sensors.outside else ""
+        sizes = f"{own.num_observations} sensors{outside}; {own.num_unknowns} unknowns"
+    return f"{size_of(field.mesh)}; {sizes}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from invlift.app.commands.common import (
 )
 from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import display, phase_of
+from invlift.app.progress import comparison_display
 from invlift.errors import InputError
 from invlift.posterior.comparison import plot_comparison, table_of
 from invlift.posterior.files import write_table
@@ -50,18 +50,13 @@ def execute(parsed, console: Console, errors: Console) -> int:
             found = f"{file.name}, which is there already"
             expected = "a directory without a comparison"
             raise InputError(f"{directory}", expected, found, "choose another with --out")
-    field = build(spec)
+    problem = build(spec)
     directory.mkdir(parents=True, exist_ok=True)
-    say(console, headline(field))
+    say(console, headline(problem))
     rows = []
-    with interrupts_raise(), display(errors, methods) as tell:
-
-        def on_progress(method, progress) -> None:
-            text = f"iterations of chain {progress.chain}, {phase_of(progress)}, acceptance "
-            tell(method, progress.iteration, f"{text}{progress.acceptance_rate:.2f}")
-
+    with interrupts_raise(), comparison_display(errors, methods) as on_progress:
         settings |= {"seconds": seconds, "on_progress": on_progress}
-        for row in compare(field.problem, methods, **settings):
+        for row in compare(problem, methods, **settings):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
             write_table(files[0], table_of(rows))

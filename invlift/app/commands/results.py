@@ -13,7 +13,7 @@ from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.model_comparison import compare_runs
 from invlift.posterior.next_sensors import write_next_sensors
 from invlift.posterior.report import write_report
-from invlift.posterior.run_folder import problem_file, read_posterior, read_record
+from invlift.posterior.run_folder import RECORD, problem_file, read_posterior, read_record
 
 #: Most places for sensors: the linear estimate is one of a few readings.
 MAX_NUM = 100
@@ -33,7 +33,8 @@ def report(parsed, console: Console, errors: Console) -> int:
         check_is_new("--out", page)
     posterior, problem = load(directory), problem_file(directory)
     text = problem.read_text("utf-8", "replace") if problem.is_file() else ""
-    record, title = read_record(directory).model_dump(), directory.resolve().name
+    is_done, title = (directory / RECORD).exists(), directory.resolve().name
+    record = read_record(directory).model_dump() if is_done else posterior.record()
     say(console, f"Written: {write_report(posterior, record, page, title, text)}")
     return 0
 

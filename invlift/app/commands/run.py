@@ -14,16 +14,18 @@ from invlift.app.commands.common import (
     headline,
     integer_option,
     interrupts_raise,
+    method_options,
     say,
     say_table,
 )
 from invlift.app.dask import dask_executor
+from invlift.app.kept import keep, text_of
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display
 from invlift.app.sampling import sample, versions
 from invlift.errors import InputError
-from invlift.files.atomic import only_writer, replace_on_success
+from invlift.files.atomic import only_writer
 from invlift.posterior.run_folder import PROBLEM_FILES
 
 #: The file that says which run the saved chains belong to.
@@ -34,22 +36,25 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     names = "method", "chains", "draws", "warmup", "seed", "budget"
     options = {name: getattr(parsed, name) for name in names}
-    spec = open_problem(parsed.problem).with_overrides(out=parsed.out, **options)
+    spec = open_problem(parsed.problem)
+    if parsed.option:
+        options["options"] = spec.sampler.options | method_options(parsed.option)
+    spec = spec.with_overrides(out=parsed.out, **options)
     directory, settings, kernel = spec.output.dir, spec.sampler, spec.sampler.kernel()
     chains = directory / "chains"
     _check_is_ready(directory, parsed.resume)
     executor = _executor(parsed)
-    field, info = build(spec), _run_info(spec)
+    problem, info = build(spec), _run_info(spec)
     with errors.status("looking for starts, the first time also compiling"):
-        objections = find_objections(spec, field)
+        objections = find_objections(problem, spec)
     if objections and not (parsed.anyway or parsed.resume):
         found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
         raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
-        say(console, headline(field))
+        say(console, headline(problem))
         if not parsed.resume:  # else the chains there may be another problem's
-            _write_problem(spec)
+            keep(spec)
         sizes = settings.chains, settings.warmup, settings.num_draws
         with (
             interrupts_raise(),
@@ -58,7 +63,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         ):
             names = "chains", "warmup", "draws", "seed", "starts"
             run = sample(
-                field.problem,
+                problem,
                 kernel,
                 **{name: getattr(settings, name) for name in names},
                 max_seconds=settings.budget,
@@ -68,8 +73,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 resume=parsed.resume,
                 on_progress=on_progress,
             )
-            _write_problem(spec)  # which may have been made longer, or removed
-            return _write_results(spec, field, run, objections, info, console, errors)
+            keep(spec)  # which may have been made longer, or removed
+            return _write_results(spec, problem, run, objections, info, console, errors)
 
 
 def _executor(parsed):
@@ -84,7 +89,7 @@ def _executor(parsed):
     return nullcontext() if is_here else dask_executor(parsed.scheduler, workers)
 
 
-def _write_results(spec, field, run, objections, info, console: Console, errors: Console) -> int:
+def _write_results(spec, problem, run, objections, info, console: Console, errors: Console) -> int:
     """Write what a run has found, print it, and return the exit status."""
     from invlift.app.results import build_posterior
     from invlift.posterior.report import write_report
@@ -94,7 +99,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
         kept = "no draws yet; the chains so far are kept, go on with --resume"
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
-    posterior = build_posterior(field, run, spec.sampler.num_draws, objections=objections)
+    posterior = build_posterior(problem, run, spec.sampler.num_draws, objections=objections)
     record = posterior.record() | info
     written = posterior.write(directory, info)
     if posterior.mesh is not None or posterior.series:
@@ -102,7 +107,7 @@ def _write_results(spec, field, run, objections, info, console: Console, errors:
         written.append(directory / "posterior.png")
         plot(written[-1])
     title, page = directory.resolve().name, directory / "report.html"
-    written.append(write_report(posterior, record, page, title, _text_of(spec)))
+    written.append(write_report(posterior, record, page, title, text_of(spec)))
     verdict = posterior.verdict()
     table = posterior.summary()[["mean", "sd", "q05", "q95", "ess_bulk", "r_hat"]]
     if len(table):
@@ -134,17 +139,6 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
         expected, found = "an empty output directory", f"{len(entries)} entries"
         remedy = "choose another with --out, or go on with an interrupted run by --resume"
         raise InputError(f"{directory}", expected, found, remedy)
-
-
-def _write_problem(spec) -> None:
-    name = PROBLEM_FILES[not isinstance(spec, ProblemSpec)]
-    with replace_on_success(spec.output.dir / name) as temporary:
-        temporary.write_text(_text_of(spec), encoding="utf-8")
-
-
-def _text_of(spec) -> str:
-    """What is kept of a problem: its problem file, complete, or the Python file that made it."""
-    return spec.to_toml() if isinstance(spec, ProblemSpec) else spec.content
 
 
 def _run_info(spec) -> dict:

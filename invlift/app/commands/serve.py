@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from invlift.app.commands.common import headline, integer_option, say
-from invlift.app.problems import build_with_readings, open_problem
+from invlift.app.field_problem import plain, with_readings
+from invlift.app.problems import build, open_problem
 from invlift.errors import InputError
 
 
@@ -20,12 +21,12 @@ def execute(parsed, console: Console, errors: Console) -> int:
         raise InputError("serve", "the package aiohttp", "none", remedy) from None
     from invlift.app.um_bridge import build_application, listen, served_models
 
-    field = build_with_readings(open_problem(parsed.problem), "serve")
-    models = served_models(field.problem)
+    problem = with_readings(build(open_problem(parsed.problem)), parsed.problem, "serve")
+    models = served_models(plain(problem))
     listener = listen(parsed.host, port)
 
     def announce(_) -> None:
-        say(console, headline(field))
+        say(console, headline(problem))
         for model in models:
             say(console, f"{model.name}: {model.num_inputs} numbers to {model.num_outputs}")
         host, port = listener.getsockname()

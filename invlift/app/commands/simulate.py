@@ -1,21 +1,23 @@
-"""``invlift simulate``: readings of a field drawn from the prior, or a series of such fields."""
+"""``invlift simulate``: readings of unknowns drawn from the prior, or a series of such fields."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
-from invlift.app.build import build_noise, build_problem
 from invlift.app.commands.common import check_is_new, integer_option, positive_option, say
-from invlift.app.problems import with_a_mesh
-from invlift.app.simulate import prior_draws, simulate_readings
+from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
+from invlift.app.problems import build, noise_of, open_problem
+from invlift.app.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.files.atomic import replace_on_success
 from invlift.inverse.noise import known_noise
-from invlift.posterior.files import Step, write_fields, write_series
+from invlift.inverse.problem import InverseProblem
+from invlift.posterior.files import Step, write_fields, write_series, write_table
 from invlift.posterior.names import FIELD
 
 #: Most draws of a series: their files are numbered with four digits.
@@ -28,18 +30,44 @@ def execute(parsed, console: Console, errors: Console) -> int:
     sigma = None if parsed.sigma is None else positive_option("--sigma", parsed.sigma)
     seed = integer_option("--seed", parsed.seed, 0)
     out = Path(parsed.out)
-    if parsed.draws is not None:
-        num = integer_option("--draws", parsed.draws, 1, MAX_DRAWS)
-        if sigma is not None:
-            expected = "no noise scale with --draws, as no readings are made"
-            raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
-        return _write_draws(parsed.problem, num, seed, out, console)
-    check_is_new("--out", out)
+    if parsed.draws is not None and sigma is not None:
+        expected = "no noise scale with --draws, as no readings are made"
+        raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
+    num = parsed.draws and integer_option("--draws", parsed.draws, 1, MAX_DRAWS)
+    if num:
+        _check_series(out)
+    else:
+        check_is_new("--out", out)
+    spec = open_problem(parsed.problem)
+    problem = with_readings(build(spec, needs_values=False), parsed.problem, "simulate")
+    noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
+    field = on_mesh(problem)
+    if field is not None and field.sensors is not None:
+        write = _write_draws if num else _write_sensors
+        return write(field, noise, num or sigma, seed, out, console)
+    if num or sigma is not None:
+        option, found = ("--draws", num) if num else ("--sigma", sigma)
+        expected = "none of this option, which is for fields on a mesh with a table of sensors"
+        raise InputError(option, expected, f"{found}", "leave it out")
+    return _write_by_name(plain(problem), seed, out, console)
+
+
+def _write_by_name(problem: InverseProblem, seed: int, out: Path, console: Console) -> int:
+    """Write readings and the truth behind them as tables and return the exit status."""
+    truth_file = out.with_name(f"{out.stem}_truth.csv")
+    check_is_new("--out", truth_file)
+    readings, numbers = simulate_by_name(problem, seed)
+    write_table(out, pd.DataFrame(readings).set_index("reading"))
+    write_table(truth_file, pd.Series(numbers, name="value").rename_axis("name").to_frame())
+    what = f"{len(readings['value'])} readings, noise of the problem"
+    say(console, f"Written: {out} ({what}) and the truth behind them, {truth_file}")
+    return 0
+
+
+def _write_sensors(field: FieldProblem, noise, sigma, seed: int, out: Path, console) -> int:
+    """Write a sensor table and the field behind its readings and return the exit status."""
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
     check_is_new("--out", truth_file)
-    spec = with_a_mesh(parsed.problem, "simulate")
-    field = build_problem(spec, needs_values=False)
-    noise = build_noise(spec, field.sensors) if sigma is None else known_noise(sigma)
     sensors, truth = simulate_readings(field, noise, seed)
     fields = field.by_place({FIELD: truth.log_conductivity}, truth.solutions)
     write_fields(truth_file, field.mesh.points, field.mesh.cells, *fields, numbers=truth.numbers)
@@ -52,23 +80,23 @@ def execute(parsed, console: Console, errors: Console) -> int:
     return 0
 
 
-def _write_draws(problem: str, num: int, seed: int, out: Path, console: Console) -> int:
-    """Write a series of draws from the prior and return the exit status."""
+def _check_series(out: Path) -> None:
     if out.suffix != ".pvd":
         expected = "with --draws a name that ends in .pvd"
         raise InputError("--out", expected, f"{out}", "correct the option")
-    folder = out.with_suffix("")
-    check_is_new("--out", out, folder)
-    spec = with_a_mesh(problem, "simulate")
-    field, steps = build_problem(spec, needs_values=False), []
-    draws = list(prior_draws(field, build_noise(spec, field.sensors), num, seed))
+    check_is_new("--out", out, out.with_suffix(""))
+
+
+def _write_draws(field: FieldProblem, noise, num: int, seed: int, out: Path, console) -> int:
+    """Write a series of draws from the prior and return the exit status."""
+    steps, draws = [], list(prior_draws(field, noise, num, seed))
     for draw in draws:
         phi = draw.log_conductivity
         coefficients = {FIELD: phi, "conductivity": np.exp(phi)}
         steps.append(Step(*field.by_place(coefficients, draw.solutions), draw.numbers))
     write_series(out, field.mesh.points, field.mesh.cells, steps)
     what = "a draw" if num == 1 else f"{num} draws"
-    say(console, f"Written: {out} ({what} from the prior) and the folder {folder}")
+    say(console, f"Written: {out} ({what} from the prior) and the folder {out.with_suffix('')}")
     if num == 1:
         _say_drawn(console, draws[0].numbers)
     return 0

@@ -25,6 +25,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem import linalg
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.base import Nominal
 from invlift.fem.priors.hierarchical_tangent import Along, HierarchicalTangent, pad
 from invlift.fem.priors.hyperpriors import (
     checked,
@@ -80,6 +81,8 @@ class HierarchicalMaternPrior(Prior):
         ``"nodes"``.
     mesh : Mesh or None
         Where the field lives, for those who read its posterior.
+    nominal : Nominal or None
+        What it was asked to be.
     """
 
     mean: jax.Array
@@ -92,6 +95,7 @@ class HierarchicalMaternPrior(Prior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
+    nominal: Nominal | None = aside()
 
     has_lanes: ClassVar[bool] = False
 
@@ -388,7 +392,14 @@ def hierarchical_matern_prior(
         log_variance=np.float64(log_variance_without_tau(smoothness, alpha, mesh.dim, 0.0)),
         alpha=alpha,
     )
-    prior = replace(jax.device_put(prior), mesh=mesh)
+    length, spread = given["range"], given["std"]
+    if "range" in unknown:
+        length = math.exp(log_median(length))
+    if "std" in unknown:
+        square = mean_square(spread)
+        spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(spread))
+    nominal = Nominal(length, spread, boundary)
+    prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
     if "range" in unknown:
         return prior
     return replace(prior, factor=_given(prior, np.zeros(1)).factor)

@@ -23,7 +23,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import MAX_STD, MIN_STD
+from invlift.fem.priors.base import MAX_STD, MIN_STD, Nominal
 from invlift.inverse.priors.base import AffinePrior
 from invlift.programs.compilation import Program
 from invlift.programs.derivatives import second_directional
@@ -70,6 +70,8 @@ class MaternPrior(AffinePrior):
         ``"nodes"``.
     mesh : Mesh or None
         Where the field lives, for those who read its posterior.
+    nominal : Nominal or None
+        What it was asked to be.
     """
 
     mean: jax.Array
@@ -83,6 +85,7 @@ class MaternPrior(AffinePrior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
+    nominal: Nominal | None = aside()
 
     has_lanes: ClassVar[bool] = False
 
@@ -323,6 +326,7 @@ def matern_prior(
         tau=tau,
         alpha=alpha,
         mesh=mesh,
+        nominal=Nominal(correlation_range, std, boundary),
     )
 
 

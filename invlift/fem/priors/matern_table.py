@@ -13,7 +13,6 @@ from invlift.fem.priors.hierarchical_matern import (
     HierarchicalMaternPrior,
     hierarchical_matern_prior,
 )
-from invlift.fem.priors.hyperpriors import log_median, mean_square
 from invlift.fem.priors.matern import MaternPrior, matern_prior
 from invlift.files.tables import Table, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
@@ -41,20 +40,6 @@ class MaternTable(PriorTable):
             expected, found = "one of the keys mean and median", "both"
             raise problem(expected, found, "keep one: the median is exp(mean)")
         return self
-
-    def typical(self) -> tuple[float, float]:
-        """Return the range, or its median, and the root of the mean square of the std.
-
-        Of a std without a mean square the median.
-        """
-        length, spread = self.range, self.std
-        if isinstance(length, Table):
-            length = math.exp(log_median(length.build()))
-        if isinstance(spread, Table):
-            known = spread.build()
-            square = mean_square(known)
-            spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(known))
-        return length, spread
 
     def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""

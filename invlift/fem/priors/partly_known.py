@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.priors.base import Nominal
 from invlift.inverse.priors.base import Prior
 
 
@@ -49,6 +50,11 @@ class PartlyKnownPrior(Prior):
     def mesh(self) -> Mesh | None:
         """Where the field lives."""
         return getattr(self.prior, "mesh", None)
+
+    @property
+    def nominal(self) -> Nominal | None:
+        """What the field was asked to be where it is not known."""
+        return getattr(self.prior, "nominal", None)
 
     @property
     def mean(self) -> jax.Array:

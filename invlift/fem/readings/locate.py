@@ -25,8 +25,8 @@ class Observation:
     parts : mapping of str to Weights
         By what is read, "solution", "log_conductivity", "fluxes" or "unknowns": see
         :mod:`invlift.fem.readings.base`.
-    points : (num_kept, dim) array
-        Where the readings are shown.
+    sensors : Sensors
+        The table of those that are kept; its places are where the readings are shown.
     kept : (num_kept,) array of int
         Positions in the sensor table; all of them unless sensors were dropped.
     distances : (num_sensors,) array
@@ -36,10 +36,15 @@ class Observation:
     """
 
     parts: Mapping[str, Weights]
-    points: np.ndarray
+    sensors: Sensors
     kept: np.ndarray
     distances: np.ndarray
     unknowns: Mapping[str, Distribution] = field(default_factory=dict)
+
+    @property
+    def points(self) -> np.ndarray:
+        """Where the readings are shown, (num_kept, dim)."""
+        return self.sensors.points
 
     @property
     def nodes(self) -> np.ndarray:
@@ -67,8 +72,7 @@ class Observation:
         """Return the readings at positions `chosen` among those kept."""
         parts = {name: Weights(*(each[chosen] for each in part))
                  for name, part in self.parts.items()}  # fmt: skip
-        points, kept = self.points[chosen], self.kept[chosen]
-        return replace(self, parts=parts, points=points, kept=kept)
+        return replace(self, parts=parts, sensors=self.sensors.take(chosen), kept=self.kept[chosen])
 
 
 def locate(
@@ -113,7 +117,7 @@ def locate(
             f"{sensors.points.shape[1]}",
             "give x,y for a flat mesh and x,y,z for a body",
         )
-    size, sensors = len(sensors.values), _with_all_columns(sensors)
+    size, table, sensors = len(sensors.values), sensors, _with_all_columns(sensors)
     kinds = _kinds(sensors)
     points, distances = np.array(sensors.points), np.zeros(size)
     is_kept, parts = np.zeros(size, dtype=bool), {}
@@ -134,7 +138,12 @@ def locate(
         )
     unknowns = {_offset(group): as_distribution(own) for group, own in (offsets or {}).items()}
     whole = {name: joined(own, size) for name, own in parts.items()}
-    every = Observation(whole, points, np.arange(size), distances, unknowns)
+    told = ""
+    if num := np.count_nonzero(distances):
+        fate = "moved onto the mesh" if is_kept.all() else "left out"
+        told = f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
+    shown = replace(table, points=points, outside=told)
+    every = Observation(whole, shown, np.arange(size), distances, unknowns)
     return every.take(np.flatnonzero(is_kept))
 
 

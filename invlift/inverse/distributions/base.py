@@ -14,6 +14,9 @@ import numpy as np
 
 from invlift.programs.pytrees import Module
 
+#: Standard normal values are looked for up to this size, by so many halvings.
+WIDEST, NUM_HALVINGS = 37.0, 60
+
 
 def log_normal(values: jax.Array) -> jax.Array:
     """Log density of standard normal values of any shape, ()."""
@@ -45,6 +48,22 @@ class Distribution(Module):
     def transform(self, white: jax.Array) -> jax.Array:
         """The value T(z) for z of (k,): smooth, and increasing where it is a number."""
         raise NotImplementedError
+
+    def whiten(self, value: np.ndarray) -> np.ndarray:
+        """The variables z, (k,), of which T is a value: found entry by entry, by bisection.
+
+        NaN where there are none.  A subclass whose T mixes entries has an inverse of its own.
+        """
+        value = np.ravel(np.asarray(value, dtype=float))
+        if value.size != self.num_white:
+            return np.full(self.num_white, np.nan)
+        low, high = np.full((2, value.size), [[-WIDEST], [WIDEST]])
+        for _ in range(NUM_HALVINGS):
+            middle = 0.5 * (low + high)
+            found = np.ravel(self.transform(jnp.asarray(middle)))
+            low, high = np.where(found < value, middle, low), np.where(found < value, high, middle)
+        width = np.ravel(self.transform(jnp.asarray(middle + 1e-6))) - found
+        return np.where(np.abs(found - value) <= np.abs(width), middle, np.nan)
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """Log density of z, (k,), relative to the standard normal one, (), normalised."""

@@ -57,6 +57,14 @@ class ForwardModel(Module):
         3: by automatic differentiation a second one takes as long as several values.
     solutions : tuple of str
         Names of those by-products of :meth:`linearise` that are fields at the nodes of a mesh.
+    readings : tuple of NamedReading
+        Readings by name, if they are arrays that have one.
+    kept_axes : tuple of (str, Axes)
+        Axes of what else is kept of a draw.
+    sensors : Sensors or None
+        Of readings on a mesh, the table of them.
+    boundary_flux : callable or None
+        Of a field on a mesh, what flows through parts of the boundary.
     has_lanes : bool
         Whether several chains side by side in one program (:mod:`invlift.programs.lanes`) take
         less time than one after the other: so they do where a processor mostly waits for small
@@ -67,6 +75,9 @@ class ForwardModel(Module):
     max_derivative: ClassVar[int] = 1
     solutions: ClassVar[tuple[str, ...]] = ()
     has_lanes: ClassVar[bool] = True
+    # Not annotated: as fields of a subclass they would come before its others.
+    readings = kept_axes = ()
+    sensors = boundary_flux = None
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
+from invlift.inverse.asked import Asked
 from invlift.inverse.axes import Axes
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
@@ -19,7 +20,7 @@ from invlift.programs.pytrees import static
 from invlift.targets import Described
 
 
-class ManifoldProblem(ManifoldTarget):
+class ManifoldProblem(Asked, ManifoldTarget):
     """A density of unknowns by name on a manifold, with respect to the manifold's own measure.
 
     No Gram matrix enters the density: it is given on the manifold itself, a sphere say (Brubaker,
@@ -132,8 +133,8 @@ class ManifoldProblem(ManifoldTarget):
         derived = {} if self.derived_fn is None else self.call(self.derived_fn, point.position)
         return self.unknowns(point.position) | derived, {}
 
-    def __str__(self) -> str:
-        """Return what the problem is made of, a line for each part."""
+    def lines(self) -> list[tuple[str, str]]:
+        """As :meth:`Asked.lines`: unknowns, functions."""
         lines = [
             (name, f"{part} {unit}".rstrip())
             for (name, part), unit in zip(self.parts, self.units, strict=True)
@@ -142,8 +143,7 @@ class ManifoldProblem(ManifoldTarget):
             fn = getattr(self, f"{name}_fn")
             if fn is not None:
                 lines.append((name, getattr(fn, "__name__", type(fn).__name__)))
-        width = max(len(name) for name, _ in lines)
-        return "\n".join(f"{name:{width}}  {content}" for name, content in lines)
+        return lines
 
     def call(self, fn: Callable, position: jax.Array) -> Any:
         """One of the functions, at a position, (Q,)."""
