@@ -16,6 +16,7 @@ from structured import box_mesh
 
 from invlift.app.build import boundary_conditions, build_problem
 from invlift.app.problem_file import read_problem
+from invlift.app.results import load
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_readings
 from invlift.errors import InputError
@@ -255,7 +256,7 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
     posterior.write(tmp_path / "out")
     fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
     assert fit["depth"].tolist() == ["low", "", "2 m"]
-    assert invlift.load(tmp_path / "out").sensors.coordinates["depth"] == ["low", "", "2 m"]
+    assert load(tmp_path / "out").sensors.coordinates["depth"] == ["low", "", "2 m"]
     num = field.mesh.num_nodes if kind == "matern" else field.mesh.num_cells
     place = "node" if kind == "matern" else "cell"
     assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", place)
