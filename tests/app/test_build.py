@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from problem_files import write_problem
 from scipy.stats import halfnorm, norm
@@ -15,6 +16,7 @@ from structured import box_mesh
 
 from invlift.app.build import boundary_conditions, build_problem
 from invlift.app.problem_file import read_problem
+from invlift.app.results import load
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_readings
 from invlift.errors import InputError
@@ -247,10 +249,14 @@ def test_the_record_from_python_says_what_compilation_took(tmp_path):
 @pytest.mark.parametrize("kind", ["matern", "independent"])
 def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
     prior = {"prior": {"kind": "independent", "std": 0.3}} if kind == "independent" else {}
-    field = build(tmp_path, {"noise": {}} | prior)
-    run = sample(field.problem, chains=2, warmup=5, draws=5)
+    table = "x,y,value,sigma,depth\n0.3,0.4,2.1,0.1,low\n0.6,0.7,2.9,0.2,\n0.8,0.2,3.1,0.1,2 m\n"
+    field = build(tmp_path, {"noise": {}} | prior, sensors=table)
+    run = sample(field, chains=2, warmup=5, draws=5)
     posterior = field.problem.posterior(run)
     posterior.write(tmp_path / "out")
+    fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
+    assert fit["depth"].tolist() == ["low", "", "2 m"]
+    assert load(tmp_path / "out").sensors.coordinates["depth"] == ["low", "", "2 m"]
     num = field.mesh.num_nodes if kind == "matern" else field.mesh.num_cells
     place = "node" if kind == "matern" else "cell"
     assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", place)

@@ -1,6 +1,7 @@
 """Sensor tables and point location: every bad row is named, every good point is found."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.fem.readings.locate import locate
-from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors
+from invlift.fem.sensors import joined, read_sensors, sensors_from_arrays, write_sensors
 
 
 def holed_square(n=9, stretch=1.0):
@@ -199,6 +200,20 @@ def test_drop_keeps_the_others():
     np.testing.assert_allclose(places(mesh, observation), kept.points, atol=1e-14)
 
 
+def test_tables_of_experiments_follow_one_another():
+    """What one has not got is empty; each is of its experiment."""
+    first = sensors_from_arrays([[0.1, 0.2], [0.3, 0.4]], [1.0, 2.0], labels=["a", "b"])
+    other = sensors_from_arrays([[0.5, 0.6]], [3.0], [0.1])
+    whole = joined({"one": first, "two": replace(other, further={"depth": np.array(["deep"])})})
+    np.testing.assert_array_equal(whole.points, [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    np.testing.assert_array_equal(whole.values, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(whole.sigma, [np.nan, np.nan, 0.1])
+    assert whole.labels.tolist() == ["a", "b", ""]
+    assert whole.experiments.tolist() == ["one", "one", "two"]
+    assert whole.further["depth"].tolist() == ["", "", "deep"]
+    assert joined({"": first}) is first
+
+
 def test_repeated_readings_at_one_place_are_readings(tmp_path):
     mesh = holed_square()[0]
     text = "x,y,value,name,depth\n0.1,0.1,2,a,deep\n0.9,0.1,3,b,\n0.1,0.1,2.5,a,deep\n"
@@ -277,6 +292,8 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("X,y,value\n1,2,3\n", ["'X'", "did you mean 'x'?"]),
         ("x,y,value,sgima\n1,2,3,4\n", ["'sgima'", "did you mean 'sigma'?"]),
         ("x,y,value,\n1,2,3,4\n", ["a column ''", "name it"]),
+        ("x,y,value,points\n1,2,3,4\n", ["a column 'points'", "results have one of it"]),
+        ("x,y,value,depth/m\n1,2,3,4\n", ["a column 'depth/m'", "no slash"]),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,value,experiment\n1,2,3,\n", ["row 2, column experiment", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),

@@ -7,8 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from structured import box_mesh
 
+from invlift.app.field_problem import FieldProblem
+from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import half_normal, lognormal, normal, uniform
+from invlift.inverse.manifold_problem import manifold_problem
+from invlift.inverse.manifolds import sphere
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem, jax_problem
@@ -65,13 +70,32 @@ def test_priors_among_the_unknowns_are_shown_by_their_size():
     assert str(problem).endswith("readings  3, 1")
 
 
-def test_notebooks_show_the_same_as_a_table():
-    problem = named(known_noise(0.1), lambda start, rate: decay(start, rate))
+def of_a_field():
+    prior = matern_prior(box_mesh(2, 2), correlation_range=2.0, std=1.0, smoothness=1.0)
+    return inverse_problem(lambda phi: phi[:3], {"phi": prior}, known_noise(0.1), np.zeros(3))
+
+
+def on_a_sphere():
+    return manifold_problem(None, lambda x: x[0], {"x": sphere(3)})
+
+
+PROBLEMS = {
+    "readings": (lambda: named(known_noise(0.1), lambda start, rate: decay(start, rate)), "start"),
+    "manifold": (on_a_sphere, "x"),
+    "field": (lambda: FieldProblem(of_a_field()), "mesh"),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_notebooks_show_the_same_as_a_table(name):
+    make, part = PROBLEMS[name]
+    problem = make()
     page = problem._repr_html_()
     rows = re.findall(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>", page)
     assert [f"{name}  {unescape(text)}" for name, text in rows] == [
         re.sub(r"^(\w+) +", r"\1  ", line) for line in str(problem).splitlines()
     ]
+    assert part in dict(rows)
     assert "&lt;lambda&gt;" in page
     assert page.startswith("<table>")
     assert page.endswith("</table>")
