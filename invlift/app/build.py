@@ -13,6 +13,8 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
+from invlift.fem.equation import LinearEquation
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.mesh.mesh import Mesh, read_mesh
@@ -20,11 +22,12 @@ from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
+from invlift.fem.voltages import electrode_numbers, injections_of, read_voltages
 from invlift.inverse.distributions.tables import DistributionTable
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.unknowns import NamedPrior
+from invlift.inverse.unknowns import NamedPrior, Unknown
 from invlift.posterior.names import FIELD
 
 
@@ -37,16 +40,19 @@ class FieldProblem:
     mesh : Mesh
     sensors : Sensors
         Those in use, d of them.
-    observation : Observation
-        Where each sensor of the table lies, those left out included.
+    observation : Observation or None
+        Where each sensor of the table lies, those left out included; voltages have no place.
     problem : InverseProblem
+    electrodes : tuple of str
+        Boundary groups of the electrodes between which voltages are read.
     """
 
     mesh: Mesh
     sensors: Sensors
-    observation: Observation
+    observation: Observation | None
     problem: InverseProblem
     exceedance: tuple[float, ...] = ()
+    electrodes: tuple[str, ...] = ()
 
     @property
     def prior(self) -> Prior:
@@ -72,9 +78,9 @@ class FieldProblem:
     @property
     def outside(self) -> str:
         """How many sensors are outside the mesh and what becomes of them; empty if none are."""
-        distances = self.observation.distances
-        if not distances.any():
+        if self.observation is None or not self.observation.distances.any():
             return ""
+        distances = self.observation.distances
         fate = "left out" if len(distances) > len(self.sensors.values) else "moved onto the mesh"
         num = np.count_nonzero(distances)
         return f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
@@ -100,6 +106,60 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         If a file, group, field or sensor is not what it should be.
     """
     mesh = read_mesh(spec.mesh.file)
+    parts = _read_points if spec.electrodes is None else _read_electrodes
+    mesh, sensors, forward_map, own = parts(spec, mesh, needs_values)
+    with _keys_blamed(spec, sensors):
+        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
+        prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
+        forward = forward_map(known=spec.conductivity.known, location=prior.location)
+        # Without readings there is no noise in them yet, of whatever scale.
+        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
+        problem = inverse_problem(forward, prior, noise, sensors.values)
+    exceedance = tuple(spec.output.exceedance)
+    return FieldProblem(mesh, sensors, problem=problem, exceedance=exceedance, **own)
+
+
+def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh with its electrodes, the voltages between them, and what makes a model.
+
+    The voltages of one injection after those of the other.  And the electrodes' names.
+    """
+    table, where = spec.electrodes, partial(spec.where, "electrodes")
+    sensors = read_voltages(spec.observations.file, mesh.dim, needs_values=needs_values)
+    positions = sensors.positions
+    if table.groups is not None:
+        names = electrode_groups(mesh, table.groups, where("groups"))
+        if positions is not None and len(positions) != len(names):
+            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
+            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
+    elif positions is None:
+        expected, found = f"positions of the electrodes in {sensors.name}", "none"
+        remedy = "give groups in place of width, or readings in the unified data format"
+        raise InputError(where("width"), expected, found, remedy)
+    else:
+        mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
+    found = injections_of(electrode_numbers(sensors, names), len(names))
+    impedance = table.impedance
+    if isinstance(impedance, DistributionTable):
+        impedance = impedance.build()
+
+    def forward_map(**options) -> LinearEquation:
+        model = electrode_model(
+            mesh, names, found.currents, found.voltages, impedance=impedance, **options
+        )
+        axes = {"electrode": names}
+        further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
+        return replace(model, further=further)
+
+    own = {"observation": None, "electrodes": tuple(names)}
+    return mesh, sensors.take(found.order), forward_map, own
+
+
+def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh, the sensors in use, and what makes a model.
+
+    The readings of one experiment after those of the other.  And where they are.
+    """
     table = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with _keys_blamed(spec, table):
@@ -112,14 +172,8 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         expected = "readings of one experiment, as there is no table [experiment.NAME]"
         found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
         raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
-    with _keys_blamed(spec, sensors):
-        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
-        prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
-        forward = _forward_map(spec, mesh, sensors, observation, prior.location)
-        # Without readings there is no noise in them yet, of whatever scale.
-        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
-        problem = inverse_problem(forward, prior, noise, sensors.values)
-    return FieldProblem(mesh, sensors, observation, problem, tuple(spec.output.exceedance))
+    model = partial(_forward_map, spec, mesh, sensors, observation)
+    return mesh, sensors, model, {"observation": observation}
 
 
 def _order_by_experiment(
@@ -147,9 +201,8 @@ def _order_by_experiment(
     return np.argsort([["", *names].index(each) for each in sensors.experiments], kind="stable")
 
 
-def _forward_map(spec: ProblemSpec, mesh: Mesh, sensors: Sensors, observation, location: str):
+def _forward_map(spec: ProblemSpec, mesh: Mesh, sensors: Sensors, observation, **options):
     """The model of the readings."""
-    options = {"known": spec.conductivity.known, "location": location}
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
     if not spec.experiment:
         return assemble_poisson(mesh, observation, **shared, **options)
@@ -240,7 +293,8 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
         if section == "experiment":
             experiment, (name, *entries) = key, entries
         if name == "boundary conditions":
-            path = ("experiment", experiment) if experiment else ("pde",)
+            path = ("pde",) if spec.electrodes is None else ("electrodes",)
+            path = ("experiment", experiment) if experiment else path
         elif name in PdeTable.model_fields:
             path = _blamed(spec, experiment, (name, *entries))
         elif name == "flux":
@@ -249,7 +303,9 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
             path = ("observations", "offset", *entries)
         elif name == "conductivity":
             path = ("conductivity", "known", *entries)
-        elif section in ("prior", "noise") and key:
+        elif name == "electrodes":
+            path = ("electrodes", "groups", *entries)
+        elif section in ("prior", "noise", "electrodes") and key:
             path = (section, key, *entries)
         else:
             raise

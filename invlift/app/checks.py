@@ -29,6 +29,7 @@ from invlift.app.starts import (
     random_starts,
 )
 from invlift.errors import InputError
+from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.matern_table import MaternTable
 from invlift.inverse.problem import InverseProblem
@@ -141,7 +142,8 @@ def _report(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) ->
         point, rng = _evaluate(lifted, position), np.random.default_rng(seed)
         findings = []
         if isinstance(spec, ProblemSpec):
-            findings = [_mesh(field.mesh), _groups(spec, field.mesh), _sensors(spec, field)]
+            groups = _groups if spec.electrodes is None else _electrodes
+            findings = [_mesh(field.mesh), groups(spec, field), _sensors(spec, field)]
         findings += of_start
         findings += _derivatives(lifted, point, rng)
         findings += prior.result()
@@ -334,7 +336,8 @@ def _mesh(mesh: Mesh) -> Finding:
     return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
 
 
-def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
+def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
+    mesh = field.mesh
     used = {
         group
         for pde in spec.experiments.values()
@@ -353,13 +356,27 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     return Finding("ok", "groups", detail)
 
 
+def _electrodes(spec: ProblemSpec, field: FieldProblem) -> Finding:
+    del spec
+    mesh, names = field.mesh, field.electrodes
+    facets = [mesh.facets(name) for name in names]
+    counts = [len(each) for each in facets]
+    sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
+    what = "wide" if mesh.dim == 2 else "in area"
+    detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
+    detail += f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {field.problem.model.num_loads} pairs "
+    detail += "of them drive a current"
+    return Finding("ok", "electrodes", detail)
+
+
 def _sensors(spec: ProblemSpec, field: FieldProblem) -> Finding:
     sensors = field.sensors
     notes = []
-    columns = sensors.points, sensors.minus, sensors.experiments
+    columns = sensors.points, sensors.minus, sensors.electrodes, sensors.experiments
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
-        notes.append(f"{num_repeats} rows repeat the place of another")
+        what = "the place" if sensors.electrodes is None else "the electrodes"
+        notes.append(f"{num_repeats} rows repeat {what} of another")
     if sensors.sigma is not None and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and not spec.experiment:

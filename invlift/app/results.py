@@ -20,6 +20,7 @@ from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays, read_mesh
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import Sensors
+from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
@@ -101,9 +102,13 @@ def build_posterior(
     if isinstance(problem, FieldProblem):
         sensors = problem.sensors
         labels, points = sensors.labels, sensors.points
-        if not np.isfinite(points).all():  # of kinds that have no place
+        if sensors.electrodes is not None:
+            points = None
+        elif not np.isfinite(points).all():  # of kinds that have no place
             points = locate(problem.mesh, sensors, "project").points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds}
+        if sensors.electrodes is not None:
+            columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
         parts |= {"mesh": problem.mesh, "exceedance": problem.exceedance}
     else:

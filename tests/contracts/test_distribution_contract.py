@@ -21,6 +21,7 @@ from invlift.inverse.distributions import (
     half_normal,
     lognormal,
     normal,
+    repeated,
     uniform,
 )
 from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate
@@ -58,9 +59,11 @@ NUMPYRO = {
     ),
     "simplex": dist.Dirichlet(jnp.array([2.0, 3.0, 1.5])),
 }
-ALL = {name: partial(of_table, name) for name in DISTRIBUTIONS} | {
-    f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()
-}
+ALL = (
+    {name: partial(of_table, name) for name in DISTRIBUTIONS}
+    | {f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()}
+    | {f"{name}, twice": lambda name=name: repeated(of_table(name), 2) for name in DISTRIBUTIONS}
+)
 
 
 @partial(Program, effort="none")

@@ -13,6 +13,7 @@ from invlift.app.problems import with_a_mesh
 from invlift.app.simulate import prior_draws, simulate_readings
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
+from invlift.fem.voltages import write_voltages
 from invlift.files.atomic import replace_on_success
 from invlift.inverse.noise import known_noise
 from invlift.posterior.files import Step, write_fields, write_series
@@ -44,7 +45,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     fields = field.by_place({FIELD: truth.log_conductivity}, truth.solutions)
     write_fields(truth_file, field.mesh.points, field.mesh.cells, *fields, numbers=truth.numbers)
     with replace_on_success(out) as temporary:
-        write_sensors(temporary, sensors)
+        (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
     what = f"{len(sensors.values)} sensors, noise {kind}"
     say(console, f"Written: {out} ({what}) and the field behind them, {truth_file}")
