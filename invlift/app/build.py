@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+import jax
 import numpy as np
 
 from invlift.app.problem_file import ProblemSpec
@@ -14,7 +15,6 @@ from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
-from invlift.fem.equation import LinearEquation
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.mesh.mesh import Mesh, read_mesh
@@ -24,6 +24,8 @@ from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
 from invlift.fem.voltages import electrode_numbers, injections_of, read_voltages
 from invlift.inverse.distributions.tables import DistributionTable
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.problem import InverseProblem, inverse_problem
@@ -143,13 +145,16 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     if isinstance(impedance, DistributionTable):
         impedance = impedance.build()
 
-    def forward_map(**options) -> LinearEquation:
+    def forward_map(**options) -> ForwardModel:
         model = electrode_model(
             mesh, names, found.currents, found.voltages, impedance=impedance, **options
         )
         axes = {"electrode": names}
         further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
-        return replace(model, further=further)
+        model = replace(model, further=further)
+        if found.matrix is None:
+            return model
+        return Combinations(model, jax.device_put(found.matrix))
 
     own = {"observation": None, "electrodes": tuple(names)}
     return mesh, sensors.take(found.order), forward_map, own

@@ -32,7 +32,9 @@ from invlift.errors import InputError
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.matern_table import MaternTable
+from invlift.fem.voltages import electrode_numbers
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.reduced import reduced
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.programs.compilation import Program
@@ -181,6 +183,7 @@ def _start_of(
         position = random_starts(kernel, target, seed, 1)[0]
         return position, [_constraint(target, position)]
     start = find_start(kernel, target, seed, 0, evaluate_fn)
+    problem = target.problem  # which may have other numbers in the place of many readings
     return start.position, [_sensitivity(problem, start), _fit(problem, start)]
 
 
@@ -363,9 +366,14 @@ def _electrodes(spec: ProblemSpec, field: FieldProblem) -> Finding:
     counts = [len(each) for each in facets]
     sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
     what = "wide" if mesh.dim == 2 else "in area"
+    drives = np.sort(electrode_numbers(field.sensors, names)[:, :2], axis=1)
     detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
-    detail += f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {field.problem.model.num_loads} pairs "
+    detail += (
+        f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {len(np.unique(drives, axis=0))} pairs "
+    )
     detail += "of them drive a current"
+    if (num := reduced(field.problem).num_observations) < len(field.sensors.values):
+        detail += f"; the readings are combinations of {num} numbers, which stand for them"
     return Finding("ok", "electrodes", detail)
 
 

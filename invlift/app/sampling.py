@@ -18,6 +18,7 @@ from invlift.app.quantities import fields_of, quantities_of, quantities_of_targe
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.reduced import reduced
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -136,7 +137,7 @@ def sample(
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
     if isinstance(problem, InverseProblem):
-        scale, quantities = typical_scale(problem), quantities_of(problem)
+        scale, quantities = typical_scale(reduced(problem)), quantities_of(problem)
         fields = fields_of(problem, quantities)
     else:
         scale, quantities, fields = None, quantities_of_target(problem), ()
@@ -239,7 +240,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
         raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
     if is_given:
         return problem
-    return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
+    return TARGETS[kernel.target_kind](with_scale_coordinate(reduced(problem), scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

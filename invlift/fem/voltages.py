@@ -171,16 +171,35 @@ class Injections(NamedTuple):
         The readings in the order of the injections.
     currents : (L, K) array
     voltages : list of L (M, K) arrays
+    matrix : (d, r) array or None
+        Where there are fewer pairs of electrodes than readings, these as combinations of the
+        voltages, of which there is one for each pair.
     """
 
     order: np.ndarray
     currents: np.ndarray
     voltages: list[np.ndarray]
+    matrix: np.ndarray | None = None
 
 
-def injections_of(numbers: np.ndarray, num_electrodes: int) -> Injections:
-    """Unit currents between pairs of electrodes, each pair once, from patterns (d, 4)."""
-    unit = np.eye(num_electrodes)
+def injections_of(numbers: np.ndarray, size: int) -> Injections:
+    """Unit currents between pairs of K electrodes, each pair once, from patterns (d, 4).
+
+    With more patterns than pairs of electrodes currents enter at each and leave at the first, and
+    what is read are the entries of the matrix of resistances, which is symmetric.
+    """
+    unit = np.eye(size)
+    if len(numbers) > size * (size - 1) // 2:
+        lower = unit[1:] - unit[0]
+        rows, columns = np.triu_indices(size - 1)
+        place = np.full((size, size), rows.size)  # of no entry
+        place[rows + 1, columns + 1] = place[columns + 1, rows + 1] = np.arange(rows.size)
+        entries = np.eye(rows.size + 1)[:, :-1]
+        a, b, m, n = numbers.T
+        matrix = entries[place[m, a]] - entries[place[n, a]]
+        matrix += entries[place[n, b]] - entries[place[m, b]]
+        voltages = [lower[row:] for row in range(size - 1)]
+        return Injections(np.arange(len(numbers)), lower, voltages, matrix)
     pairs = np.sort(numbers[:, :2], axis=1)
     signs = np.where(numbers[:, 0] == pairs[:, 0], 1.0, -1.0)
     weights = signs[:, None] * (unit[numbers[:, 2]] - unit[numbers[:, 3]])

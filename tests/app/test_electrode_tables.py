@@ -29,15 +29,14 @@ UNIFIED = (
 GROUPS = ["left", "right", "bottom", "top"]
 UNKNOWN = {"distribution": "gamma", "concentration": 4.0, "rate": 20.0}
 CHANGES = {
-    "pde": REMOVED,
     "electrodes": {"groups": GROUPS, "impedance": UNKNOWN},
     "noise": {"sigma": {"distribution": "half-normal", "scale": 0.05}},
 }
 
 
-def write(folder, changes=None, sensors=SENSORS):
-    own = copy.deepcopy(CHANGES) | (changes or {})
-    return write_problem(folder, own, sensors=sensors)
+def write(folder, changes=None, sensors=SENSORS, mesh=None):
+    own = {"pde": REMOVED} | copy.deepcopy(CHANGES) | (changes or {})
+    return write_problem(folder, own, sensors=sensors, mesh=mesh)
 
 
 def test_readings_stand_by_their_injections(tmp_path):
@@ -176,9 +175,8 @@ def test_three_dimensions_and_cells(tmp_path):
         "prior": {"kind": "independent", "std": 1.0},
         "noise": {"sigma": 0.1},
     }
-    own = copy.deepcopy(CHANGES) | changes
     table = "a,b,m,n,value\n1,2,1,2,3.0\n1,3,2,3,0.5\n"
-    field = build_problem(read_problem(write_problem(tmp_path, own, sensors=table, mesh=mesh)))
+    field = build_problem(read_problem(write(tmp_path, changes, table, mesh)))
     # 0.1 of each contact, and 1 of the body between.
     found = field.problem.model(np.zeros(mesh.num_cells))
     np.testing.assert_allclose(found[0], 1.2, rtol=0.2)

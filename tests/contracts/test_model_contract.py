@@ -23,6 +23,7 @@ from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.numpyro_problem import numpyro_problem
 from invlift.inverse.unknowns import NamedModel
@@ -167,6 +168,12 @@ def electrodes():
     )
 
 
+def combinations():
+    """Of the voltages between electrodes."""
+    matrix = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    return Combinations(electrodes(), matrix)
+
+
 def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
@@ -190,6 +197,7 @@ MODELS = {
     "equation, elastic": (elastic, 9, 2.0),
     "experiments": (experiments, 9, 1.5),
     "field, all at once": (field, 18, 1.0),
+    "combinations": (combinations, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
     "electrodes": (electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
