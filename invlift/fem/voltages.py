@@ -81,13 +81,18 @@ def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = Tru
         further, others = ["sigma", "group", "name"], ["voltage", "current"]
         columns = checked_header(columns, needed, further, others, name)
     rows, by_name = entries_by_column(lines, columns, numbers, name)
-    if unified is not None:
+    columns, labels, groups = list(by_name), by_name.pop("name", None), by_name.pop("group", None)
+    if unified is None:
+        by_name = {key: each for key, each in by_name.items() if key in (*ROLES, *_NUMBERS)}
+    else:
+        labels = groups = None
         _in_plain_units(by_name)
+        columns = list(by_name)
         is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
     values, used = _values(by_name, rows, name, needs_values)
     sigma = by_name.get("sigma")
-    if "err" in by_name:
+    if "err" in by_name and used:  # it is relative
         sigma = by_name["err"] * np.abs(values)
     electrodes = np.stack([by_name[role] for role in ROLES], axis=1)
     for first, second, what in ((0, 1, "where current leaves"), (2, 3, "against which is read")):
@@ -96,18 +101,18 @@ def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = Tru
             where = f"{name}, row {rows[same[0]]}, column {ROLES[second]}"
             found = f"{str(electrodes[same[0], second])!r} twice"
             raise InputError(where, f"another electrode, {what}", found, "correct it, or remove it")
-    known = {*ROLES, *used, "sigma", "err", "valid", "group", "name"}
+    known = {*ROLES, *used, "sigma", *(("group", "name") if unified is None else ("err", "valid"))}
     return checked(
         np.full((len(rows), dim), np.nan),
         values,
         sigma,
         rows,
         name,
-        groups=by_name.get("group"),
-        labels=by_name.get("name"),
+        groups=groups,
+        labels=labels,
         electrodes=electrodes,
         positions=positions,
-        unused=tuple(column for column in by_name if column not in known),
+        unused=tuple(column for column in columns if column not in known),
     )
 
 
@@ -218,7 +223,7 @@ def _unified(text: str, name: str):
     lines = [(row, *line.partition("#")[::2]) for row, line in enumerate(text.splitlines(), 1)]
     lines = [(row, entries.split(), comment.split()) for row, entries, comment in lines]
     first = next((number for number, line in enumerate(lines) if line[1]), None)
-    if first is None or len(lines[first][1]) != 1 or not lines[first][1][0].isdecimal():
+    if first is None or not _is_count(lines[first][1]):
         return None
     positions, lines, _ = _block(lines[first:], "electrodes", name)
     numbers = [f"{axis} of an electrode" for axis in "xyz"[: len(positions[0][1])]]
@@ -250,11 +255,16 @@ def _unified(text: str, name: str):
     return np.stack(list(by_axis.values()), axis=1), columns, rows
 
 
+def _is_count(entries: list[str]) -> bool:
+    """Whether a line is a number of things alone."""
+    return len(entries) == 1 and entries[0].isdecimal() and 0 < float(entries[0]) < 1e9
+
+
 def _block(lines, what: str, name: str):
     """Rows of a block that begins with their number, lines behind it, and names of columns."""
     lines = iter(lines)
     row, entries, _ = next((line for line in lines if line[1]), (0, [], []))
-    if len(entries) != 1 or not entries[0].isdecimal() or not int(entries[0]):
+    if not _is_count(entries):
         where = f"{name}, row {row}" if row else name
         found = " ".join(entries)[:40] or "the end of the file"
         raise InputError(where, f"the number of {what}", found, "add it, in a line of its own")

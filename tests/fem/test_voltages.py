@@ -1,6 +1,8 @@
 """Tables of voltages: both formats, what they mean to the equation, and mistakes by row."""
 
 import itertools
+import re
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -116,6 +118,15 @@ def test_what_is_written_reads_back(read, tmp_path, text):
     for name in ("electrodes", "values", "groups", "labels", "positions"):
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
     np.testing.assert_allclose(again.sigma, found.sigma, rtol=1e-15)
+
+
+def test_what_the_page_shows_is_read(read):
+    page = (Path(__file__).parents[2] / "docs" / "electrodes.md").read_text(encoding="utf-8")
+    table, unified = (read(text) for text in re.findall(r"^```\n(.*?)^```", page, re.M | re.S))
+    assert len(table.values) == len(unified.values) == 3
+    assert len(unified.positions) == 5
+    np.testing.assert_allclose(unified.values[0], -8.56, rtol=1e-12)
+    assert electrode_numbers(unified, list("pqrst")).max() == 4
 
 
 def test_readings_are_those_of_their_electrodes():

@@ -1,4 +1,4 @@
-"""Readings that are combinations of fewer numbers, as voltages of resistances between electrodes."""
+"""Readings that are combinations of fewer numbers, as voltages are of resistances."""
 
 from __future__ import annotations
 
