@@ -157,9 +157,11 @@ def electrode_groups(mesh: Mesh, pattern: str | Sequence[str], where: str) -> li
     Raises
     ------
     InputError
-        If fewer than two groups are of the pattern.
+        If fewer than two groups are of the pattern, or there is none of a name.
     """
     if not isinstance(pattern, str):
+        for name in pattern:
+            mesh.facets(name, where)
         return list(pattern)
     found = fnmatch.filter(mesh.boundaries, pattern)
     if len(found) < 2:

@@ -13,6 +13,7 @@ from invlift.app.build import build_problem
 from invlift.app.cli import main
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
+from invlift.inverse.reduced import reduced
 
 SENSORS = (
     "a,b,m,n,value,sigma,name,group\n"
@@ -129,7 +130,6 @@ def test_every_command_takes_it(folder, capsys, compiled_in_haste):
 @pytest.mark.parametrize(
     ("changes", "sensors", "parts"),
     [
-        ({"electrodes": REMOVED}, SENSORS, ["problem.toml: ", "[pde], or [electrodes]", "neither"]),
         ({"pde": {"source": 1.0}}, SENSORS, ["[pde], or [electrodes]", "found both"]),
         ({"experiment": {"one": {}}}, SENSORS, ["[electrodes]", "[experiment.NAME]"]),
         ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes] impedance", "no such key"]),
@@ -139,12 +139,13 @@ def test_every_command_takes_it(folder, capsys, compiled_in_haste):
         ({"electrodes.groups": ["left"]}, SENSORS, ["[electrodes] groups", "list of 1"]),
         ({"electrodes.groups": ["left", "right", "botom", "top"]}, SENSORS,
          ["[electrodes] groups", "did you mean 'bottom'?"]),
-        ({"electrodes.groups": ["left", "right", "boundary", "top"]}, SENSORS,
+        ({"electrodes.groups": ["left", "right", "boundary", "top"]},
+         SENSORS.replace("bottom", "3"),
          ["[electrodes] groups", "no other electrode"]),
         ({"electrodes.groups": "e_*"}, SENSORS, ["[electrodes] groups", "found 0 like 'e_*'"]),
         ({"electrodes": {"width": 0.1, "impedance": 1.0}}, SENSORS,
          ["[electrodes] width", "positions", "unified data format"]),
-        ({"electrodes": {"width": 0.1, "impedance": 1.0}}, UNIFIED,
+        ({"electrodes": {"width": 0.1, "impedance": 1.0}}, UNIFIED.replace("0 0.5", "0 0.3"),
          ["sensors.csv, electrode 1", "within 0.05", "larger width"]),
         ({"electrodes.groups": GROUPS[:3]}, UNIFIED,
          ["[electrodes] groups", "as many boundary groups", "found 3"]),
@@ -163,20 +164,28 @@ def test_mistakes_are_named(tmp_path, changes, sensors, parts):
         assert part in str(caught.value), str(caught.value)
 
 
+def test_an_equation_is_needed(tmp_path):
+    path = write_problem(tmp_path, {"pde": REMOVED})
+    with pytest.raises(InputError, match=r"problem.toml: expected a table \[pde\], or \[elec"):
+        read_problem(path)
+
+
 def test_a_run_has_no_places_to_suggest(folder):
     with pytest.raises(InputError, match="solution"):
         invlift.load(folder / "chmc").next_sensors(1)
 
 
 def test_three_dimensions_and_cells(tmp_path):
+    """A column between two contacts, read more often than there is to know."""
     mesh = box_mesh(3, 1)
     changes = {
-        "electrodes": {"groups": ["left", "right", "front"], "impedance": 0.1},
+        "electrodes": {"groups": ["left", "right"], "impedance": 0.1},
         "prior": {"kind": "independent", "std": 1.0},
         "noise": {"sigma": 0.1},
     }
-    table = "a,b,m,n,value\n1,2,1,2,3.0\n1,3,2,3,0.5\n"
+    table = "a,b,m,n,value\n1,2,1,2,1.1\n2,1,left,right,-1.3\n"
     field = build_problem(read_problem(write(tmp_path, changes, table, mesh)))
-    # 0.1 of each contact, and 1 of the body between.
-    found = field.problem.model(np.zeros(mesh.num_cells))
-    np.testing.assert_allclose(found[0], 1.2, rtol=0.2)
+    found = field.problem.model(np.full(mesh.num_cells, np.log(2.0)))
+    np.testing.assert_allclose(found, [0.7, -0.7], rtol=1e-12)
+    small = reduced(field.problem)
+    np.testing.assert_allclose(np.abs(small.observed), 0.1**-1 * 2.4 / 2**0.5, rtol=1e-12)
