@@ -247,7 +247,7 @@ def _unified(text: str, name: str):
             raise InputError(where, "each column once", "it twice", "remove one of them")
         if unit and unit not in _UNITS and column in (*_NUMBERS, "err", "rhoa"):
             raise InputError(where, f"a unit among {', '.join(_UNITS)}", repr(unit), "convert it")
-    missing = [role for role in ROLES if role not in plain]
+    missing = [role for role in ROLES if role not in columns]
     if missing:
         remedy = "name the columns in a line behind #, such as #a b m n r"
         expected = "columns a, b, m and n"
