@@ -29,7 +29,12 @@ from invlift.fem.forms import conduction, exchange
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.terms import Element
-from invlift.inverse.distributions import Distribution, is_distribution, repeated
+from invlift.inverse.distributions import (
+    Distribution,
+    as_distribution,
+    is_distribution,
+    repeated,
+)
 from invlift.programs.precision import require_float64
 
 
@@ -99,11 +104,14 @@ def electrode_model(
             expected, found = "numbers that add up to zero", f"{rows[wrong[0]].tolist()}"
             remedy = "what flows in must flow out, and only differences of potentials can be read"
             raise InputError(f"{name}, row {wrong[0]}", expected, found, remedy)
-    is_known = impedance is not None and not is_distribution(impedance)
+    is_unknown = is_distribution(impedance)
+    is_known = impedance is not None and not is_unknown
     values = np.asarray(impedance if is_known else np.ones(num), dtype=float)
-    if values.shape not in ((), (num,)) or not np.all((values > 0.0) & np.isfinite(values)):
-        expected, found = f"a positive number, or {num}", f"{impedance!r}"[:80]
-        raise InputError("electrodes impedance", expected, found, "give length over conductivity")
+    is_good = values.shape in ((), (num,)) and np.all((values > 0.0) & np.isfinite(values))
+    if not is_good or (is_unknown and not as_distribution(impedance).support[0] >= 0.0):
+        expected, found = f"a positive number, or {num}, or a distribution", f"{impedance!r}"[:80]
+        remedy = "give positive ones, in length over conductivity"
+        raise InputError("electrodes impedance", expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]
     numbers = np.concatenate([each.find for each in facets])
@@ -137,7 +145,6 @@ def electrode_model(
         readings=[hstack([csr_array((len(each), basis.N)), csr_array(each)]) for each in voltages],
         num_coefficients=num_coefficients + (0 if is_known else num),
     )
-    is_unknown = is_distribution(impedance)
     further = {"impedance": repeated(impedance, num)} if is_unknown else None
     # The potential inside, of dozens of injections, would take more room than the field.
     nodal = sparse.as_index(np.zeros((0, mesh.num_nodes)))

@@ -8,7 +8,7 @@ from structured import box_mesh
 from invlift.errors import InputError
 from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
 from invlift.fem.mesh.mesh import mesh_from_arrays
-from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions import lognormal, normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -121,6 +121,7 @@ def test_electrodes_by_their_positions():
         ({"electrodes": ["top", "boundary", "left"]}, ["electrodes, top", "no other electrode"]),
         ({"electrodes": ["top", "left", "left"]}, ["electrodes, left", "no other electrode"]),
         ({"impedance": 0.0}, ["electrodes impedance", "a positive number"]),
+        ({"impedance": normal(0.1, 0.1)}, ["electrodes impedance", "positive"]),
         ({"impedance": [0.1, 0.2]}, ["electrodes impedance", "or 3"]),
         ({"currents": [[1.0, -1.0]]}, ["currents", "3 columns"]),
         ({"currents": [[1.0, -1.0, 0.0], [1.0, 0.0, 0.0]]}, ["currents, row 1", "add up to zero"]),

@@ -122,7 +122,8 @@ def test_what_is_written_reads_back(read, tmp_path, text):
 
 def test_what_the_page_shows_is_read(read):
     page = (Path(__file__).parents[2] / "docs" / "electrodes.md").read_text(encoding="utf-8")
-    table, unified = (read(text) for text in re.findall(r"^```\n(.*?)^```", page, re.M | re.S))
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    table, unified = (read(text) for language, text in blocks if not language)
     assert len(table.values) == len(unified.values) == 3
     assert len(unified.positions) == 5
     np.testing.assert_allclose(unified.values[0], -8.56, rtol=1e-12)
