@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
+import jax
 import numpy as np
 
 from invlift.app.field_problem import FieldProblem
@@ -13,6 +15,7 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.mesh.mesh import Mesh, read_mesh
@@ -20,9 +23,13 @@ from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
+from invlift.fem.voltages import electrode_numbers, injections_of, read_voltages
 from invlift.inverse.distributions.tables import DistributionTable
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.problem import inverse_problem
+from invlift.inverse.unknowns import Unknown
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
@@ -45,6 +52,62 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         If a file, group, field or sensor is not what it should be.
     """
     mesh = read_mesh(spec.mesh.file)
+    parts = _read_points if spec.electrodes is None else _read_electrodes
+    mesh, sensors, forward_map = parts(spec, mesh, needs_values)
+    with _keys_blamed(spec, sensors):
+        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
+        prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
+        forward = forward_map(known=spec.conductivity.known, location=prior.location)
+        # Without readings there is no noise in them yet, of whatever scale.
+        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
+        problem = inverse_problem(forward, prior, noise, sensors.values)
+    return FieldProblem(problem, tuple(spec.output.exceedance))
+
+
+def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh with its electrodes, the voltages between them, and what makes a model.
+
+    The voltages of one injection after those of the other.
+    """
+    table, where = spec.electrodes, partial(spec.where, "electrodes")
+    sensors = read_voltages(spec.observations.file, mesh.dim, needs_values=needs_values)
+    positions = sensors.positions
+    if table.groups is not None:
+        names = electrode_groups(mesh, table.groups, where("groups"))
+        if positions is not None and len(positions) != len(names):
+            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
+            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
+    elif positions is None:
+        expected, found = f"positions of the electrodes in {sensors.name}", "none"
+        remedy = "give groups in place of width, or readings in the unified data format"
+        raise InputError(where("width"), expected, found, remedy)
+    else:
+        mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
+    found = injections_of(electrode_numbers(sensors, names), len(names))
+    sensors = replace(sensors.take(found.order), electrode_groups=tuple(names))
+    impedance = table.impedance
+    if isinstance(impedance, DistributionTable):
+        impedance = impedance.build()
+
+    def forward_map(**options) -> ForwardModel:
+        model = electrode_model(
+            mesh, names, found.currents, found.voltages, impedance=impedance, **options
+        )
+        axes = {"electrode": names}
+        further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
+        model = replace(model, further=further, sensors=sensors)
+        if found.matrix is None:
+            return model
+        return Combinations(model, jax.device_put(found.matrix))
+
+    return mesh, sensors, forward_map
+
+
+def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
+    """The mesh, the sensors in use, and what makes a model.
+
+    The readings of one experiment after those of the other.
+    """
     table = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with _keys_blamed(spec, table):
@@ -57,14 +120,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         found, remedy = ", ".join(np.unique(sensors.experiments)), "add them, or rename the column"
         raise InputError(f"{sensors.name}, column experiment", expected, found, remedy)
     sensors = observation.sensors
-    with _keys_blamed(spec, sensors):
-        prior = spec.prior.build(mesh, partial(spec.where, "prior"))
-        prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
-        forward = _forward_map(spec, mesh, observation, prior.location)
-        # Without readings there is no noise in them yet, of whatever scale.
-        noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
-        problem = inverse_problem(forward, prior, noise, sensors.values)
-    return FieldProblem(problem, tuple(spec.output.exceedance))
+    return mesh, sensors, partial(_forward_map, spec, mesh, observation)
 
 
 def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndarray:
@@ -91,9 +147,8 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
     return np.argsort([["", *names].index(each) for each in sensors.experiments], kind="stable")
 
 
-def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, location: str):
+def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
     """The model of the readings."""
-    options = {"known": spec.conductivity.known, "location": location}
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
     if not spec.experiment:
         return assemble_poisson(mesh, observation, **shared, **options)
@@ -184,7 +239,8 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
         if section == "experiment":
             experiment, (name, *entries) = key, entries
         if name == "boundary conditions":
-            path = ("experiment", experiment) if experiment else ("pde",)
+            path = ("pde",) if spec.electrodes is None else ("electrodes",)
+            path = ("experiment", experiment) if experiment else path
         elif name in PdeTable.model_fields:
             path = _blamed(spec, experiment, (name, *entries))
         elif name == "flux":
@@ -193,7 +249,9 @@ def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
             path = ("observations", "offset", *entries)
         elif name == "conductivity":
             path = ("conductivity", "known", *entries)
-        elif section in ("prior", "noise") and key:
+        elif name == "electrodes":
+            path = ("electrodes", "groups", *entries)
+        elif section in ("prior", "noise", "electrodes") and key:
             path = (section, key, *entries)
         else:
             raise

@@ -75,7 +75,7 @@ class Quantities(Scalars):
 
     def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         """Scalars and short vectors by name, and no moments."""
-        problem = self.target.problem
+        problem = self.target.problem.whole
         recorded, _ = self.target.describe(where)
         zeta, _ = problem.split(self.target.unknowns(where))
         dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)

@@ -29,8 +29,11 @@ from invlift.app.starts import (
     random_starts,
 )
 from invlift.errors import InputError
+from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.fem.voltages import electrode_numbers
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.reduced import reduced
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.programs.compilation import Program
@@ -152,9 +155,11 @@ def check_problem(
         findings = []
         if field is not None:
             findings.append(_mesh(field.mesh))
-            if isinstance(spec, ProblemSpec):
+            if isinstance(spec, ProblemSpec) and spec.electrodes is None:
                 findings.append(_groups(spec, field.mesh))
             if field.sensors is not None:
+                if field.sensors.electrode_groups:
+                    findings.append(_electrodes(field))
                 findings.append(_sensors(field, spec))
         findings += of_start
         findings += _derivatives(lifted, point, rng)
@@ -193,6 +198,7 @@ def _start_of(
         position = random_starts(kernel, target, seed, 1)[0]
         return position, [_constraint(target, position)]
     start = find_start(kernel, target, seed, 0, evaluate_fn)
+    problem = target.problem  # which may have other numbers in the place of many readings
     return start.position, [_sensitivity(problem, start), _fit(problem, start)]
 
 
@@ -348,7 +354,8 @@ def _mesh(mesh: Mesh) -> Finding:
     return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
 
 
-def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
+def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
+    mesh = field.mesh
     used = {
         group
         for pde in spec.experiments.values()
@@ -367,13 +374,31 @@ def _groups(spec: ProblemSpec, mesh: Mesh) -> Finding:
     return Finding("ok", "groups", detail)
 
 
+def _electrodes(field: FieldProblem) -> Finding:
+    mesh, names = field.mesh, field.sensors.electrode_groups
+    facets = [mesh.facets(name) for name in names]
+    counts = [len(each) for each in facets]
+    sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
+    what = "wide" if mesh.dim == 2 else "in area"
+    drives = np.sort(electrode_numbers(field.sensors, names)[:, :2], axis=1)
+    detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
+    detail += (
+        f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {len(np.unique(drives, axis=0))} pairs "
+    )
+    detail += "of them drive a current"
+    if (num := reduced(field.problem).num_observations) < len(field.sensors.values):
+        detail += f"; the readings are combinations of {num} numbers, which stand for them"
+    return Finding("ok", "electrodes", detail)
+
+
 def _sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
     sensors = field.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
-    columns = sensors.points, sensors.minus, sensors.experiments
+    columns = sensors.points, sensors.minus, sensors.electrodes, sensors.experiments
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
-        notes.append(f"{num_repeats} rows repeat the place of another")
+        what = "the place" if sensors.electrodes is None else "the electrodes"
+        notes.append(f"{num_repeats} rows repeat {what} of another")
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
     if sensors.experiments is not None and is_file and not spec.experiment:

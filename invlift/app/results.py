@@ -19,6 +19,7 @@ from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays, read_mesh
+from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.posterior import Posterior, Readings
@@ -102,6 +103,9 @@ def build_posterior(
     if (sensors := own.model.sensors) is not None:
         labels, points = sensors.labels, sensors.points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds} | sensors.further
+        if sensors.electrodes is not None:  # which have no one place
+            points = None
+            columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:
         labels, coordinates = labels_of(own.model.readings), coordinates_of(own.model.readings)

@@ -19,6 +19,7 @@ from invlift.app.quantities import fields_of, quantities_of, quantities_of_targe
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError, is_integer
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.reduced import reduced
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
@@ -141,7 +142,7 @@ def sample(
         display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
     with single_threaded_blas(), display as on_progress, ExitStack() as lock:
         if isinstance(problem, InverseProblem):
-            scale, quantities = typical_scale(problem), quantities_of(problem)
+            scale, quantities = typical_scale(reduced(problem)), quantities_of(problem)
             fields = fields_of(problem, quantities)
         else:
             scale, quantities, fields = None, quantities_of_target(problem), ()
@@ -236,7 +237,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
         raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
     if is_given:
         return problem
-    return TARGETS[kernel.target_kind](with_scale_coordinate(problem, scale))
+    return TARGETS[kernel.target_kind](with_scale_coordinate(reduced(problem), scale))
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

@@ -139,6 +139,33 @@ def _check_groups(pde: PdeTable, where: str = "") -> None:
             )
 
 
+class ElectrodesTable(Table):
+    """[electrodes]: contacts on the boundary, in the place of [pde].
+
+    Readings are voltages between them while a current flows (complete electrode model).
+    """
+
+    groups: Annotated[list[_Name], Field(min_length=2)] | _Name = None
+    """The boundary groups of the electrodes, in the order of their numbers, for example
+    groups = ["north", "east", "south"], or a pattern that their names have, "electrode_*"."""
+    width: _Positive = None
+    """The width of each electrode, in the length unit of the mesh, where the table of readings says
+    in the unified data format where they are: it has the boundary facets whose middles are within
+    half of it."""
+    impedance: _Positive | one_of(DISTRIBUTIONS, "distribution")
+    """The contact impedance, in length over conductivity: a number, or the distribution of one, of
+    which each electrode has a value of its own."""
+
+    @model_validator(mode="after")
+    def _says_where_they_are(self) -> ElectrodesTable:
+        given = [key for key in ("groups", "width") if getattr(self, key) is not None]
+        if len(given) != 1:
+            remedy = "name boundary groups, or give the width of electrodes whose positions the "
+            remedy += "table of readings has"
+            raise problem("one of groups and width", " and ".join(given) or "neither", remedy)
+        return self
+
+
 class ConductivityTable(Table):
     """[conductivity]: where the conductivity is known."""
 
@@ -261,11 +288,13 @@ class Sections(Table):
 
     mesh: MeshTable
     """The mesh, for example file = "body.msh"."""
-    pde: PdeTable
+    pde: PdeTable = None
     """The equation, for example source = 100.0, dirichlet = { boundary = 0.0 }."""
     experiment: dict[_Name, ExperimentTable] = {}
     """The experiments by name, of letters and digits, where the body had several: of each the keys
     that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
+    electrodes: ElectrodesTable = None
+    """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05."""
     conductivity: ConductivityTable = ConductivityTable()
     """What is known of the conductivity, for example known = { steel = 50.0 }."""
     prior: one_of(PRIORS, "kind")
@@ -278,6 +307,18 @@ class Sections(Table):
     """The sampler, for example draws = 1000."""
     output: OutputTable = Field({}, validate_default=True)
     """The output, for example dir = "results"."""
+
+    @model_validator(mode="after")
+    def _has_one_equation(self) -> Sections:
+        if (self.pde is None) == (self.electrodes is None):
+            found = "neither" if self.pde is None else "both"
+            remedy = "say what drives and holds the solution, or remove one of them"
+            raise problem("a table [pde], or [electrodes] in its place", found, remedy)
+        if self.electrodes is not None and (self.experiment or self.observations.offset):
+            found = "[experiment.NAME]" if self.experiment else "[observations] offset"
+            expected = "[electrodes], whose table of readings says which drive a current, alone"
+            raise problem(expected, found, "remove one of them")
+        return self
 
     @model_validator(mode="after")
     def _has_experiments_that_fit(self) -> Sections:

@@ -297,6 +297,8 @@ def find_start(
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
+    if problem.whole is not problem:
+        return f"combination {index} of the readings"
     if labels := labels_of(problem.model.readings):
         return labels[index]
     return f"sensor {index}" if problem.model.solutions else f"reading {index}"

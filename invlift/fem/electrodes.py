@@ -9,7 +9,10 @@ eqs 2.1 to 2.4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -17,12 +20,21 @@ from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
 
 from invlift.errors import InputError
+from invlift.fem import sparse
 from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.field_equation import known_conductivity
 from invlift.fem.forms import conduction, exchange
+from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.terms import Element
+from invlift.inverse.distributions import (
+    Distribution,
+    as_distribution,
+    is_distribution,
+    repeated,
+)
 from invlift.programs.precision import require_float64
 
 
@@ -32,9 +44,13 @@ def electrode_model(
     currents: np.ndarray,
     voltages: np.ndarray | Sequence[np.ndarray],
     *,
+    impedance: Distribution | float | np.ndarray | None = None,
+    known: Mapping[str, float] | None = None,
     location: str = "nodes",
 ) -> LinearEquation:
     """Voltages as a function of log-conductivity and of contact impedances.
+
+    Electrode potentials are all that is kept of the solutions.
 
     Parameters
     ----------
@@ -47,21 +63,28 @@ def electrode_model(
     voltages : (M, K) array, or one for each injection
         What is read: rows are weights of the electrodes' potentials that add up to zero, such as
         1 and -1 for a voltage between two of them.
+    impedance : Distribution, number or (K,) array, optional
+        Contact impedances, in length over conductivity: known, or the distribution of one, of which
+        each electrode has a value of its own.  Left out, they are unknowns whose distribution is
+        given elsewhere.
+    known : mapping of str to float, optional
+        Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
         Where log-conductivity lives.
 
     Returns
     -------
     LinearEquation
-        Of N values of log-conductivity and then K contact impedances, which are positive, in length
-        over conductivity; the readings of one injection after those of the other.
+        Of N values of log-conductivity, and of K contact impedances behind them, if these are
+        unknown; the readings of one injection after those of the other.  With a distribution it is
+        the ``further`` one, ``impedance``, of the equation.
 
     Raises
     ------
     InputError
         If there are fewer than two electrodes, a group is unknown or inside the body, two of them
-        overlap, a part of the mesh does not touch the first electrode, or a shape or sum is not
-        what it must be.
+        overlap, a part of the mesh does not touch the first electrode, an impedance is not
+        positive, or a shape or sum is not what it must be.
     """
     require_float64(points=mesh.points)
     num = len(electrodes)
@@ -81,6 +104,14 @@ def electrode_model(
             expected, found = "numbers that add up to zero", f"{rows[wrong[0]].tolist()}"
             remedy = "what flows in must flow out, and only differences of potentials can be read"
             raise InputError(f"{name}, row {wrong[0]}", expected, found, remedy)
+    is_unknown = is_distribution(impedance)
+    is_known = impedance is not None and not is_unknown
+    values = np.asarray(impedance if is_known else np.ones(num), dtype=float)
+    is_good = values.shape in ((), (num,)) and np.all((values > 0.0) & np.isfinite(values))
+    if not is_good or (is_unknown and not as_distribution(impedance).support[0] >= 0.0):
+        expected, found = f"a positive number, or {num}, or a distribution", f"{impedance!r}"[:80]
+        remedy = "give positive ones, in length over conductivity"
+        raise InputError("electrodes impedance", expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]
     numbers = np.concatenate([each.find for each in facets])
@@ -99,18 +130,101 @@ def electrode_model(
         contact,
         location=owner,
         start=num_coefficients,
+        known=np.broadcast_to(values, num)[owner] if is_known else None,
         dofs=np.concatenate([together.element_dofs, basis.N + owner[None]]),
     )
     load = np.zeros((size, len(currents)))
     load[basis.N :] = currents.T
-    return linear_equation(
-        [Form(basis, conduction, location=location), contacts],
+    equation = linear_equation(
+        [
+            Form(basis, conduction, location=location, known=known_conductivity(mesh, known)),
+            contacts,
+        ],
         load=load,
         held=np.array([basis.N]),  # potentials are relative to that of the first electrode
         readings=[hstack([csr_array((len(each), basis.N)), csr_array(each)]) for each in voltages],
+        num_coefficients=num_coefficients + (0 if is_known else num),
     )
+    further = {"impedance": repeated(impedance, num)} if is_unknown else None
+    # The potential inside, of dozens of injections, would take more room than the field.
+    nodal = sparse.as_index(np.zeros((0, mesh.num_nodes)))
+    return replace(equation, nodal=nodal, solutions=(), further=further)
 
 
 def contact(impedance: jax.Array, element: Element) -> jax.Array:
     """The exchange with the electrode over a facet, (m + 1, m + 1), whose potential is last."""
     return exchange(1.0 / impedance, element)
+
+
+def electrode_groups(mesh: Mesh, pattern: str | Sequence[str], where: str) -> list[str]:
+    """Boundary groups of electrodes: as they are named, or those of a pattern, ``electrode_*``.
+
+    In the order of the numbers in their names.
+
+    Raises
+    ------
+    InputError
+        If fewer than two groups are of the pattern, or there is none of a name.
+    """
+    if not isinstance(pattern, str):
+        for name in pattern:
+            mesh.facets(name, where)
+        return list(pattern)
+    found = fnmatch.filter(mesh.boundaries, pattern)
+    if len(found) < 2:
+        known = ", ".join(mesh.boundaries) or "none at all"
+        expected = f"two or more boundary groups of mesh {mesh.name!r} (it has: {known})"
+        remedy = 'name what their names have in common, "electrode_*" for example, or list them'
+        raise InputError(where, expected, f"{len(found)} like {pattern!r}", remedy)
+
+    def numbered(name: str) -> list:
+        parts = re.split(r"(\d+)", name)
+        return [int(part) if part.isdecimal() else part for part in parts]
+
+    return sorted(found, key=numbered)
+
+
+def mesh_with_electrodes(
+    mesh: Mesh, positions: np.ndarray, width: float, name: str
+) -> tuple[Mesh, list[str]]:
+    """The mesh with a boundary group for each of K electrodes, and the names of these.
+
+    An electrode is of the facets of the outer boundary whose middles are within half a width of its
+    position.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    positions : (K, 2 or 3) array
+        In the length unit of the mesh; of a flat mesh a coordinate that is 0 throughout is left
+        out.
+    width : float
+        In the same unit.
+    name : str
+        What messages call the positions.
+
+    Raises
+    ------
+    InputError
+        If positions have another dimension than the mesh, or there is no facet near one.
+    """
+    if positions.shape[1] > mesh.dim:
+        positions = positions[:, np.any(positions != 0.0, axis=0)]
+    if positions.shape[1] != mesh.dim:
+        expected = f"{mesh.dim} coordinates of each electrode for the mesh {mesh.name!r}"
+        remedy = "give a mesh of the dimension of the electrodes"
+        raise InputError(name, expected, f"{positions.shape[1]}", remedy)
+    middles = mesh.points[mesh.boundary_facets].mean(axis=1)
+    own = {}
+    for number, position in enumerate(positions, start=1):
+        distances = np.linalg.norm(middles - position, axis=1)
+        is_near = distances <= 0.5 * width
+        if not is_near.any():
+            raise InputError(
+                f"{name}, electrode {number}",
+                f"the middle of a boundary facet within {0.5 * width:g} of {place(position)}",
+                f"the closest {distances.min():.4g} away",
+                "check the units, refine the mesh there, or give a larger width",
+            )
+        own[f"electrode_{number}"] = mesh.boundary_facets[is_near]
+    return replace(mesh, boundaries=mesh.boundaries | own), list(own)

@@ -6,7 +6,7 @@ import csv
 import difflib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -69,6 +69,14 @@ class Sensors:
     minus : ndarray of float64, shape (d, dim), or None
         Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first place less that at the second. NaN where a reading has none.
+    electrodes : ndarray of str, shape (d, 4), or None
+        Of voltages between electrodes, which have no place: the names or numbers, from 1, of those
+        where current enters and leaves, and of those between which is read. See
+        :func:`invlift.fem.voltages.read_voltages`.
+    positions : ndarray of float64, shape (K, 2 or 3), or None
+        Where the electrodes are, if the table says so.
+    electrode_groups : tuple of K str
+        Boundary groups of the electrodes, once it is known which they are.
     further : mapping of str to ndarray of str, shape (d,)
         Other columns by name, as they are written in the table: they are kept beside results.
     outside : str
@@ -87,12 +95,16 @@ class Sensors:
     over: np.ndarray | None = None
     radius: np.ndarray | None = None
     minus: np.ndarray | None = None
+    electrodes: np.ndarray | None = None
+    positions: np.ndarray | None = None
+    electrode_groups: tuple[str, ...] = ()
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
     outside: str = ""
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
-        given = {name: getattr(self, name) for name in (*_ARRAYS, "rows", *_TEXTS.values())}
+        columns = *_ARRAYS, "rows", *_TEXTS.values(), "electrodes"
+        given = {name: getattr(self, name) for name in columns}
         taken = {name: column[kept] for name, column in given.items() if column is not None}
         further = {name: column[kept] for name, column in self.further.items()}
         return replace(self, further=further, **taken)
@@ -176,7 +188,7 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
                 "give one row of coordinates and one number per sensor",
             )
     required = [arrays.pop(key, None) for key in ("points", "values", "sigma")]
-    return _checked(*required, np.arange(2, shape[0] + 2), name, **arrays)
+    return checked(*required, np.arange(2, shape[0] + 2), name, **arrays)
 
 
 def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
@@ -204,39 +216,21 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         positive one).
     """
     name = os.fspath(path)
-    lines = _read_rows(Path(path), name)
-    if not lines:
-        raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
-    columns = _checked_header(lines[0][1], dim, name, needs_values)
-    rows, table = [], []
-    for row, entries in lines[1:]:
-        if len(entries) != len(columns):
-            raise InputError(
-                f"{name}, row {row}",
-                f"{len(columns)} entries ({','.join(columns)})",
-                f"{len(entries)}",
-                "write one number per column, with a point as decimal mark",
-            )
-        rows.append(row)
-        table.append(
-            [
-                _entry(column, entry, f"{name}, row {row}, column {column}", "kind" in columns)
-                for column, entry in zip(columns, entries, strict=True)
-            ]
-        )
-    if not table:
-        raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
-    by_name = {
-        column: np.array(entries, dtype=np.float64 if column in _NUMBERS else str)
-        for column, entries in zip(columns, zip(*table, strict=True), strict=True)
-    }
-    points = np.stack([by_name[axis] for axis in "xyz"[:dim]], axis=1)
-    seconds = [by_name[f"{axis}2"] for axis in "xyz"[:dim] if f"{axis}2" in by_name]
-    return _checked(
+    lines = lines_of(read_table(Path(path), name), name)
+    axes = list("xyz"[:dim])
+    seconds = [f"{axis}2" for axis in axes]
+    needed = [*axes, "value"] if needs_values else axes
+    if set(seconds) & set(lines[0][1]):
+        needed = needed + seconds
+    columns = checked_header(lines[0][1], needed, ["sigma", *_TEXTS, "radius"], seconds, name)
+    rows, by_name = entries_by_column(lines[1:], columns, _NUMBERS, name)
+    points = np.stack([by_name[axis] for axis in axes], axis=1)
+    seconds = [by_name[axis] for axis in seconds if axis in by_name]
+    return checked(
         points,
-        by_name.get("value", np.zeros(len(table))),
+        by_name.get("value", np.zeros(len(rows))),
         by_name.get("sigma"),
-        np.array(rows),
+        rows,
         name,
         **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
         radius=by_name.get("radius"),
@@ -275,18 +269,17 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
         writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
-    """Return (line number, stripped entries) of every line that is not blank."""
-    text = read_text(
-        path,
-        name,
-        "a sensor table",
-        remedy="check the path (paths in a problem file are relative to that file)",
-        max_bytes=MAX_BYTES,
-    )
+def read_table(path: Path, name: str) -> str:
+    """Text of a table."""
+    remedy = "check the path (paths in a problem file are relative to that file)"
+    return read_text(path, name, "a sensor table", remedy=remedy, max_bytes=MAX_BYTES)
+
+
+def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
+    """Return (line number, stripped entries) of every line that is not blank, one or more."""
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        return [
+        lines = [
             (reader.line_num, [entry.strip() for entry in entries])
             for entries in reader
             if any(entry.strip() for entry in entries)
@@ -298,18 +291,18 @@ def _read_rows(path: Path, name: str) -> list[tuple[int, list[str]]]:
             f"{reason}",
             "save the table as CSV in UTF-8",
         ) from None
+    if not lines:
+        raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
+    return lines
 
 
-def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool) -> list[str]:
-    """Return the column names if they are a table's for a mesh of this dimension."""
-    axes = list("xyz"[:dim])
-    seconds = [f"{axis}2" for axis in axes]
-    needed = [*axes, "value"] if needs_values else axes
-    if set(seconds) & set(columns):
-        needed = needed + seconds
-    allowed = [*axes, "value", "sigma", *_TEXTS, "radius", *seconds]
-    further = ", ".join(["sigma", *_TEXTS, "radius"])
-    expected = f"the columns {','.join(needed)} and perhaps {further} or {','.join(seconds)}"
+def checked_header(
+    columns: list[str], needed: list[str], further: list[str], others: list[str], name: str
+) -> list[str]:
+    """Return the column names if those needed are there, and none is nearly one that may be."""
+    allowed = [*needed, "value", *further, *others]
+    may_be = f"{', '.join(further)} or {','.join(others)}"
+    expected = f"the columns {','.join(needed)} and perhaps {may_be}"
     where = f"{name}, row 1"
     found = ",".join(columns)
     if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
@@ -340,6 +333,40 @@ def _checked_header(columns: list[str], dim: int, name: str, needs_values: bool)
     return columns
 
 
+def entries_by_column(
+    lines: list[tuple[int, list[str]]], columns: list[str], numbers: Collection[str], name: str
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the line of each row, (d,), and columns by name, (d,): numbers, the others texts."""
+    rows, table = [], []
+    for row, entries in lines:
+        if len(entries) != len(columns):
+            raise InputError(
+                f"{name}, row {row}",
+                f"{len(columns)} entries ({','.join(columns)})",
+                f"{len(entries)}",
+                "write one number per column, with a point as decimal mark",
+            )
+        rows.append(row)
+        table.append(
+            [
+                _entry(
+                    column,
+                    entry,
+                    f"{name}, row {row}, column {column}",
+                    column in numbers,
+                    "kind" in columns,
+                )
+                for column, entry in zip(columns, entries, strict=True)
+            ]
+        )
+    if not table:
+        raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
+    return np.array(rows), {
+        column: np.array(entries, dtype=np.float64 if column in numbers else str)
+        for column, entries in zip(columns, zip(*table, strict=True), strict=True)
+    }
+
+
 def _is_number(entry: str) -> bool:
     """Whether an entry is a number (Python also reads "1_000", which no table means)."""
     try:
@@ -358,11 +385,11 @@ def _number(entry: str, where: str) -> float:
     return float(entry)
 
 
-def _entry(column: str, entry: str, where: str, has_kinds: bool) -> float | str:
+def _entry(column: str, entry: str, where: str, is_number: bool, has_kinds: bool) -> float | str:
     """Return the number or text in an entry."""
     if not entry and (column in _SPARSE or (has_kinds and column in _SPARSE_OF_KINDS)):
-        return np.nan if column in _NUMBERS else ""
-    if column in _NUMBERS:
+        return np.nan if is_number else ""
+    if is_number:
         return _number(entry, where)
     if column in _TEXTS and not entry:
         remedy = {
@@ -375,12 +402,13 @@ def _entry(column: str, entry: str, where: str, has_kinds: bool) -> float | str:
     return entry
 
 
-def _checked(points, values, sigma, rows, name: str, **others) -> Sensors:
+def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
     """Return the table if it has rows, all finite, with positive sigma."""
     if len(values) == 0:
         raise InputError(name, "at least one sensor", "none", "add one row per sensor")
-    has_kinds, radius = others.get("kinds") is not None, others.get("radius")
-    places = np.where(np.isnan(points), 0.0, points) if has_kinds else points
+    radius = others.get("radius")
+    may_lack_place = others.get("kinds") is not None or others.get("electrodes") is not None
+    places = np.where(np.isnan(points), 0.0, points) if may_lack_place else points
     columns = dict(zip("xyz", places.T, strict=False)) | {"value": values}
     if radius is not None:
         columns["radius"] = np.where(np.isnan(radius), 0.0, radius)

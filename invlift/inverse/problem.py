@@ -73,6 +73,11 @@ class InverseProblem(Asked, Module):
     units: Mapping[str, str] | None = aside()
 
     @property
+    def whole(self) -> InverseProblem:
+        """The problem of the readings as they are, where this one has others in their place."""
+        return self
+
+    @property
     def num_observations(self) -> int:
         """Number d of observations."""
         return self.observed.shape[0]

@@ -76,7 +76,8 @@ def _typical_scale(problem: InverseProblem):
     scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)
     at_scores = jnp.broadcast_to(scores[:, None], (NUM_SCALES, num_parameters))
     scales = jax.vmap(lambda zeta: jnp.mean(problem.noise.sigma(zeta)))(at_scores)
-    log_weights = -0.5 * scores**2
+    log_references = jax.vmap(problem.noise.log_reference_of_parameters)(at_scores)
+    log_weights = log_references - 0.5 * scores**2
 
     def weigh(score, _):
         zeta = jnp.full(num_parameters, score)

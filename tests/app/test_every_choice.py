@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from choices import brief, covering, options_of
-from problem_files import write_problem
+from problem_files import REMOVED, write_problem
 from structured import box_mesh
 
 from invlift.app.cli import main
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 SENSORS = (
     "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,loggers\n0.6,0.7,2.9,0.2,own\n0.8,0.2,3.1,0.1,loggers\n"
 )
+VOLTAGES = "a,b,m,n,value,sigma,group\n1,2,3,1,0.4,0.1,old\n2,3,1,2,0.7,0.1,new\n"
 FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
@@ -27,8 +28,8 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 def run(tmp_path, compiled_in_haste):
     """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
-    def check_and_run(changes, mesh, is_checked=True, experiments=()):
-        header, *rows = SENSORS.splitlines()
+    def check_and_run(changes, mesh, is_checked=True, experiments=(), sensors=SENSORS):
+        header, *rows = sensors.splitlines()
         if experiments:  # one row after the other
             header += ",experiment"
             rows = [f"{row},{name}" for row, name in zip(rows, cycle(experiments), strict=False)]
@@ -117,14 +118,18 @@ def test_what_the_documentation_shows_runs(name, run):
         boundaries={NAMES.get(each, each): nodes for each, nodes in mesh.boundaries.items()},
         subdomains={NAMES[each]: cells for each, cells in mesh.subdomains.items()},
     )
-    changes = {"pde.dirichlet": {"boundary": 0.0}}
+    changes, sensors = {"pde.dirichlet": {"boundary": 0.0}}, SENSORS
+    if "electrodes" in SHOWN[name]:
+        changes, sensors = {"pde": REMOVED}, VOLTAGES
+        named = zip(range(1, 4), mesh.boundaries.values(), strict=False)
+        mesh = replace(mesh, boundaries={f"electrode_{k}": nodes for k, nodes in named})
     for section, content in SHOWN[name].items():
         kept = {key: value for key, value in content.items() if key not in OWN.get(section, ())}
         if section in ("prior", "noise"):
             changes[section] = kept
         else:
             changes |= {f"{section}.{key}": value for key, value in kept.items()}
-    run(changes, mesh, experiments=SHOWN[name].get("experiment", ()))
+    run(changes, mesh, experiments=SHOWN[name].get("experiment", ()), sensors=sensors)
 
 
 # Choices ------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
         *(f"{name}/problem.toml" for name in ("disc", "plate", "wolfcamp", "body3d")),
         "pumping_tests/problem.toml",
         "wolfcamp/rim_in_doubt.toml",
+        "electrodes/tank.toml",
+        "electrodes/trunk.toml",
     ],
 )
 def test_example_runs(file, tmp_path, capsys):
@@ -39,6 +41,10 @@ def test_example_runs(file, tmp_path, capsys):
     assert "Not converged" in capsys.readouterr().out
     grid = pyvista.read(out / "posterior.vtu")
     assert grid.point_data["log_conductivity_sd"].min() > 0
+    if "electrodes" in file:  # between which is read, in no place
+        impedance = xr.load_dataset(out / "posterior.nc", group="posterior")["impedance"]
+        assert impedance.sizes["electrode"] == {"tank": 12, "trunk": 24}[Path(file).stem]
+        return
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
@@ -46,7 +52,6 @@ def test_example_runs(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        ("electrodes/tank.py", {"impedance": 12, "log_conductivity": 469}),
         ("hare_lynx/hare_lynx.py", {"hare_path": 21, "lynx_path": 21, "sigma": 2}),
         ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "alpha21": 10}),
         ("voltage_clamp/voltage_clamp.py:potassium", {"109 mV_path": 61, "10.01 mV_path": 61}),
@@ -339,6 +344,22 @@ def test_a_skeleton_keeps_its_limbs_and_angles():
     order = [joints.index(each.replace("left", "?").replace("right", "left").replace("?", "right"))
              for each in joints]  # fmt: skip
     np.testing.assert_allclose(mirrored[np.array(order)], rest, atol=1e-12)
+
+
+@pytest.mark.slow  # 20 s
+def test_readings_of_electrodes_are_those_of_the_script(tmp_path, monkeypatch):
+    folder = tmp_path / "examples" / "electrodes"
+    folder.mkdir(parents=True)
+    (tmp_path / "meshes").symlink_to(EXAMPLES.parent / "meshes")
+    script = folder / "make_readings.py"
+    script.write_text((EXAMPLES / "electrodes" / "make_readings.py").read_text())
+    runpy.run_path(str(script), run_name="__main__")
+    for name in ("tank.csv", "trunk.ohm"):
+        lines = [each.read_text().splitlines() for each in
+                 (folder / name, EXAMPLES / "electrodes" / name)]  # fmt: skip
+        assert len(lines[0]) == len(lines[1]) > 100
+        made, kept = ([re.split(r"[ ,]", line) for line in each[60:]] for each in lines)
+        np.testing.assert_allclose(np.array(made, float), np.array(kept, float), rtol=1e-3)
 
 
 def test_no_example_is_forgotten():

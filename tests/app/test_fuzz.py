@@ -20,6 +20,7 @@ from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
+from invlift.fem.voltages import read_voltages
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain
@@ -157,6 +158,27 @@ def test_problem_files(reader, count):
 def test_sensor_tables(reader, count):
     read = reader("s.csv", lambda path: read_sensors(path, 2))
     check_reader(SENSORS.encode(), read, count)
+
+
+VOLTAGES = "a,b,m,n,value,sigma,name\n1,2,3,4,0.1,0.01,p\n2,4,1,3,-0.4,0.01,q\n"
+UNIFIED = """\
+4# Number of electrodes
+#x y
+0 0.5
+1 0.5
+0.5 0
+0.5 1
+2# Number of data
+#a b m n i/mA u/mV err/%
+1 2 3 4 0.5 3.1 1.0
+2 4 1 3 0.5 -0.7 1.0
+"""
+
+
+@HOW_MANY
+@pytest.mark.parametrize("content", [VOLTAGES, UNIFIED], ids=["table", "unified"])
+def test_tables_of_voltages(reader, content, count):
+    check_reader(content.encode(), reader("v", lambda path: read_voltages(path, 2)), count)
 
 
 def gmsh_content(tmp_path, version, is_binary):

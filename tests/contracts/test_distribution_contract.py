@@ -21,6 +21,7 @@ from invlift.inverse.distributions import (
     half_normal,
     lognormal,
     normal,
+    repeated,
     uniform,
 )
 from invlift.inverse.distributions.of_numpyro import FAMILIES, Coordinate, Exact
@@ -61,7 +62,9 @@ NUMPYRO = {
 ALL = {
     **{name: partial(of_table, name) for name in REAL_DISTRIBUTIONS},
     "uniform of a positive number": partial(of_table, "uniform", DISTRIBUTIONS),
-} | {f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()}
+    **{f"NumPyro's {name}": partial(as_distribution, given) for name, given in NUMPYRO.items()},
+    **{f"{name}, twice": lambda name=name: repeated(of_table(name), 2) for name in DISTRIBUTIONS},
+}
 
 
 @partial(Program, effort="none")

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, vstack
 from structured import box_mesh, interior_points
 
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.electrodes import electrode_model
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.forms import Elasticity, conduction, reaction
@@ -22,6 +23,7 @@ from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.numpyro_problem import numpyro_problem
 from invlift.inverse.unknowns import NamedModel
@@ -156,6 +158,22 @@ def field():
     )
 
 
+def electrodes():
+    """Between three sides, whose contact impedances are unknown; a part is known."""
+    currents = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    groups, positive = ["left", "top", "right"], lognormal(median=1.0, factor=2.0)
+    voltages = [currents, currents[:1]]
+    return electrode_model(
+        box_mesh(2, 2), groups, currents, voltages, impedance=positive, known={"high": 2.0}
+    )
+
+
+def combinations():
+    """Of the voltages between electrodes."""
+    matrix = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    return Combinations(electrodes(), matrix)
+
+
 def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
@@ -179,6 +197,8 @@ MODELS = {
     "equation, elastic": (elastic, 9, 2.0),
     "experiments": (experiments, 9, 1.5),
     "field, all at once": (field, 18, 1.0),
+    "combinations": (combinations, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
+    "electrodes": (electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),
@@ -206,10 +226,11 @@ def look_at_model(model, coefficients, along, directions, weights):
     }
 
 
-def check_model(model, size, spread=0.5):
+def check_model(model, size, spread=0.5, centre=0.0):
     """Derivatives along a direction to the third, and products with the Jacobian."""
     rng = np.random.default_rng(2)
     coefficients, along = spread * rng.standard_normal((2, size))
+    coefficients = centre + coefficients
     directions, weights = rng.standard_normal((size, 3)), rng.standard_normal((3, 3))
     weights = weights + weights.T
 

@@ -19,6 +19,7 @@ from invlift.inverse.noise.exact import ExactReadings
 from invlift.inverse.noise.student_t import StudentTNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
+from invlift.inverse.reduced import ReducedNoise
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import Program
@@ -28,7 +29,12 @@ OBSERVED = np.array([0.8, 1.7, 1.1])
 SENSORS = SimpleNamespace(
     name="sensors", values=OBSERVED, sigma=np.array([0.1, 0.3, 0.2]), groups=["old", "new", "old"]
 )
-OTHERS = {"quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4)}
+OTHERS = {
+    "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
+    "reduced": ReducedNoise(
+        unknown_scale(lognormal(-1.0, 0.4)), squares=jnp.asarray(0.7), num_left=4
+    ),
+}
 
 
 def named(contents):

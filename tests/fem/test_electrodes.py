@@ -6,8 +6,9 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.electrodes import electrode_model
+from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
 from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.inverse.distributions import lognormal, normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
 DRIVEN = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -64,6 +65,54 @@ def test_voltages_fall_as_all_conducts_better(location):
     np.testing.assert_allclose(model(better), np.asarray(model(values)) / 4.0, rtol=1e-12)
 
 
+def test_known_impedances_are_those_of_their_values():
+    unknown = electrode_model(MESH, NAMES, DRIVEN, DRIVEN)
+    given = np.asarray(coefficients(unknown))
+    known = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=given[-3:])
+    assert known.num_coefficients == MESH.num_nodes
+    np.testing.assert_allclose(known(given[:-3]), unknown(given), rtol=1e-12)
+    prior = lognormal(median=0.1, factor=2.0)
+    drawn = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=prior).further["impedance"]
+    assert drawn.shape == (3,)
+
+
+def test_a_part_of_known_conductivity():
+    model = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=0.1, known={"low": 2.0})
+    phi = np.random.default_rng(1).standard_normal(MESH.num_nodes)
+    whole = electrode_model(MESH, NAMES, DRIVEN, DRIVEN, impedance=0.1, location="cells")
+    level = np.full(MESH.num_cells, np.log(3.0))
+    level[MESH.subdomains["low"]] = np.log(2.0)
+    assert model.num_coefficients == MESH.num_nodes
+    np.testing.assert_allclose(model(0.0 * phi + np.log(3.0)), whole(level), rtol=1e-12)
+
+
+def test_groups_of_a_pattern_are_in_the_order_of_their_numbers():
+    facets = MESH.boundary_facets
+    groups = {f"e{k}": facets[k : k + 1] for k in (10, 2, 1)} | {"rim": facets}
+    mesh = mesh_from_arrays(MESH.points, MESH.cells, boundaries=groups)
+    assert electrode_groups(mesh, "e*", "groups") == ["e1", "e2", "e10"]
+    assert electrode_groups(mesh, ["e10", "e1"], "groups") == ["e10", "e1"]
+    with pytest.raises(InputError, match=r"groups: .* 'e\d+|it has: e10"):
+        electrode_groups(mesh, "f*", "groups")
+
+
+def test_electrodes_by_their_positions():
+    """Sides of the square, of four edges each."""
+    at = np.array([[0.5, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 0.0]])
+    mesh, names = mesh_with_electrodes(MESH, at, 0.8, "v.ohm")
+    assert names == ["electrode_1", "electrode_2", "electrode_3"]
+    sides = "bottom", "top", "left"
+    for name, side in zip(names, sides, strict=True):
+        np.testing.assert_array_equal(np.sort(mesh.facets(name)), np.sort(MESH.facets(side)))
+    narrow, _ = mesh_with_electrodes(MESH, at[:, :2], 0.3, "v.ohm")
+    assert [len(narrow.facets(name)) for name in names] == [2, 2, 2]
+    wrong = at + np.array([0.0, 0.0, 1.0])
+    for positions, width, part in ((at, 0.1, "electrode 1: .* within 0.05"),
+                                   (wrong, 0.8, "2 coordinates")):  # fmt: skip
+        with pytest.raises(InputError, match=part):
+            mesh_with_electrodes(MESH, positions, width, "v.ohm")
+
+
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
@@ -71,6 +120,9 @@ def test_voltages_fall_as_all_conducts_better(location):
         ({"electrodes": ["top", "lid", "left"]}, ["'lid'"]),
         ({"electrodes": ["top", "boundary", "left"]}, ["electrodes, top", "no other electrode"]),
         ({"electrodes": ["top", "left", "left"]}, ["electrodes, left", "no other electrode"]),
+        ({"impedance": 0.0}, ["electrodes impedance", "a positive number"]),
+        ({"impedance": normal(0.1, 0.1)}, ["electrodes impedance", "positive"]),
+        ({"impedance": [0.1, 0.2]}, ["electrodes impedance", "or 3"]),
         ({"currents": [[1.0, -1.0]]}, ["currents", "3 columns"]),
         ({"currents": [[1.0, -1.0, 0.0], [1.0, 0.0, 0.0]]}, ["currents, row 1", "add up to zero"]),
         ({"voltages": [[1.0, 1.0, 0.0]]}, ["voltages, row 0", "add up to zero"]),

@@ -14,6 +14,7 @@ from invlift.app.problems import build, noise_of, open_problem
 from invlift.app.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
+from invlift.fem.voltages import write_voltages
 from invlift.files.atomic import replace_on_success
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
@@ -72,7 +73,7 @@ def _write_sensors(field: FieldProblem, noise, sigma, seed: int, out: Path, cons
     fields = field.by_place({FIELD: truth.log_conductivity}, truth.solutions)
     write_fields(truth_file, field.mesh.points, field.mesh.cells, *fields, numbers=truth.numbers)
     with replace_on_success(out) as temporary:
-        write_sensors(temporary, sensors)
+        (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
     what = f"{len(sensors.values)} sensors, noise {kind}"
     say(console, f"Written: {out} ({what}) and the field behind them, {truth_file}")

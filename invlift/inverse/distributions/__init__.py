@@ -15,7 +15,11 @@ from invlift.inverse.distributions.families import (
     normal,
     uniform,
 )
-from invlift.inverse.distributions.of_numpyro import as_distribution, is_distribution
+from invlift.inverse.distributions.of_numpyro import (
+    as_distribution,
+    is_distribution,
+    repeated,
+)
 
 __all__ = [
     "Distribution",
@@ -33,5 +37,6 @@ __all__ = [
     "is_distribution",
     "lognormal",
     "normal",
+    "repeated",
     "uniform",
 ]

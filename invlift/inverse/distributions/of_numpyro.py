@@ -193,6 +193,23 @@ def as_distribution(given: Any) -> Distribution:
     return _exact_or_in_a_coordinate(given)
 
 
+def repeated(given: Any, num: int) -> Distribution:
+    """Independent values of the distribution of one number, (num,).
+
+    Raises
+    ------
+    InputError
+        As :func:`as_distribution`; if it is not of one number.
+    """
+    found = as_distribution(given)
+    if found.shape:
+        expected, remedy = "a distribution of one number", "give that of each"
+        raise InputError("distribution", expected, f"one of shape {found.shape}", remedy)
+    if isinstance(found, _OfNumpyro):
+        return as_distribution(found.given.expand((num,)))
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num,)), found)
+
+
 def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     import numpyro.distributions as dist
 

@@ -1,0 +1,309 @@
+"""Tables of voltages between electrodes, comma-separated or in the unified data format.
+
+A row is of the current that enters the body at electrode a and leaves it at b, and of the potential
+of m less that of n, for a unit of current: a resistance.  The unified data format is that of BERT
+and pyGIMLi (Guenther, Ruecker & Spitzer 2006, "Three-dimensional modelling and inversion of dc
+resistivity data incorporating topography - II", Geophys. J. Int. 166): the number of electrodes,
+their positions, the number of readings, and these, in columns that a line behind # names.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.sensors import (
+    Sensors,
+    checked,
+    checked_header,
+    entries_by_column,
+    lines_of,
+    read_table,
+)
+
+#: The electrodes of a reading: current in and out, and between which is read.
+ROLES = "a", "b", "m", "n"
+_NUMBERS = "value", "sigma", "voltage", "current"
+#: Names of columns in the unified data format, in small letters, by what they are here.
+_TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
+           "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
+#: Units there, and what one is in volt, ampere and ohm, or as a part of the reading.
+_UNITS = {"v": 1.0, "mv": 1e-3, "uv": 1e-6, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "ohm": 1.0,
+          "ohmm": 1.0, "1": 1.0, "%": 1e-2}  # fmt: skip
+
+
+def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
+    """Read a table of voltages between electrodes.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Comma-separated text, whose first line names the columns, in any order: a, b, m and n, the
+        names of electrodes or their numbers from 1, and value, the voltage for a unit of current,
+        or voltage and current; if wanted sigma, the standard deviation of the value, group and
+        name. Other columns are kept beside the results, unless they look like one of these. Or text
+        in the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
+        valid mean something, with units as in ``u/mV``; rows that are not valid are left out.
+    dim : int
+        Dimension of the mesh, 2 or 3.
+    needs_values : bool
+        If False, there may be no values; they are then zero.
+
+    Returns
+    -------
+    Sensors
+        With electrodes, and without places; with positions from the unified data format.
+
+    Raises
+    ------
+    InputError
+        As :func:`invlift.read_sensors`; if a current is zero, current enters where it leaves, or an
+        electrode is read against itself.
+    """
+    name = os.fspath(path)
+    text = read_table(Path(path), name)
+    unified, positions = _unified(text, name), None
+    if unified is not None:
+        positions, columns, lines = unified
+        numbers = set(columns) - {*ROLES}
+    else:
+        (_, columns), *lines = lines_of(text, name)
+        numbers, values = _NUMBERS, ["value"]
+        if {"voltage", "current"} & {*columns} and "value" not in columns:
+            values = ["voltage", "current"]
+        needed = [*ROLES, *(values if needs_values else [])]
+        optional, others = ["sigma", "group", "name"], ["voltage", "current"]
+        columns = checked_header(columns, needed, optional, others, name)
+    rows, by_name = entries_by_column(lines, columns, numbers, name)
+    labels = groups = None
+    further = {}
+    if unified is None:
+        labels, groups = by_name.pop("name", None), by_name.pop("group", None)
+        further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
+    else:
+        _in_plain_units(by_name)
+        is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
+        rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
+    values, used = _values(by_name, rows, name, needs_values)
+    sigma = by_name.get("sigma")
+    if "err" in by_name and used:  # it is relative
+        sigma = by_name["err"] * np.abs(values)
+    electrodes = np.stack([by_name[role] for role in ROLES], axis=1)
+    for first, second, what in ((0, 1, "where current leaves"), (2, 3, "against which is read")):
+        same = np.flatnonzero(electrodes[:, first] == electrodes[:, second])
+        if same.size:
+            where = f"{name}, row {rows[same[0]]}, column {ROLES[second]}"
+            found = f"{str(electrodes[same[0], second])!r} twice"
+            raise InputError(where, f"another electrode, {what}", found, "correct it, or remove it")
+    return checked(
+        np.full((len(rows), dim), np.nan),
+        values,
+        sigma,
+        rows,
+        name,
+        groups=groups,
+        labels=labels,
+        electrodes=electrodes,
+        positions=positions,
+        further=further,
+    )
+
+
+def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
+    """Write a table that `read_voltages` reads back, with positions in the unified data format."""
+    columns = dict(zip(ROLES, sensors.electrodes.T.tolist(), strict=True))
+    if sensors.positions is not None:
+        columns["r"] = sensors.values.tolist()
+        if sensors.sigma is not None:
+            columns["err"] = (sensors.sigma / np.abs(sensors.values)).tolist()
+        rows = zip(*columns.values(), strict=True)
+        axes = "xyz"[: sensors.positions.shape[1]]
+        lines = [f"{len(sensors.positions)}# Number of electrodes", f"#{' '.join(axes)}"]
+        lines += [" ".join(map(repr, each)) for each in sensors.positions.tolist()]
+        lines += [f"{len(sensors.values)}# Number of readings", f"#{' '.join(columns)}"]
+        lines += [" ".join(map(str, each)) for each in rows]
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return
+    optional = {"sigma": sensors.sigma, "group": sensors.groups, "name": sensors.labels}
+    columns["value"] = sensors.values.tolist()
+    columns |= {key: each.tolist() for key, each in optional.items() if each is not None}
+    columns |= {key: each.tolist() for key, each in sensors.further.items()}
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def electrode_numbers(sensors: Sensors, names: Sequence[str]) -> np.ndarray:
+    """Which of K electrodes, named or numbered from 1, those of the readings are: (d, 4) from 0.
+
+    Raises
+    ------
+    InputError
+        Naming row and column of an entry that is none of them, such as 0 for an electrode that is
+        infinitely far away.
+    """
+    numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
+    numbers |= {name: number for number, name in enumerate(names)}
+    found = np.array([[numbers.get(each, -1) for each in row] for row in sensors.electrodes])
+    missing = np.argwhere(found < 0)
+    if missing.size:
+        row, role = missing[0]
+        entry = str(sensors.electrodes[row, role])
+        where = f"{sensors.name}, row {sensors.rows[row]}, column {ROLES[role]}"
+        expected = f"a number from 1 to {len(names)}, or one of {', '.join(names[:4])}, ..."
+        if entry in ("", "0", "-1"):
+            found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
+            remedy = "remove the row, or give this electrode a place at the edge of a larger mesh"
+        else:
+            found, remedy = repr(entry), "correct it"
+        raise InputError(where, expected, found, remedy)
+    return found
+
+
+class Injections(NamedTuple):
+    """Which currents are driven, and what is read of each: see :func:`injections_of`.
+
+    Attributes
+    ----------
+    order : (d,) array of int
+        The readings in the order of the injections.
+    currents : (L, K) array
+    voltages : list of L (M, K) arrays
+    matrix : (d, r) array or None
+        Where there are fewer pairs of electrodes than readings, these as combinations of the
+        voltages, of which there is one for each pair.
+    """
+
+    order: np.ndarray
+    currents: np.ndarray
+    voltages: list[np.ndarray]
+    matrix: np.ndarray | None = None
+
+
+def injections_of(numbers: np.ndarray, size: int) -> Injections:
+    """Unit currents between pairs of K electrodes, each pair once, from patterns (d, 4).
+
+    With more patterns than pairs of electrodes currents enter at each and leave at the first, and
+    what is read are the entries of the matrix of resistances, which is symmetric.
+    """
+    unit = np.eye(size)
+    if len(numbers) > size * (size - 1) // 2:
+        lower = unit[1:] - unit[0]
+        rows, columns = np.triu_indices(size - 1)
+        place = np.full((size, size), rows.size)  # of no entry
+        place[rows + 1, columns + 1] = place[columns + 1, rows + 1] = np.arange(rows.size)
+        entries = np.eye(rows.size + 1)[:, :-1]
+        a, b, m, n = numbers.T
+        matrix = entries[place[m, a]] - entries[place[n, a]]
+        matrix += entries[place[n, b]] - entries[place[m, b]]
+        voltages = [lower[row:] for row in range(size - 1)]
+        return Injections(np.arange(len(numbers)), lower, voltages, matrix)
+    pairs = np.sort(numbers[:, :2], axis=1)
+    signs = np.where(numbers[:, 0] == pairs[:, 0], 1.0, -1.0)
+    weights = signs[:, None] * (unit[numbers[:, 2]] - unit[numbers[:, 3]])
+    pairs, number = np.unique(pairs, axis=0, return_inverse=True)
+    number = number.ravel()
+    voltages = [weights[number == each] for each in range(len(pairs))]
+    currents = unit[pairs[:, 0]] - unit[pairs[:, 1]]
+    return Injections(np.argsort(number, kind="stable"), currents, voltages)
+
+
+# The unified data format --------------------------------------------------------------------------
+
+
+def _unified(text: str, name: str):
+    """Positions, (K, 2 or 3), names of columns and lines of entries; None of another format."""
+    lines = [(row, *line.partition("#")[::2]) for row, line in enumerate(text.splitlines(), 1)]
+    lines = [(row, entries.split(), comment.split()) for row, entries, comment in lines]
+    first = next((number for number, line in enumerate(lines) if line[1]), None)
+    if first is None or not _is_count(lines[first][1]):
+        return None
+    positions, lines, _ = _block(lines[first:], "electrodes", name)
+    numbers = [f"{axis} of an electrode" for axis in "xyz"[: len(positions[0][1])]]
+    if len(numbers) not in (2, 3):
+        expected, found = "two or three coordinates", f"{len(positions[0][1])} entries"
+        remedy = "give x, y and z, or two of them for a flat mesh"
+        raise InputError(f"{name}, row {positions[0][0]}", expected, found, remedy)
+    at, by_axis = entries_by_column(positions, numbers, numbers, name)
+    for axis, values in by_axis.items():
+        if not np.isfinite(values).all():
+            where = f"{name}, row {at[~np.isfinite(values)][0]}, column {axis}"
+            raise InputError(where, "a finite number", "another", "correct it")
+    rows, _, tokens = _block(lines, "readings", name)
+    tokens = [token.lower() for token in tokens or [*ROLES, "rhoa"]]
+    columns = [_TOKENS.get(each, each) + slash + unit
+               for each, slash, unit in (token.partition("/") for token in tokens)]  # fmt: skip
+    plain = [each.partition("/")[0] for each in columns]
+    for column, unit in zip(plain, (each.partition("/")[2] for each in columns), strict=True):
+        where = f"{name}, names of the columns, {column}"
+        if plain.count(column) > 1:
+            raise InputError(where, "each column once", "it twice", "remove one of them")
+        if unit and unit not in _UNITS and column in (*_NUMBERS, "err", "rhoa"):
+            raise InputError(where, f"a unit among {', '.join(_UNITS)}", repr(unit), "convert it")
+    missing = [role for role in ROLES if role not in columns]
+    if missing:
+        remedy = "name the columns in a line behind #, such as #a b m n r"
+        expected = "columns a, b, m and n"
+        raise InputError(f"{name}, names of the columns", expected, f"no {missing[0]}", remedy)
+    return np.stack(list(by_axis.values()), axis=1), columns, rows
+
+
+def _is_count(entries: list[str]) -> bool:
+    """Whether a line is a number of things alone."""
+    return len(entries) == 1 and entries[0].isdecimal() and 0 < float(entries[0]) < 1e9
+
+
+def _block(lines, what: str, name: str):
+    """Rows of a block that begins with their number, lines behind it, and names of columns."""
+    lines = iter(lines)
+    row, entries, _ = next((line for line in lines if line[1]), (0, [], []))
+    if not _is_count(entries):
+        where = f"{name}, row {row}" if row else name
+        found = " ".join(entries)[:40] or "the end of the file"
+        raise InputError(where, f"the number of {what}", found, "add it, in a line of its own")
+    size, rows, tokens = int(entries[0]), [], []
+    for row, entries, comment in lines:
+        if entries:
+            rows.append((row, entries))
+        elif not rows and comment and not tokens:
+            tokens = comment
+        if len(rows) == size:
+            return rows, list(lines), tokens
+    raise InputError(name, f"{size} {what}", f"{len(rows)}", "correct the number, or add them")
+
+
+def _in_plain_units(by_name: dict[str, np.ndarray]) -> None:
+    """Give columns their names without units, in volt, ampere and ohm; errors are relative."""
+    for column in list(by_name):
+        plain, slash, unit = column.partition("/")
+        if slash:
+            plain = "sigma" if (plain, unit) == ("err", "ohm") else plain
+            by_name[plain] = by_name.pop(column) * _UNITS.get(unit, 1.0)
+
+
+def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Voltages for a unit of current, (d,), and the columns that they are made of."""
+    if "value" in by_name:
+        return by_name["value"], ("value",)
+    for above, below in (("voltage", "current"), ("rhoa", "k")):
+        if above in by_name and below in by_name:
+            zeros = np.flatnonzero(by_name[below] == 0.0)
+            if zeros.size:
+                where = f"{name}, row {rows[zeros[0]]}, column {below}"
+                raise InputError(where, "a number other than 0", "0", "correct or remove the row")
+            return by_name[above] / by_name[below], (above, below)
+    if not needs_values:
+        return np.zeros(len(rows)), ()
+    raise InputError(
+        f"{name}, names of the columns",
+        "the resistance r, or u and i, or rhoa and its geometric factor k",
+        ", ".join(by_name),
+        "add a column: an apparent resistivity alone depends on what the ground was taken to be",
+    )

@@ -1,0 +1,191 @@
+"""Problem files with electrodes: both formats, every command, and mistakes by their keys."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from problem_files import REMOVED, write_problem
+from structured import box_mesh
+
+import invlift
+from invlift.app.build import build_problem
+from invlift.app.cli import main
+from invlift.app.problem_file import read_problem
+from invlift.errors import InputError
+from invlift.inverse.reduced import reduced
+
+SENSORS = (
+    "a,b,m,n,value,sigma,name,group\n"
+    "left,right,bottom,top,0.1,0.01,p,one\n"
+    "right,top,left,bottom,-0.4,0.01,q,two\n"
+    "1,2,3,4,0.1,0.01,r,two\n"
+    "1,3,1,3,2.1,0.01,s,one\n"
+    "right,left,top,left,0.9,0.01,t,two\n"
+)
+UNIFIED = (
+    "4# electrodes\n#x y\n0 0.5\n1 0.5\n0.5 0\n0.5 1\n3# readings\n#a b m n r err\n"
+    "1 2 3 4 0.1 0.05\n2 4 1 3 -0.4 0.05\n1 3 1 3 2.1 0.05\n"
+)
+GROUPS = ["left", "right", "bottom", "top"]
+UNKNOWN = {"distribution": "gamma", "concentration": 4.0, "rate": 20.0}
+CHANGES = {
+    "electrodes": {"groups": GROUPS, "impedance": UNKNOWN},
+    "noise": {"sigma": {"distribution": "half-normal", "scale": 0.05}},
+}
+
+
+def write(folder, changes=None, sensors=SENSORS, mesh=None):
+    own = {"pde": REMOVED} | copy.deepcopy(CHANGES) | (changes or {})
+    return write_problem(folder, own, sensors=sensors, mesh=mesh)
+
+
+def test_readings_stand_by_their_injections(tmp_path):
+    field = build_problem(read_problem(write(tmp_path)))
+    model = field.problem.model
+    assert field.sensors.labels.tolist() == ["p", "r", "t", "s", "q"]
+    assert field.sensors.electrode_groups == tuple(GROUPS)
+    assert model.num_loads == 3
+    phi, impedance = np.linspace(-1.0, 1.0, 16), np.array([0.1, 0.2, 0.3, 0.4])
+    found = np.asarray(model(np.append(phi, impedance)))
+    unit = np.eye(4)
+    rows = {"p": (0, 1, 2, 3), "t": (1, 0, 3, 0), "s": (0, 2, 0, 2), "q": (1, 3, 0, 2)}
+    for label, (a, b, m, n) in rows.items():
+        alone = invlift.electrode_model(
+            field.mesh, GROUPS, [unit[a] - unit[b]], [unit[m] - unit[n]], impedance=impedance
+        )
+        at = field.sensors.labels.tolist().index(label)
+        np.testing.assert_allclose(found[at], alone(phi)[0], rtol=1e-11)
+
+
+def test_positions_give_the_groups(tmp_path):
+    electrodes = {"width": 0.8, "impedance": 0.1}
+    path = write(tmp_path, {"electrodes": electrodes, "noise": {}}, UNIFIED)
+    by_place = build_problem(read_problem(path))
+    groups = {"electrodes": {"groups": GROUPS, "impedance": 0.1}, "noise": {}}
+    by_name = build_problem(read_problem(write(tmp_path / "b", groups, UNIFIED)))
+    assert by_place.electrodes[0] == "electrode_1"
+    phi = np.linspace(-1.0, 1.0, 16)
+    found = by_place.problem.model(phi)
+    np.testing.assert_allclose(found, by_name.problem.model(phi), rtol=1e-12)
+    np.testing.assert_allclose(by_place.problem.noise.scale.known, 0.05 * np.abs([0.1, 2.1, 0.4]))
+    assert by_place.problem.num_unknowns == 16
+
+
+def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
+    spec = read_problem(write(tmp_path))
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml())
+    assert read_problem(again).electrodes == spec.electrodes
+    assert read_problem(again).pde is None
+
+
+def command(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(each) for each in arguments])
+    assert stop.value.code in (0, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs of two methods on simulated readings."""
+    folder = tmp_path_factory.mktemp("run")
+    path = write(folder, {"prior.std": 0.3})
+    command("simulate", path, "--seed", "1", "--out", folder / "made.csv")
+    path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
+    for method in ("chmc", "nuts"):
+        options = "--draws", "20", "--warmup", "20", "--method", method, "--anyway"
+        command("run", path, *options, "--out", folder / method)
+    return folder
+
+
+def test_a_run_tells_of_each_electrode_and_reading(folder):
+    summary = pd.read_csv(folder / "chmc" / "summary.csv", index_col=0)
+    assert {f"impedance[{name}]" for name in GROUPS} <= set(summary.index)
+    fit = pd.read_csv(folder / "chmc" / "sensor_fit.csv", index_col=0)
+    assert fit.index.tolist() == ["p", "r", "t", "s", "q"]
+    assert fit[["a", "b", "m", "n"]].iloc[0].tolist() == ["left", "right", "bottom", "top"]
+    assert np.isfinite(fit["predicted_mean"]).all()
+    assert not (folder / "chmc" / "sensors.vtu").exists()
+    posterior = invlift.load(folder / "chmc")
+    assert "solution" not in posterior.described
+    truth = pd.read_csv(folder / "made.csv")
+    assert truth.columns.tolist() == ["a", "b", "m", "n", "value", "sigma", "group", "name"]
+
+
+def test_every_command_takes_it(folder, capsys, compiled_in_haste):
+    path = folder / "problem.toml"
+    command("check", path)
+    printed = capsys.readouterr().out
+    assert "electrodes: 4 electrodes of 3 to 3 boundary facets, 1 to 1 wide; 3 pairs" in printed
+    assert "sensors: 5 in use" in printed
+    command("report", folder / "chmc", "--out", folder / "page.html")
+    command("loo", folder / "chmc", folder / "nuts")
+    few = "--simulations", "1", "--draws", "7", "--out", folder / "calibration"
+    command("calibrate", path, *few)
+    command("compare", path, "--methods", "chmc,pcn", "--budget", "1", "--out", folder / "both")
+    command("simulate", path, "--seed", "2", "--draws", "2", "--out", folder / "draws.pvd")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({"pde": {"source": 1.0}}, SENSORS, ["[pde], or [electrodes]", "found both"]),
+        ({"experiment": {"one": {}}}, SENSORS, ["[electrodes]", "[experiment.NAME]"]),
+        ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes] impedance", "no such key"]),
+        ({"electrodes.impedance": 0.0}, SENSORS, ["[electrodes] impedance", "positive number"]),
+        ({"electrodes.groups": REMOVED}, SENSORS, ["[electrodes]", "groups and width", "neither"]),
+        ({"electrodes.width": 0.1}, SENSORS, ["[electrodes]", "found groups and width"]),
+        ({"electrodes.groups": ["left"]}, SENSORS, ["[electrodes] groups", "list of 1"]),
+        ({"electrodes.groups": ["left", "right", "botom", "top"]}, SENSORS,
+         ["[electrodes] groups", "did you mean 'bottom'?"]),
+        ({"electrodes.groups": ["left", "right", "boundary", "top"]},
+         SENSORS.replace("bottom", "3"),
+         ["[electrodes] groups", "no other electrode"]),
+        ({"electrodes.groups": "e_*"}, SENSORS, ["[electrodes] groups", "found 0 like 'e_*'"]),
+        ({"electrodes": {"width": 0.1, "impedance": 1.0}}, SENSORS,
+         ["[electrodes] width", "positions", "unified data format"]),
+        ({"electrodes": {"width": 0.1, "impedance": 1.0}}, UNIFIED.replace("0 0.5", "0 0.3"),
+         ["sensors.csv, electrode 1", "within 0.05", "larger width"]),
+        ({"electrodes.groups": GROUPS[:3]}, UNIFIED,
+         ["[electrodes] groups", "as many boundary groups", "found 3"]),
+        ({}, SENSORS.replace("right,top", "right,lid"), ["row 3, column b", "'lid'"]),
+        ({}, SENSORS.replace("1,2,3,4", "1,0,3,4"), ["row 4, column b", "infinitely far away"]),
+        ({}, "x,y,value\n0.3,0.4,2.1\n", ["row 1", "the columns a,b,m,n,value"]),
+        ({"noise.sigma": "column"}, SENSORS.replace(",sigma", ",other"),
+         ["[noise] sigma", "a column sigma"]),
+        ({"conductivity.known": {"hgh": 2.0}}, SENSORS, ["[conductivity] known.hgh", "'high'"]),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(tmp_path, changes, sensors, parts):
+    with pytest.raises(InputError) as caught:
+        build_problem(read_problem(write(tmp_path, changes, sensors)))
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+
+
+def test_an_equation_is_needed(tmp_path):
+    path = write_problem(tmp_path, {"pde": REMOVED})
+    with pytest.raises(InputError, match=r"problem.toml: expected a table \[pde\], or \[elec"):
+        read_problem(path)
+
+
+def test_a_run_has_no_places_to_suggest(folder):
+    with pytest.raises(InputError, match="solution"):
+        invlift.load(folder / "chmc").next_sensors(1)
+
+
+def test_three_dimensions_and_cells(tmp_path):
+    """A column between two contacts, read more often than there is to know."""
+    mesh = box_mesh(3, 1)
+    changes = {
+        "electrodes": {"groups": ["left", "right"], "impedance": 0.1},
+        "prior": {"kind": "independent", "std": 1.0},
+        "noise": {"sigma": 0.1},
+    }
+    table = "a,b,m,n,value\n1,2,1,2,1.1\n2,1,left,right,-1.3\n"
+    field = build_problem(read_problem(write(tmp_path, changes, table, mesh)))
+    found = field.problem.model(np.full(mesh.num_cells, np.log(2.0)))
+    np.testing.assert_allclose(found, [0.7, -0.7], rtol=1e-12)
+    small = reduced(field.problem)
+    np.testing.assert_allclose(np.abs(small.observed), 0.1**-1 * 2.4 / 2**0.5, rtol=1e-12)

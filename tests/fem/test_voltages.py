@@ -1,0 +1,233 @@
+"""Tables of voltages: both formats, what they mean to the equation, and mistakes by row."""
+
+import itertools
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structured import box_mesh
+
+from invlift.errors import InputError
+from invlift.fem.electrodes import electrode_model
+from invlift.fem.voltages import (
+    electrode_numbers,
+    injections_of,
+    read_voltages,
+    write_voltages,
+)
+
+TABLE = (
+    "n,m,b,a,value,sigma,group,name,depth\n"
+    "3,top,2,1,0.5,0.1,old,first,4\n"
+    "4,3,2,bottom,-0.2,0.1,new,second,5\n"
+)
+UNIFIED = """\
+# a tree
+4# Number of electrodes
+#x y
+0 0
+1 0   # loose
+0 1
+1 1
+5 # Number of readings
+#A b M n u/mV I/ma Err/% valid
+1 2 3 4 500 5 2 1
+2 1 3 4 200 5 1 1
+1 3 2 4 100 5 1 0   # bad
+1 3 4 2 -100 5 1 1
+
+4 3 2 1 10 2 1 1
+2# Number of points of the surface
+0 0
+1 0
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, dim=2, **options):
+        path = tmp_path / "v.ohm"
+        path.write_text(text, encoding="utf-8")
+        return read_voltages(path, dim, **options)
+
+    return read
+
+
+def test_comma_separated(read):
+    found = read(TABLE)
+    assert found.electrodes.tolist() == [["1", "2", "top", "3"], ["bottom", "2", "3", "4"]]
+    assert found.values.tolist() == [0.5, -0.2]
+    assert found.sigma.tolist() == [0.1, 0.1]
+    assert found.labels.tolist() == ["first", "second"]
+    assert found.groups.tolist() == ["old", "new"]
+    assert {name: each.tolist() for name, each in found.further.items()} == {"depth": ["4", "5"]}
+    assert found.positions is None
+    assert np.isnan(found.points).all()
+    numbers = electrode_numbers(found, ["bottom", "right", "top", "left"])
+    assert numbers.tolist() == [[0, 1, 2, 2], [0, 1, 2, 3]]
+
+
+def test_voltage_and_current(read):
+    found = read("a,b,m,n,voltage,current\n1,2,3,4,0.5,0.1\n1,2,4,3,0.5,-0.1\n")
+    np.testing.assert_allclose(found.values, [5.0, -5.0], rtol=1e-15)
+    assert found.further == {}
+    assert read("a,b,m,n,voltage,current,value\n1,2,3,4,0.5,0.1,7\n").values.tolist() == [7.0]
+
+
+def test_unified_data_format(read):
+    found = read(UNIFIED)
+    assert found.electrodes.astype(int).tolist() == [
+        [1, 2, 3, 4], [2, 1, 3, 4], [1, 3, 4, 2], [4, 3, 2, 1],
+    ]  # fmt: skip
+    np.testing.assert_allclose(found.values, [100.0, 40.0, -20.0, 5.0], rtol=1e-15)
+    np.testing.assert_allclose(found.sigma, [2.0, 0.4, 0.2, 0.05], rtol=1e-15)
+    assert found.positions.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    assert found.rows.tolist() == [10, 11, 13, 15]
+    assert found.further == {}
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "expected"),
+    [
+        ("#a b m n r", "1 2 3 4 7\n2 1 3 4 -7", [7.0, -7.0]),
+        ("# C1 C2 P1 P2 rho ip", "1 2 3 4 7 1\n2 1 3 4 -7 1", [7.0, -7.0]),
+        ("#rhoa k n m b a", "14 2 4 3 2 1\n14 -2 4 3 1 2", [7.0, -7.0]),
+    ],
+)
+def test_names_of_columns(read, columns, rows, expected):
+    start = "4\n0 0\n1 0\n0 1\n1 1\n2\n"
+    found = read(f"{start}{columns}\n{rows}\n")
+    assert found.electrodes.astype(int).tolist() == [[1, 2, 3, 4], [2, 1, 3, 4]]
+    assert found.values.tolist() == expected
+    assert found.sigma is None
+
+
+def test_patterns_without_values(read):
+    start = "4\n0 0\n1 0\n0 1\n1 1\n1\n#a b m n\n1 2 3 4\n"
+    assert read(start, needs_values=False).values.tolist() == [0.0]
+    assert read("a,b,m,n\n1,2,3,4\n", needs_values=False).values.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("text", [TABLE, UNIFIED], ids=["CSV", "unified"])
+def test_what_is_written_reads_back(read, tmp_path, text):
+    found = read(text).take(np.array([1, 0]))
+    write_voltages(tmp_path / "again", found)
+    again = read_voltages(tmp_path / "again", 2)
+    for name in ("electrodes", "values", "groups", "labels", "positions"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    np.testing.assert_allclose(again.sigma, found.sigma, rtol=1e-15)
+
+
+def test_what_the_page_shows_is_read(read):
+    page = (Path(__file__).parents[2] / "docs" / "electrodes.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    table, unified = (read(text) for language, text in blocks if not language)
+    assert len(table.values) == len(unified.values) == 3
+    assert len(unified.positions) == 5
+    np.testing.assert_allclose(unified.values[0], -8.56, rtol=1e-12)
+    assert electrode_numbers(unified, list("pqrst")).max() == 4
+
+
+def test_readings_are_those_of_their_electrodes():
+    """Of four electrodes, by the potentials of each for a current through any two."""
+    mesh, names = box_mesh(2, 3), ["left", "right", "bottom", "top"]
+    rng = np.random.default_rng(1)
+    patterns = np.array([[3, 1, 0, 2], [1, 3, 0, 2], [0, 1, 0, 1], [2, 0, 3, 1]])
+    found = injections_of(patterns, 4)
+    model = electrode_model(mesh, names, found.currents, found.voltages, impedance=0.2)
+    assert model.num_loads == 3
+    phi = jnp.asarray(rng.standard_normal(mesh.num_nodes))
+    unit = np.eye(4)
+    for reading, (a, b, m, n) in zip(model(phi), patterns[found.order], strict=True):
+        alone = electrode_model(
+            mesh, names, [unit[a] - unit[b]], [unit[m] - unit[n]], impedance=0.2
+        )
+        np.testing.assert_allclose(reading, alone(phi)[0], rtol=1e-11)
+    first, second = np.argsort(found.order)[:2]
+    np.testing.assert_allclose(model(phi)[first], -model(phi)[second], rtol=1e-12)
+
+
+def test_many_readings_are_combinations_of_resistances():
+    mesh, names = box_mesh(2, 2), ["left", "right", "bottom", "top"]
+    patterns = np.array(list(itertools.permutations(range(4)))[:7])
+    patterns[:2] = [0, 1, 0, 1], [2, 1, 2, 3]
+    many, few = injections_of(patterns, 4), injections_of(patterns[:6], 4)
+    assert few.matrix is None
+    assert many.matrix.shape == (7, 6)
+    resistances, model = (
+        electrode_model(mesh, names, each.currents, each.voltages, impedance=0.2)
+        for each in (many, few)
+    )
+    phi = np.linspace(-1.0, 1.0, mesh.num_nodes)
+    found = many.matrix @ resistances(phi)
+    np.testing.assert_allclose(found[few.order], model(phi), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("n,m,b,a", "n,m,b,c", ["row 1", "no column 'a'"]),
+        ("value", "valeu", ["row 1", "did you mean 'value'?"]),
+        (",0.5,", ",half,", ["row 2, column value", "a number", "'half'"]),
+        (",0.5,", ",,", ["row 2, column value", "an empty entry"]),
+        ("3,top", "top,top", ["row 2, column n", "against which is read", "'top' twice"]),
+        ("2,bottom", "2,2", ["row 3, column b", "where current leaves", "'2' twice"]),
+        ("new", "", ["row 3, column group", "a name"]),
+        (",0.1,old", ",0,old", ["row 2, column sigma", "positive"]),
+    ],
+)
+def test_mistakes_in_a_table_are_named(read, old, new, parts):
+    assert old in TABLE
+    check_error(read, TABLE.replace(old, new, 1), parts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("4# Num", "5# Num", ["row 8", "2 entries", "found 1"]),
+        ("4# Num", "3# Num", ["row 7", "the number of readings", "found 1 1"]),
+        ("5 # Num", "6 # Num", ["row 16", "8 entries", "found 1"]),
+        ("5 # Num", "9 # Num", ["9 readings", "found 8"]),
+        ("0 1\n1 1", "0 1\n1", ["row 7", "2 entries", "found 1"]),
+        ("0 1\n1 1", "0 1\n1 nan", ["row 7, column y of an electrode", "finite"]),
+        ("0 0\n1 0   # loose\n0 1\n1 1", "0\n1\n0\n1", ["row 4", "two or three coordinates"]),
+        ("u/mV", "u/kV", ["names of the columns, voltage", "a unit among", "'kv'"]),
+        ("I/ma", "u", ["names of the columns, voltage", "twice"]),
+        ("u/mV", "w", ["names of the columns", "r, or u and i, or rhoa and its geometric factor"]),
+        ("#A b", "#c1 bb", ["names of the columns", "no b"]),
+        ("#A b M n u/mV I/ma Err/% valid\n", "", ["row 9", "5 entries"]),
+        ("500 5", "500 0", ["row 10, column current", "other than 0"]),
+        ("500 5", "5OO 5", ["row 10, column voltage/mv", "a number", "'5OO'"]),
+        ("1 2 3 4 500 5", "1 2 3 500 5", ["row 10", "8 entries", "found 7"]),
+        ("1 2 3 4 500 5", "1 2 3 3 500 5", ["row 10, column n", "'3' twice"]),
+    ],
+)
+def test_mistakes_in_the_unified_format_are_named(read, old, new, parts):
+    assert old in UNIFIED
+    check_error(read, UNIFIED.replace(old, new, 1), parts)
+
+
+def check_error(read, text, parts):
+    with pytest.raises(InputError) as caught:
+        read(text)
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "parts"),
+    [
+        ("0", ["found 0, an electrode infinitely far away", "remove the row"]),
+        ("", ["an empty entry, an electrode infinitely far away"]),
+        ("5", ["a number from 1 to 3, or one of north, south, east", "'5'", "correct it"]),
+        ("nroth", ["'nroth'"]),
+    ],
+)
+def test_an_electrode_that_is_none_is_named(read, entry, parts):
+    found = read(f"a,b,m,n,value\n1,2,north,3,1\n1,{entry},2,3,1\n")
+    with pytest.raises(InputError) as caught:
+        electrode_numbers(found, ["north", "south", "east"])
+    for part in ("row 3, column b", *parts):
+        assert part in str(caught.value), str(caught.value)
