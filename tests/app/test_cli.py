@@ -175,7 +175,7 @@ def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, leve
     path = write_problem(tmp_path)
     seen = []
 
-    def look(spec):
+    def look(_, spec):
         seen.append(spec)
         return Report([Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")])
 

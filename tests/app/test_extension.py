@@ -248,7 +248,7 @@ def test_what_a_user_adds_runs_like_the_rest(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("make", "kernel"),
-    [(without_a_mesh, "chmc"), (without_a_mesh, RandomWalk()), (of_a_structure, "chmc")],
+    [(without_a_mesh, RandomWalk()), (of_a_structure, "chmc")],
 )
 def test_a_problem_without_a_mesh_runs_likewise(tmp_path, make, kernel):
     problem = make()
