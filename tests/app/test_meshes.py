@@ -30,7 +30,7 @@ EXPECTED = {
     "tank": (
         2, 469, 864, {f"electrode_{k}" for k in range(1, 13)} | {"wall"}, {"tank"}, set(), 0.85,
     ),
-    "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.3),
+    "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "wolfcamp": (2, 1900, 3689, {"rim"}, {"aquifer"}, {"boundary_head"}, 0.6),
 }  # fmt: skip
 SIZES = {  # area (m^2, km^2 for wolfcamp) or volume (m^3), and its relative tolerance
