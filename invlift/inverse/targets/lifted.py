@@ -324,13 +324,14 @@ class NormalSpace(NamedTuple):
             solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
 
         def derivative(path, lower):
-            fields = tuple(-along @ each for each in path)
+            # The minus is the product's: that of the matrix would be copied for it.
+            fields = tuple(-(along @ each) for each in path)
             by_model, lower = problem.model.higher_derivative(expansion, fields, lower)
             if tangent is not None:  # and the order 2: see ``max_derivative``
                 bend = tangent.curvature(by_white @ path[0])
                 by_model = by_model + problem.model.derivative(expansion, bend)
             along_zeta, along_eta = jacobian.transposed[0], jacobian.core.entries
-            moves = [(-along_zeta @ each, -along_eta * each) for each in path]
+            moves = [(-(along_zeta @ each), -along_eta * each) for each in path]
             still = jax.tree.map(jnp.zeros_like, (zeta, eta))
             by_noise = derivatives_along(
                 lambda at: target._of_noise(*at), ((zeta, eta), *moves, still)
