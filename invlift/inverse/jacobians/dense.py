@@ -24,39 +24,37 @@ from invlift.programs.pytrees import static
 FEW_ROWS = 32
 
 
-class Eliminated(Factor):
-    """Of a matrix A = L D U of few rows without pivots, L and U^T with a diagonal of ones.
+class Inverted(Factor):
+    """Of a matrix of few rows by its inverse, computed without exchanges of rows.
 
     Such are products J K^T of positions near each other, as they are close to symmetric and
     positive definite. NaN where a symmetric one is not, numerically.
 
     Attributes
     ----------
+    inverse : (d, d)
     pivots : (d,)
-        D.
-    left, right : (d, d)
-        Inverses of L and of U^T.
+        D of the matrix as L D U, where L and U^T have a diagonal of ones.
     """
 
+    inverse: jax.Array
     pivots: jax.Array
-    left: jax.Array
-    right: jax.Array
 
     def solve(self, rhs: jax.Array) -> jax.Array:
         """A^-1 rhs for rhs of shape (d,) or (d, k)."""
-        return self.right.T @ ((self.left @ rhs).T / self.pivots).T
+        return self.inverse @ rhs
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
         return jnp.sum(jnp.log(jnp.abs(self.pivots)))
 
     def solve_right(self, columns: jax.Array) -> jax.Array:
-        """columns A^-1, (N, d): through the inverse, as N is the larger number."""
-        return columns @ self.solve(jnp.eye(self.pivots.size))
+        """columns A^-1, (N, d)."""
+        return columns @ self.inverse
 
     def inverse_diagonal(self) -> jax.Array:
         """Diagonal of A^-1, (d,)."""
-        return jnp.sum(self.left.T**2 / self.pivots, axis=1)
+        return jnp.diagonal(self.inverse)
 
 
 class Cholesky(Factor):
@@ -79,12 +77,16 @@ class Cholesky(Factor):
 
     def solve_right(self, columns: jax.Array) -> jax.Array:
         """columns A^-1, (N, d): through the inverse, as N is the larger number."""
-        return columns @ self.solve(jnp.eye(self.lower.shape[0]))
+        half = self._half()
+        return columns @ (half.T @ half)
 
     def inverse_diagonal(self) -> jax.Array:
         """Diagonal of A^-1, (d,)."""
-        half = solve_triangular(self.lower, jnp.eye(self.lower.shape[0]), lower=True)
-        return jnp.sum(half**2, axis=0)
+        return jnp.sum(self._half() ** 2, axis=0)
+
+    def _half(self):
+        """L^-1, (d, d)."""
+        return solve_triangular(self.lower, jnp.eye(self.lower.shape[0]), lower=True)
 
 
 class LU(Factor):
@@ -112,33 +114,33 @@ class LU(Factor):
 def factorise(matrix: jax.Array, *, is_symmetric: bool) -> Factor:
     """Factor of a matrix, (d, d); if it is symmetric it is positive definite as well."""
     if matrix.shape[0] <= FEW_ROWS:
-        return _eliminated(matrix, is_symmetric)
+        inverse, pivots = _sweep(matrix)
+        if is_symmetric:
+            pivots = jnp.where(pivots > 0.0, pivots, jnp.nan)
+        return Inverted(inverse, pivots)
     if is_symmetric:
         return Cholesky(jnp.linalg.cholesky(matrix))
     return LU(*lu_factor(matrix.T))
 
 
-def _eliminated(matrix: jax.Array, is_symmetric: bool) -> Eliminated:
-    upper, left = _eliminate(matrix)
-    pivots = jnp.diagonal(upper)
-    if is_symmetric:
-        return Eliminated(jnp.where(pivots > 0.0, pivots, jnp.nan), left, left)
-    return Eliminated(pivots, left, _eliminate(upper.T)[1])
+def _sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Inverse, (d, d), and pivots, (d,), by sweeps of one row after the other (Goodnight 1979).
 
-
-def _eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """L^-1 A, which is upper triangular, and L^-1, (d, d) each, column by column."""
+    The pivots stand beside the matrix, so that a sweep is a single loop over one array.
+    """
     size = matrix.shape[0]
-    rows = jnp.arange(size)
+    number = jnp.arange(size + 1)
 
-    def of_column(index, both):
-        row, column = both[index], both[:, index]
-        factors = jnp.where(rows > index, column / row[index], 0.0)
-        return both - factors[:, None] * row
+    def sweep(index, both):
+        is_column, is_row = number == index, (number[:size] == index)[:, None]
+        pivot = both[index, index]
+        row = jnp.where(is_column, 1.0, both[index]) / pivot
+        others = jnp.where(is_column, 0.0, both) - both[:, index, None] * row
+        return jnp.where(is_row, jnp.where(number == size, pivot, row), others)
 
-    both = jnp.concatenate([matrix, jnp.eye(size)], axis=1)
-    both = jax.lax.fori_loop(0, size, of_column, both)
-    return both[:, :size], both[:, size:]
+    both = jnp.concatenate([matrix, jnp.zeros((size, 1))], axis=1)
+    both = jax.lax.fori_loop(0, size, sweep, both)
+    return both[:, :size], both[:, size]
 
 
 class DenseJacobian(ConstraintJacobian):

@@ -32,6 +32,9 @@ from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
 MAX_DENSE = 64
 #: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
+#: A system is solved no further than to this times the square of the length of its move: what a
+#: method of third order leaves of the move is of that order anyway.
+INEXACT = 0.01
 
 
 class Point(NamedTuple):
@@ -324,13 +327,14 @@ class NormalSpace(NamedTuple):
             solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
 
         def derivative(path, lower):
-            fields = tuple(-along @ each for each in path)
+            # The minus is the product's: that of the matrix would be copied for it.
+            fields = tuple(-(along @ each) for each in path)
             by_model, lower = problem.model.higher_derivative(expansion, fields, lower)
             if tangent is not None:  # and the order 2: see ``max_derivative``
                 bend = tangent.curvature(by_white @ path[0])
                 by_model = by_model + problem.model.derivative(expansion, bend)
             along_zeta, along_eta = jacobian.transposed[0], jacobian.core.entries
-            moves = [(-along_zeta @ each, -along_eta * each) for each in path]
+            moves = [(-(along_zeta @ each), -along_eta * each) for each in path]
             still = jax.tree.map(jnp.zeros_like, (zeta, eta))
             by_noise = derivatives_along(
                 lambda at: target._of_noise(*at), ((zeta, eta), *moves, still)
@@ -380,7 +384,9 @@ class NormalSpace(NamedTuple):
             return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            return to_multiplier(conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV))
+            move = to_move(rhs)
+            tolerance = jnp.clip(INEXACT * move @ move, tolerance, INEXACT)
+            return to_multiplier(conjugate_residuals(product, move, tolerance, MAX_KRYLOV))
 
         return solve
 
