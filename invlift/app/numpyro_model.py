@@ -28,7 +28,7 @@ class NumPyroModel(NumPyroProblem):
         kernel: str | Kernel | None = None,
         *,
         warmup: int = 500,
-        draws: int | Literal["converged"] = 2000,
+        draws: int | Literal["converged"] = 3000,
         **options,
     ) -> dict[str, np.ndarray]:
         """Draws of the latent and deterministic sites, as ``MCMC.get_samples`` gives them.

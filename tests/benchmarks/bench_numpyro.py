@@ -1,13 +1,15 @@
 """NumPyro models, lifted as they stand, beside NumPyro's own NUTS in the same run.
 
-    taskset -c 1 python tests/benchmarks/bench_numpyro.py [MODEL ...] [--seeds N] [--acceptance A]
+    taskset -c 1 python tests/benchmarks/bench_numpyro.py [MODEL ...] [--only lifted|nuts]
+        [--warmup N] [--draws N] [--seeds N] [--acceptance A]
 
 For each model the smallest bulk effective sample size over the latent sites for each second of
 processor time of sampling, without warm-up and compilation, and the largest R-hat; of both four
-chains of 500 + 2,000 iterations.  `step` prints the time of a step of the regression against the
-number of readings.  With `--seeds N`: of the lifted chains alone, how many of N seeds have an R-hat
-below 1.01, and the median over seeds of the effective draws for each 1,000 steps.  Steps of the
-lifted chain are accepted as often as by `from_numpyro(...).sample()`, or as `--acceptance` says.
+chains of 500 + 3,000 iterations unless told otherwise.  `step` prints the time of a step of the
+regression against the number of readings.  With `--seeds N`: of the lifted chains alone, how many
+of N seeds have an R-hat below 1.01, and the median over seeds of the effective draws for each 1,000
+steps.  Steps of the lifted chain are accepted as often as by `from_numpyro(...).sample()`, or as
+`--acceptance` says.
 """
 
 import argparse
@@ -25,7 +27,7 @@ import invlift
 from invlift.app.numpyro_model import ACCEPTANCE
 
 invlift.enable_x64()
-CHAINS, WARMUP, DRAWS, FEW = 4, 500, 2000, 10
+CHAINS, FEW = 4, 10
 
 
 def toy(sigma):
@@ -138,17 +140,17 @@ def by_chain(run):
     return {name: np.stack([chain.draws[name] for chain in run.chains]) for name in names}
 
 
-def lifted(model, arguments, kernel):
+def lifted(model, arguments, kernel, warmup, draws):
     """Draws by chain, and seconds of sampling."""
     problem = invlift.from_numpyro(model, *arguments)
-    run, seconds = timed(problem, kernel, DRAWS, chains=CHAINS, warmup=WARMUP)
+    run, seconds = timed(problem, kernel, draws, chains=CHAINS, warmup=warmup)
     return by_chain(run), seconds
 
 
-def nuts(model, arguments):
+def nuts(model, arguments, warmup, draws):
     """The same of NumPyro's NUTS: its second run, of what is compiled by then."""
     mcmc = MCMC(
-        NUTS(model), num_warmup=WARMUP, num_samples=DRAWS, num_chains=CHAINS,
+        NUTS(model), num_warmup=warmup, num_samples=draws, num_chains=CHAINS,
         chain_method="sequential", progress_bar=False,
     )  # fmt: skip
     mcmc.run(jax.random.key(1), *arguments)
@@ -173,11 +175,11 @@ def diagnosed(draws):
     )
 
 
-def seeds(model, arguments, kernel, num_seeds):
+def seeds(model, arguments, kernel, num_seeds, warmup, draws):
     """Largest R-hat of a run for each seed, and its effective draws for each 1,000 steps."""
     problem, r_hats, efficiencies = invlift.from_numpyro(model, *arguments), [], []
     for seed in range(num_seeds):
-        options = {"chains": CHAINS, "warmup": WARMUP, "draws": DRAWS, "seed": seed}
+        options = {"chains": CHAINS, "warmup": warmup, "draws": draws, "seed": seed}
         run = invlift.sample(problem, kernel, **options)
         ess, r_hat = diagnosed(by_chain(run))
         num_steps = sum(chain.stats["num_steps"].sum() for chain in run.chains)
@@ -203,15 +205,23 @@ def main():
     """Print a line for each model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*")
+    parser.add_argument("--only", choices=("lifted", "nuts"))
+    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--acceptance", type=float, default=ACCEPTANCE)
     given = parser.parse_args()
     kernel = invlift.KERNELS["chmc"](target_acceptance=given.acceptance)
+    iterations = given.warmup, given.draws
+    methods = {
+        "lifted": lambda *model: lifted(*model, kernel, *iterations),
+        "nuts": lambda *model: nuts(*model, *iterations),
+    }
     for name, (model, arguments) in MODELS.items():
         if given.models and not any(name.startswith(each) for each in given.models):
             continue
         if given.seeds:
-            r_hats, efficiencies = seeds(model, arguments, kernel, given.seeds)
+            r_hats, efficiencies = seeds(model, arguments, kernel, given.seeds, *iterations)
             print(
                 f"{name}: R-hat < 1.01 in {np.sum(r_hats < 1.01)} of {given.seeds} seeds, largest "
                 f"{r_hats.max():.4f}; {np.median(efficiencies):.0f} draws for 1,000 steps",
@@ -219,10 +229,8 @@ def main():
             )
             continue
         line = f"{name:22}"
-        for method, (draws, seconds) in (
-            ("lifted", lifted(model, arguments, kernel)),
-            ("nuts", nuts(model, arguments)),
-        ):
+        for method in [given.only] if given.only else methods:
+            draws, seconds = methods[method](model, arguments)
             ess, r_hat = diagnosed(draws)
             line += f"  {method} {ess / seconds:9,.0f} ESS/s (R-hat {r_hat:.3f})"
         print(line, flush=True)

@@ -350,6 +350,14 @@ def missing():
         on(x, np.array([1.0, np.nan, 2.0]))
 
 
+def misfit():
+    on(numpyro.sample("x", dist.Normal(0.0, 1.0).expand([3])), np.zeros(4))
+
+
+def in_words():
+    on(numpyro.sample("x", dist.Normal(0.0, 1.0)), np.array(["1.0", "two"]))
+
+
 def counts():
     numpyro.sample("x", dist.Normal(0.0, 1.0))
     numpyro.sample("y", dist.Poisson(2.0), obs=1)
@@ -396,6 +404,8 @@ def reserved():
         (subsampled, "plate data: expected all of its data, found 2 of 6"),
         (outside, "site y: expected finite values in the support of its distribution, found -1"),
         (missing, "site y: expected finite values .*, found nan at index 1"),
+        (misfit, r"site y: expected values that fit .* shape \(3,\), found those of shape \(4,\)"),
+        (in_words, "site y: expected numbers, found an array of <U3"),
         (counts, r"model: expected at least one observed site .*, found y \(Poisson\)"),
         (known, "model: expected at least one latent site"),
         (optimised, "site p: expected sample sites alone"),

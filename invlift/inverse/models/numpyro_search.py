@@ -193,8 +193,8 @@ def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
     kind = type(unwrapped(given)).__name__
     if kind == "Unit":  # numpyro.factor
         return Site(name, kind, np.shape(msg["value"]), (), 0), np.asarray(msg["value"])
-    shape = jnp.broadcast_shapes(np.shape(msg["value"]), given.shape())
-    value = np.broadcast_to(np.asarray(msg["value"]), shape)
+    value = _numbers(where, given, msg["value"])
+    shape = value.shape
     num_event = len(given.event_shape)
     is_used = np.broadcast_to(np.asarray(mask_of(given)), shape)
     _check_value(where, unwrapped(given), value, is_used)
@@ -209,6 +209,22 @@ def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
     if not is_whole or scores is None or not np.all(np.isfinite(scores)):
         return Site(name, kind, shape, axes, 0), value
     return Site(name, kind, shape, axes, int(is_used.sum()), None, num_event, used), filled
+
+
+def _numbers(where, given, value):
+    """An observed value in the shape that it has with its distribution."""
+    value = np.asarray(value)
+    if value.dtype.kind not in "biuf":
+        raise InputError(where, "numbers", f"an array of {value.dtype}", "give it numbers")
+    try:
+        return np.broadcast_to(value, np.broadcast_shapes(value.shape, given.shape()))
+    except ValueError as error:
+        raise InputError(
+            where,
+            f"values that fit the distribution's shape {given.shape()}",
+            f"those of shape {value.shape}",
+            "give as many as the model has parameters for",
+        ) from error
 
 
 def _check_value(where, given, value, is_used):

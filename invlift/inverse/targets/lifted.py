@@ -55,8 +55,8 @@ class Point(NamedTuple):
     jacobian : Beside
         J: blocks of columns by zeta and by w, (h, d) and (m, d) as they are kept, beside the
         diagonal by eta.
-    normal_coefficients : (N, d)
-        X'(w) times the block by w: how moves along the normal space change the coefficients.
+    pushed : (N, d) or None
+        X'(w) times the block by w; None where X is the identity, as nothing large is kept twice.
     gram : Factor
         Of J J^T.
     logdensity : ()
@@ -70,7 +70,7 @@ class Point(NamedTuple):
     coefficients: jax.Array
     byproducts: dict[str, jax.Array]
     jacobian: Beside
-    normal_coefficients: jax.Array
+    pushed: jax.Array | None
     gram: Factor
     logdensity: jax.Array
     logdensity_grad: jax.Array
@@ -79,6 +79,11 @@ class Point(NamedTuple):
     def gradients(self) -> jax.Array:
         """Of the noise-free observations by w, (m, d): a block of the Jacobian, transposed."""
         return self.jacobian.transposed[1]
+
+    @property
+    def normal_coefficients(self) -> jax.Array:
+        """How moves along the normal space change the coefficients, (N, d)."""
+        return self.gradients if self.pushed is None else self.pushed
 
 
 class LiftedPosterior(Module):
@@ -164,7 +169,7 @@ class LiftedPosterior(Module):
             coefficients=coefficients,
             byproducts=expansion.byproducts,
             jacobian=jacobian,
-            normal_coefficients=normal_coefficients,
+            pushed=None if prior.is_identity else normal_coefficients,
             gram=gram,
             logdensity=correction - 0.5 * gram.log_determinant(),
             logdensity_grad=jnp.concatenate(by_correction)
@@ -345,6 +350,8 @@ class NormalSpace(NamedTuple):
 
     def _coefficients(self, white, multiplier) -> tuple[jax.Array, Any]:
         """Coefficients at lambda, and the prior's derivatives if they are not constant."""
+        if self.target.problem.prior.is_identity:
+            return white, None
         if self.coefficients is not None:
             return self.coefficients - self.point.normal_coefficients @ multiplier, None
         return self.target.problem.prior.linearise(white)
