@@ -1,7 +1,7 @@
 """Constrained HMC on a diffusion: cost of a step, its size, effective draws, and calibration.
 
     python tests/benchmarks/bench_diffusions.py
-        [time | dense | step-size | noise | effective | peer | calibration]
+        [time | dense | step-size | noise | effective | blocks | peer | calibration]
         [--iterations 150] [--seed 1]
 
 Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
@@ -13,6 +13,8 @@ Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham
   deviation of the noise.
 - ``effective``: time for each effective draw, with S.  ``peer``: the same of Mici's constrained HMC
   with the same compiled functions.
+- ``blocks``: the same given states at the ends of blocks of R readings, in two ways in turn, beside
+  the whole path with momenta that are not kept, as blocks have them.
 - ``calibration``: ranks of 200 simulations of a small diffusion, and of the density without the
   Gram term.
 """
@@ -33,10 +35,12 @@ from invlift.app.sampling import sample
 from invlift.app.starts import find_start
 from invlift.inverse.diffusion_problem import DiffusionProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.targets.diffusion_blocks import DiffusionInBlocks, blocks_of
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.posterior.diagnostics import diagnose
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import HMC, ConstrainedHMC
+from invlift.samplers.kernels.alternate import Alternate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusions" / "fitzhugh_nagumo.py"
 
@@ -250,7 +254,7 @@ def effective(title, draws, seconds):
     return seconds / found.ess_bulk
 
 
-def own_draws(problem, iterations, chains=NUM_CHAINS):
+def own_draws(problem, iterations, chains=NUM_CHAINS, kernel="chmc"):
     """Draws, (chains, draws, 6), and seconds of processor time that they took after warm-up."""
     last, seconds = time.process_time(), 0.0
 
@@ -262,7 +266,11 @@ def own_draws(problem, iterations, chains=NUM_CHAINS):
 
     options = {"chains": chains, "warmup": WARMUP, "draws": iterations, "seed": 1}
     with ThreadPoolExecutor(1) as one_at_a_time:
-        run = sample(problem, executor=one_at_a_time, on_progress=count, **options)
+        run = sample(problem, kernel, executor=one_at_a_time, on_progress=count, **options)
+    steps = np.mean([each.stats["num_steps"] for each in run.chains])
+    sizes = ", ".join(f"{each.step_size:.3g}" for each in run.chains)
+    number = steps * chains * iterations
+    print(f"  {1e3 * seconds / number:.3g} ms a step, of {sizes}; {steps:.1f} in a transition")
     draws = [np.stack([each.draws[name] for name in NAMES], axis=1) for each in run.chains]
     return np.array(draws), seconds
 
@@ -304,6 +312,26 @@ def effective_by_steps(iterations):
     slopes = np.polyfit(np.log(sizes), np.log(found), 1)[0]
     of_each = ", ".join(f"{name} {slope:.2f}" for name, slope in zip(NAMES, slopes, strict=True))
     print(f"exponents of the time for an effective draw in S: {of_each}", flush=True)
+
+
+def blocks_beside_whole(iterations):
+    whole = problem_of(25, 100)
+
+    def in_blocks(size):
+        class InBlocks(DiffusionProblem):
+            def own_lifted(self):
+                ways = (blocks_of(self, first, size) for first in (size, size // 2))
+                return DiffusionInBlocks(self, ways=tuple(ways))
+
+        return of_class(InBlocks, whole)
+
+    title = "S = 25, T = 100"
+    alone = ConstrainedHMC(persistence=0.0)
+    effective(f"{title}, whole", *own_draws(whole, iterations))
+    effective(f"{title}, whole, fresh momenta", *own_draws(whole, iterations, kernel=alone))
+    for size in (2, 5, 10):
+        parted = in_blocks(size)
+        effective(f"{title}, R = {size}", *own_draws(parted, iterations, kernel=Alternate()))
 
 
 def beside_mici(iterations):
@@ -358,6 +386,7 @@ def main():
         "step-size": step_sizes_by_steps,
         "noise": step_sizes_by_noise,
         "effective": effective_by_steps,
+        "blocks": blocks_beside_whole,
         "peer": beside_mici,
     }
     parser.add_argument("what", choices=["time", "dense", *others, "calibration"])
