@@ -66,17 +66,13 @@ class Blocks(Module):
 
 def blocks_of(problem: InverseProblem, num_first: int, size: int) -> Blocks:
     """Blocks of a problem's path, by the numbers of intervals in the first and in the others."""
-    num_first = min(num_first, problem.model.at.size // problem.model.num_steps)
-    model = problem.model
+    model, num_parts = problem.model, _num_parts(problem)
     num_times, num_read = model.grid.shape
-    start = int(model.is_read_at_start)
+    width, start = num_read + num_parts, int(model.is_read_at_start)
+    num_first = min(num_first, num_times - start)
     given = start + np.arange(num_first, num_times - start, size) - 1
-    places = np.asarray(model.grid.places)
-    times, columns = np.divmod(places, num_read)
-    follows = np.isin(times, given) & problem.noise.is_exact
-    kept = np.flatnonzero(~follows)
-    num_parts = _num_parts(problem)
-    width = num_read + num_parts
+    times, columns = np.divmod(np.asarray(model.grid.places), num_read)
+    kept = np.flatnonzero(~(np.isin(times, given) & problem.noise.is_exact))
     states = given[:, None] * width + num_read + np.arange(num_parts)
     places = np.concatenate([(times * width + columns)[kept], states.ravel()])
     return Blocks(num_first, size, jnp.asarray(kept), Grid(jnp.asarray(places), (num_times, width)))
@@ -103,7 +99,7 @@ def _num_parts(problem) -> int:
 
 
 class DiffusionInBlocks(DiffusionPosterior):
-    """The lifted posterior of a diffusion, for :class:`~invlift.samplers.kernels.Alternate`.
+    """The lifted posterior of a diffusion in parts, for the kernel ``Alternate``.
 
     Attributes
     ----------
@@ -178,9 +174,7 @@ class DiffusionGivenStates(DiffusionPosterior):
 
         each = (in_blocks(values) for values in (model.at, model.lengths, found.moves))
         states = jax.vmap(follow)(jnp.concatenate([first[None], self.states]), *each)
-        before = states[:, :-1].reshape(
-            states.shape[0], blocks.size, model.num_steps, states.shape[-1]
-        )
+        before = states[:, :-1].reshape(-1, blocks.size, model.num_steps, first.size)
         before = blocks.join(before, num_intervals).reshape(-1, first.size)
         ends = blocks.join(states[:, model.num_steps :: model.num_steps], num_intervals)
         return before, jnp.concatenate([first[None], ends]) if model.is_read_at_start else ends
