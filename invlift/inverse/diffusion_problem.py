@@ -32,6 +32,7 @@ from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.targets.diffusion_blocks import in_blocks
 from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
 from invlift.programs.precision import require_float64
 
@@ -46,8 +47,11 @@ class DiffusionProblem(InverseProblem):
     """Inverse problem of a diffusion.  Build it with :func:`diffusion_problem`."""
 
     def own_lifted(self) -> DiffusionPosterior:
-        """The lifted posterior of which a step has a cost linear in the number of steps in time."""
-        return DiffusionPosterior(self)
+        """The lifted posterior of which a step has a cost linear in the number of steps in time.
+
+        It has parts for :class:`~invlift.samplers.kernels.alternate.Alternate`.
+        """
+        return in_blocks(self)
 
 
 def diffusion_problem(

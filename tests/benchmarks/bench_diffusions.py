@@ -1,7 +1,7 @@
 """Constrained HMC on a diffusion: cost of a step, its size, effective draws, and calibration.
 
     python tests/benchmarks/bench_diffusions.py
-        [time | dense | step-size | noise | effective | peer | calibration]
+        [time | dense | step-size | noise | effective | blocks | chaos | peer | calibration]
         [--iterations 150] [--seed 1]
 
 Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham, Thiery & Beskos
@@ -13,6 +13,9 @@ Run it pinned to one core.  The FitzHugh-Nagumo diffusion of the example (Graham
   deviation of the noise.
 - ``effective``: time for each effective draw, with S.  ``peer``: the same of Mici's constrained HMC
   with the same compiled functions.
+- ``blocks``: the same given states at the ends of blocks of R readings, in two ways in turn, beside
+  the whole path with momenta that are not kept, as blocks have them.  ``chaos``: how many steps of
+  both fail on a stochastic Lorenz equation, from a path led through its readings.
 - ``calibration``: ranks of 200 simulations of a small diffusion, and of the density without the
   Gram term.
 """
@@ -22,6 +25,7 @@ import importlib.util
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -33,10 +37,14 @@ from invlift.app.sampling import sample
 from invlift.app.starts import find_start
 from invlift.inverse.diffusion_problem import DiffusionProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.targets.diffusion_blocks import DiffusionInBlocks, blocks_of
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.posterior.diagnostics import diagnose
+from invlift.programs.compilation import Program
+from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels import HMC, ConstrainedHMC
+from invlift.samplers.kernels.alternate import Alternate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diffusions" / "fitzhugh_nagumo.py"
 
@@ -250,7 +258,7 @@ def effective(title, draws, seconds):
     return seconds / found.ess_bulk
 
 
-def own_draws(problem, iterations, chains=NUM_CHAINS):
+def own_draws(problem, iterations, chains=NUM_CHAINS, kernel="chmc"):
     """Draws, (chains, draws, 6), and seconds of processor time that they took after warm-up."""
     last, seconds = time.process_time(), 0.0
 
@@ -262,7 +270,11 @@ def own_draws(problem, iterations, chains=NUM_CHAINS):
 
     options = {"chains": chains, "warmup": WARMUP, "draws": iterations, "seed": 1}
     with ThreadPoolExecutor(1) as one_at_a_time:
-        run = sample(problem, executor=one_at_a_time, on_progress=count, **options)
+        run = sample(problem, kernel, executor=one_at_a_time, on_progress=count, **options)
+    steps = np.mean([each.stats["num_steps"] for each in run.chains])
+    sizes = ", ".join(f"{each.step_size:.3g}" for each in run.chains)
+    number = steps * chains * iterations
+    print(f"  {1e3 * seconds / number:.3g} ms a step, of {sizes}; {steps:.1f} in a transition")
     draws = [np.stack([each.draws[name] for name in NAMES], axis=1) for each in run.chains]
     return np.array(draws), seconds
 
@@ -304,6 +316,76 @@ def effective_by_steps(iterations):
     slopes = np.polyfit(np.log(sizes), np.log(found), 1)[0]
     of_each = ", ".join(f"{name} {slope:.2f}" for name, slope in zip(NAMES, slopes, strict=True))
     print(f"exponents of the time for an effective draw in S: {of_each}", flush=True)
+
+
+def blocks_beside_whole(iterations):
+    whole = problem_of(25, 100)
+
+    def in_blocks(size):
+        class InBlocks(DiffusionProblem):
+            def own_lifted(self):
+                ways = (blocks_of(self, first, size) for first in (size, size // 2))
+                return DiffusionInBlocks(self, ways=tuple(ways))
+
+        return of_class(InBlocks, whole)
+
+    title = "S = 25, T = 100"
+    alone = ConstrainedHMC(persistence=0.0)
+    effective(f"{title}, whole", *own_draws(whole, iterations))
+    effective(f"{title}, whole, fresh momenta", *own_draws(whole, iterations, kernel=alone))
+    for size in (2, 5, 10):
+        parted = in_blocks(size)
+        effective(f"{title}, R = {size}", *own_draws(parted, iterations, kernel=Alternate()))
+
+
+def lorenz(num_readings, spacing=0.2, fine=200):
+    """Lorenz's equations (1963) driven at random, with noisy readings of the first part."""
+
+    def drift(t, state, strength, rho):
+        x, y, z = state["x"], state["y"], state["z"]
+        return {"x": 10.0 * (y - x), "y": x * (rho - z) - y, "z": x * y - 8.0 / 3.0 * z}
+
+    start = {"x": -5.0, "y": -6.0, "z": 22.0}
+    rng, step = np.random.default_rng(1), spacing / fine
+    state, readings = dict(start), []
+    for _ in range(num_readings):
+        for _ in range(fine):
+            slope, push = drift(0.0, state, 1.0, 28.0), np.sqrt(step) * rng.standard_normal(3)
+            moves = zip(state, slope.values(), push, strict=True)
+            state = {name: state[name] + step * by + own for name, by, own in moves}
+        readings.append(state["x"] + 0.5 * rng.standard_normal())
+    return invlift.diffusion_problem(
+        drift,
+        lambda t, state, strength, rho: dict.fromkeys(state, strength),
+        unknowns={
+            "strength": invlift.lognormal(median=1.0, factor=2.0),
+            "rho": invlift.normal(28.0, 2.0),
+        },
+        initial=lambda strength, rho: start,
+        times=spacing * np.arange(1, num_readings + 1),
+        readings={"x": np.array(readings)},
+        noise=0.5,
+        steps_per_interval=10,
+        start=0.0,
+    )
+
+
+@partial(Program, effort="none")
+def is_step_failed(target, position, number, size):
+    point = target.point(position)
+    start = build_state(point, sample_momentum(target, jax.random.key(number), point))
+    return constrained_step(ConstrainedHMC().integrator, target, start, size).num_failures > 0
+
+
+def steps_of_chaos(iterations):
+    problem = lorenz(60)
+    parted, whole = lifted_posterior(problem), DiffusionPosterior(problem)
+    drawn = 0.3 * jax.random.normal(jax.random.key(0), (whole.dimension,))
+    position = onto_manifold(whole, np.asarray(whole.rough_position(drawn)))
+    for title, target in (("R = 5", parted.parts(position)[0]), ("whole", whole)):
+        for size in (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001):
+            failed = sum(bool(is_step_failed(target, position, each, size)) for each in range(8))
+            print(f"{title}, step of {size}: {failed} of 8 fail", flush=True)
 
 
 def beside_mici(iterations):
@@ -358,6 +440,8 @@ def main():
         "step-size": step_sizes_by_steps,
         "noise": step_sizes_by_noise,
         "effective": effective_by_steps,
+        "blocks": blocks_beside_whole,
+        "chaos": steps_of_chaos,
         "peer": beside_mici,
     }
     parser.add_argument("what", choices=["time", "dense", *others, "calibration"])

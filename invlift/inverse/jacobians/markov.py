@@ -112,8 +112,8 @@ class MarkovJacobian(ConstraintJacobian):
         B_t.
     read : (T, r, n)
         H_t, zero at empty places.
-    noise : (d,) or None
-        D, diagonal.
+    noise : (e,) or None
+        D, diagonal, of the first e <= d constraints; the others have no eta.
     grid : Grid
     """
 
@@ -139,10 +139,10 @@ class MarkovJacobian(ConstraintJacobian):
         found = self.grid.gather(jnp.einsum("trn,tn->tr", self.read, states))
         if self.noise is None:
             return found
-        return found + self.noise * vector[num_steps * width :]
+        return found.at[: self.noise.size].add(self.noise * vector[num_steps * width :])
 
     def apply_transpose(self, multiplier: jax.Array) -> jax.Array:
-        """J^T lambda, (L w,) or (L w + d,)."""
+        """J^T lambda, (L w,) or (L w + e,)."""
         pulls = jnp.einsum("trn,tr->tn", self.read, self.grid.spread(multiplier))
 
         def follow(costate, each):
@@ -156,13 +156,15 @@ class MarkovJacobian(ConstraintJacobian):
         moves = jnp.einsum("tnw,tn->tw", self.push, costates).ravel()
         if self.noise is None:
             return moves
-        return jnp.concatenate([moves, self.noise * multiplier])
+        return jnp.concatenate([moves, self.noise * multiplier[: self.noise.size]])
 
     def inner(self, other: MarkovJacobian | None = None) -> InnovationsFactor:
         """J K^T: O(L n^2 w + T (n + r)^3)."""
         right = self if other is None else other
         spreads = self._after_idle(jnp.einsum("tnw,tmw->tnm", self.push, right.push))
-        own = jnp.zeros(self.grid.places.shape) if self.noise is None else self.noise * right.noise
+        own = jnp.zeros(self.grid.places.shape)
+        if self.noise is not None:
+            own = own.at[: self.noise.size].set(self.noise * right.noise)
         own = self.grid.spread(own, empty=1.0)
         one, identity = (jnp.eye(size) for size in self.read.shape[1:])
 

@@ -48,9 +48,9 @@ class DiffusionModel(PathModel):
         """L S, and the number of variables of a step."""
         return self.at.size, SCHEMES[self.scheme].num_noise * self.num_wiener
 
-    def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
+    def states_from(self, first: jax.Array, values: jax.Array, moves: jax.Array) -> jax.Array:
         """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
-        return _path(self, self.first(values), values, moves)
+        return _path(self, first, values, moves)
 
     def first(self, values: jax.Array) -> jax.Array:
         """State at the start, (n,)."""

@@ -60,12 +60,15 @@ class PathModel(NamedModel):
 
     def states(self, values: jax.Array, moves: jax.Array) -> jax.Array:
         """States at the start and after each step, (1 + L S, n), by v, (L S, q)."""
+        return self.states_from(self.first(values), values, moves)
+
+    def states_from(self, first: jax.Array, values: jax.Array, moves: jax.Array) -> jax.Array:
+        """The same from another first state, (n,)."""
 
         def follow(state, each):
             later = self.step(*each, state, values)
             return later, later
 
-        first = self.first(values)
         _, later = jax.lax.scan(follow, first, (self.at, self.lengths, moves))
         return jnp.concatenate([first[None], later])
 

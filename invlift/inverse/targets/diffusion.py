@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.jacobians import Beside, Factor
-from invlift.inverse.jacobians.markov import MarkovJacobian
+from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.programs.pytrees import static
@@ -57,19 +57,20 @@ class DiffusionPosterior(ManifoldTarget):
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,), in units of the readings."""
-        found, model = self._meaning(position), self._model
-        states = model.when_read(model.states(found.values, found.moves))
-        read = jax.vmap(lambda state: model.read(state, found.values))(states)
-        return model.grid.gather(read) - self._meant(found.zeta, found.eta)
+        found = self._meaning(position)
+        _, states = self._states(found)
+        read = jax.vmap(lambda state: self._read(state, found.values))(states)
+        return self._grid.gather(read) - self._meant(found.zeta, found.eta)
 
     def linearise(self, position: jax.Array) -> tuple[jax.Array, Beside]:
         """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
         found, model = self._meaning(position), self._model
-        states = model.states(found.values, found.moves)
+        before, states = self._states(found)
         by_move, by_state, by_values = jax.vmap(
             jax.jacrev(model.step, (2, 3, 4)), in_axes=(0, 0, 0, 0, None)
-        )(model.at, model.lengths, found.moves, states[:-1], found.values)
+        )(model.at, model.lengths, found.moves, before, found.values)
         carry, push, drag = self._over_intervals(by_move, by_state, by_values)
+        carry = self._cut(carry)
         follow = jax.jacrev(model.first)(found.values)
         if model.is_read_at_start:
             carry = jnp.concatenate([jnp.eye(follow.shape[0])[None], carry])
@@ -82,16 +83,15 @@ class DiffusionPosterior(ManifoldTarget):
             return follow, follow
 
         _, follow = jax.lax.scan(along, follow, (carry, drag))
-        states = model.when_read(states)
 
         def read_twice(state, values):
-            found = model.read(state, values)
+            found = self._read(state, values)
             return found, found
 
         by_read, read = jax.vmap(jax.jacrev(read_twice, (0, 1), has_aux=True), in_axes=(0, None))(
             states, found.values
         )
-        grid = model.grid
+        grid = self._grid
         by_values = grid.gather(by_read[0] @ follow + by_read[1])
         of_state = grid.spread(grid.gather(by_read[0]))
         by_white = by_values @ jax.jacfwd(self._values)(found.white)
@@ -119,8 +119,11 @@ class DiffusionPosterior(ManifoldTarget):
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""
+        return self._describe(point.position)
+
+    def _describe(self, position):
         problem = self.problem
-        theta = self.unknowns(point)
+        theta = position[: problem.num_unknowns]
         coefficients = problem.prior.transform(problem.split(theta)[1])
         predicted = problem.model(coefficients)
         return problem.describe(theta, coefficients, predicted), {}
@@ -214,6 +217,24 @@ class DiffusionPosterior(ManifoldTarget):
         return self.problem.model
 
     @property
+    def _grid(self) -> Grid:
+        """Where constraints are among what is read at all times."""
+        return self._model.grid
+
+    def _read(self, state, values):
+        """What is read of a state, (r,)."""
+        return self._model.read(state, values)
+
+    def _states(self, found):
+        """States before each step, (L S, n), and at the times of readings, (T, n)."""
+        states = self._model.states(found.values, found.moves)
+        return states[:-1], self._model.when_read(states)
+
+    def _cut(self, carry):
+        """Derivatives of the end of each interval by the state before it, (L, n, n)."""
+        return carry
+
+    @property
     def _num_eta(self) -> int:
         return 0 if self.problem.noise.is_exact else self.problem.num_observations
 
@@ -243,7 +264,7 @@ class DiffusionPosterior(ManifoldTarget):
     def _by_noise(self, zeta, eta):
         """Derivatives of -g by eta, a diagonal, (d,) or None, and by zeta, (d, h)."""
         if not eta.size:
-            return None, jnp.zeros((self.problem.num_observations, zeta.size))
+            return None, jnp.zeros((self._grid.places.size, zeta.size))
         along = jnp.ones_like(eta)
         by_eta = jax.jvp(lambda eta: -self._meant(zeta, eta), (eta,), (along,))[1]
         return by_eta, jax.jacfwd(lambda zeta: -self._meant(zeta, eta))(zeta)

@@ -7,6 +7,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
+from invlift.errors import InputError
+from invlift.programs.lanes import any_lane
 from invlift.programs.pytrees import static
 from invlift.samplers.chains.adaptation import Adaptation
 from invlift.samplers.kernels.base import Kernel, Standards
@@ -76,7 +78,11 @@ class Alternate(Kernel, settings=True):
         return self.kernel.adaptation
 
     def init(self, target: TargetInParts, position: jax.Array) -> Turn:
-        """The position, (Q,), at the first part's turn."""
+        """The position, (Q,), at the first part's turn; an InputError if the target has none."""
+        if not hasattr(target, "parts"):
+            expected = "a target in parts, as a diffusion is if exact readings depend on its state "
+            found = type(target).__name__
+            raise InputError("kernel", expected + "alone", found, "take chmc")
         return Turn(position, jnp.asarray(0))
 
     def step(self, target: TargetInParts, rng_key: jax.Array, state: Turn, tuning):
@@ -92,6 +98,8 @@ class Alternate(Kernel, settings=True):
             return walk
 
         turn = state.iteration % len(parts)
+        # The same in all lanes: a number of each would have all parts computed in each of them.
+        turn = jnp.argmax(jnp.stack([any_lane(turn == number) for number in range(len(parts))]))
         position, found = jax.lax.switch(turn, [walk_on(part) for part in parts])
         return Turn(position, state.iteration + 1), found
 
