@@ -17,11 +17,8 @@ from invlift.inverse.jacobians.base import (
     sweeps,
     transposed_sweeps,
 )
+from invlift.programs.lanes import FEW_ROWS, eliminate
 from invlift.programs.pytrees import static
-
-#: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
-#: twice as long.
-FEW_ROWS = 32
 
 
 class Eliminated(Factor):
@@ -119,26 +116,11 @@ def factorise(matrix: jax.Array, *, is_symmetric: bool) -> Factor:
 
 
 def _eliminated(matrix: jax.Array, is_symmetric: bool) -> Eliminated:
-    upper, left = _eliminate(matrix)
+    upper, left = eliminate(matrix)
     pivots = jnp.diagonal(upper)
     if is_symmetric:
         return Eliminated(jnp.where(pivots > 0.0, pivots, jnp.nan), left, left)
-    return Eliminated(pivots, left, _eliminate(upper.T)[1])
-
-
-def _eliminate(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """L^-1 A, which is upper triangular, and L^-1, (d, d) each, column by column."""
-    size = matrix.shape[0]
-    rows = jnp.arange(size)
-
-    def of_column(index, both):
-        row, column = both[index], both[:, index]
-        factors = jnp.where(rows > index, column / row[index], 0.0)
-        return both - factors[:, None] * row
-
-    both = jnp.concatenate([matrix, jnp.eye(size)], axis=1)
-    both = jax.lax.fori_loop(0, size, of_column, both)
-    return both[:, :size], both[:, size:]
+    return Eliminated(pivots, left, eliminate(upper.T)[1])
 
 
 class DenseJacobian(ConstraintJacobian):
