@@ -42,6 +42,19 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
     return found
 
 
+def checked_unit(where: str, unit: str) -> str:
+    """A unit as it is to be written.
+
+    Raises
+    ------
+    InputError
+        If it is no text.
+    """
+    if not isinstance(unit, str):
+        raise InputError(where, "text", f"{unit!r}"[:80], 'write it, "mV" say')
+    return unit
+
+
 def axes_in_time(
     name: str, shape: tuple[int, ...], at: np.ndarray, axis: str = "time"
 ) -> dict[str, Sequence]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, first_line
-from invlift.inverse.axes import check_agreement, checked_axes
+from invlift.inverse.axes import check_agreement, checked_axes, checked_unit
 from invlift.inverse.manifolds import Manifold, as_manifold
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import Unknown, check_name
@@ -78,7 +78,7 @@ def manifold_problem(
         check_name(name, ("data",))
         given = given if isinstance(given, Unknown) else Unknown(given)
         parts.append((name, as_manifold(f"unknown {name}", given.distribution)))
-        units.append(str(given.unit))
+        units.append(checked_unit(f"unknown {name}, unit", given.unit))
         axes.append(checked_axes(f"unknown {name}", given.axes, parts[-1][1].shape))
     if not parts:
         raise InputError("unknowns", "at least one", "none", "name them with their shapes")

@@ -20,6 +20,7 @@ from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.errors import InputError, first_line, is_integer
 from invlift.inverse.asked import Asked
+from invlift.inverse.axes import checked_unit
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import Structure
@@ -149,19 +150,22 @@ class InverseProblem(Asked, Module):
         Raises
         ------
         InputError
-            If there is no draw and no reading of a name, or a unit is no text.
+            If there is no draw and no reading of a name, or a unit is no text or not the one that
+            the unknown has.
         """
         if not isinstance(units, Mapping):
             expected = "a dict of units by name"
             raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
         known = [each.name for each in self.model.readings]
         known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
+        own = self.prior.units_by_name if isinstance(self.prior, NamedPrior) else {}
         for name, unit in units.items():
             if str(name).removesuffix("_path") not in known:
                 names = ", ".join(dict.fromkeys(known))
                 raise InputError("units", f"names among {names}", f"{name!r}", "rename it")
-            if not isinstance(unit, str):
-                raise InputError(f"units, {name}", "text", f"{unit!r}"[:80], 'write it, "mV" say')
+            if checked_unit(f"units, {name}", unit) != own.get(name, unit):
+                remedy = "give it once, that of the distribution: nothing is converted"
+                raise InputError(f"units, {name}", f"the unknown's, {own[name]}", unit, remedy)
         return replace(self, units=dict(units))
 
     def shapes_of_draws(self) -> dict[str, tuple[int, ...]]:

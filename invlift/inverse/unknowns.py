@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.axes import Axes, check_agreement, checked_axes
+from invlift.inverse.axes import Axes, check_agreement, checked_axes, checked_unit
 from invlift.inverse.distributions import Distribution, Normal, as_distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior, Tangent, linearised
@@ -70,6 +70,11 @@ class NamedPrior(Prior):
     units: tuple[str, ...] = static()
     axes: tuple[Axes, ...] = static()
     main: str = static(default="")
+
+    @property
+    def units_by_name(self) -> dict[str, str]:
+        """Units of the unknowns that have one."""
+        return {name: unit for (name, _), unit in zip(self.shapes, self.units, strict=True) if unit}
 
     @property
     def has_lanes(self) -> bool:
@@ -309,7 +314,7 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
             parts[name] = part if isinstance(part, Prior) else as_distribution(part)
         except InputError as error:
             raise error.at(f"unknown {name}") from None
-        units.append(str(given.unit))
+        units.append(checked_unit(f"unknown {name}, unit", given.unit))
         axes.append(checked_axes(f"unknown {name}", given.axes, _shape_of(parts[name])))
     check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())

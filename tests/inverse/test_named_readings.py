@@ -128,12 +128,16 @@ def test_readings_without_a_path_have_units():
         ({"flow": "m"}, "units: expected names among .*hare.*, found 'flow'; rename it"),
         ({1: "m"}, "units: expected names among .* found 1"),
         ({"hare": 1000}, "units, hare: expected text, found 1000"),
+        ({"rate": "1/d"}, "units, rate: expected the unknown's, 1/year, found 1/d; give it once"),
         ("m", "units: expected a dict of units by name, found 'm'"),
     ],
 )
 def test_units_of_nothing_are_named(units, message):
+    in_years = UNKNOWNS | {"rate": invlift.Unknown(UNKNOWNS["rate"], "1/year")}
+    given = inverse_problem(model, in_years, known_noise(0.1), observed())
+    assert given.with_units({"rate": "1/year"}).units == {"rate": "1/year"}
     with pytest.raises(InputError, match=message):
-        problem().with_units(units)
+        given.with_units(units)
 
 
 def test_dates_become_text():

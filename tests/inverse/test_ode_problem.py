@@ -226,6 +226,10 @@ def test_one_reading_at_the_start_needs_no_step():
             "unknown rate: expected a support with a lower bound below the upper one",
         ),
         (
+            {"unknowns": UNKNOWNS | {"rate": invlift.Unknown(UNKNOWNS["rate"], 1)}},
+            "unknown rate, unit: expected text, found 1; write it",
+        ),
+        (
             {"slope": lambda time, state, rate: state},
             "slope: expected a function of time, state, rate, warm, .* argument 'warm'",
         ),

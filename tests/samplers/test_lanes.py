@@ -78,9 +78,11 @@ def test_lanes_are_taken_where_they_are_safe(monkeypatch):
     monkeypatch.setattr(parallel, "num_cores", lambda: 2)
     target = posterior()
     hmc, riemannian = (Plan(KERNELS[name](), 15, 25) for name in ("hmc", "rmhmc"))
+    dense = Plan(KERNELS["nuts"](metric="dense"), 15, 25)
     assert choose_lanes(target, hmc, 4) == 2
     assert choose_lanes(target, hmc, 5) == 3
     assert choose_lanes(target, hmc, 2) == 1
+    assert choose_lanes(target, dense, 4) == 2
     assert choose_lanes(target, riemannian, 4) == 1  # it factorises its metric
     with ProcessPoolExecutor(1) as executor:
         assert choose_lanes(target, hmc, 4, executor) == 1

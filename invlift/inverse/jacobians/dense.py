@@ -17,11 +17,8 @@ from invlift.inverse.jacobians.base import (
     sweeps,
     transposed_sweeps,
 )
+from invlift.programs.lanes import FEW_ROWS
 from invlift.programs.pytrees import static
-
-#: Rows up to which a matrix is factorised without LAPACK: up to 11 that takes no longer, at 25
-#: twice as long.
-FEW_ROWS = 32
 
 
 class Inverted(Factor):
