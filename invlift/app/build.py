@@ -23,8 +23,8 @@ from invlift.fem.sensors import Sensors, read_sensors
 from invlift.inverse.distributions.tables import DistributionTable
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem, inverse_problem
-from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD
 
 

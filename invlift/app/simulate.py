@@ -12,8 +12,9 @@ from invlift.app.build import FieldProblem
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.unknowns import NamedPrior, unpack
+from invlift.inverse.unknowns import unpack
 from invlift.posterior.names import FIELD
 from invlift.programs.compilation import Program
 
