@@ -30,7 +30,7 @@ from invlift.app.starts import (
 )
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
-from invlift.fem.priors.matern_table import MaternTable
+from invlift.fem.priors.base import Asked
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -265,25 +265,37 @@ def _prior(spec: ProblemSpec | PythonSpec, field: FieldProblem | OwnProblem) -> 
     if not isinstance(field, FieldProblem):
         return []
     std = field.prior.pointwise_std()  # 0 where the field is known
+    parts = spec.prior.asked(field.mesh) if isinstance(spec, ProblemSpec) else [Asked()]
+    return [each for part in parts for each in _of_part(field.mesh, std, part)]
+
+
+def _of_part(mesh: Mesh, std: np.ndarray, asked: Asked) -> list[Finding]:
+    """The same of a layer, or of the whole body."""
+    std = std[asked.cells] if asked.layer else std
+    if not std.any():  # it is all known
+        return []
     low, middle, high = np.quantile(std[std > 0.0], [0.0, 0.5, 1.0])
     level, detail = "ok", "realised standard deviation of the log-conductivity "
     detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
-    if not (isinstance(spec, ProblemSpec) and isinstance(spec.prior, MaternTable)):
-        return [Finding(level, "prior", detail)]
-    length, asked = spec.prior.typical()
-    detail += f" (asked for {asked:.3g})"
-    if high > 1.3 * asked and spec.prior.boundary == "neumann":
-        level = "note"
-        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
-    elif middle < LOW_STD * asked:
-        level = "bad" if middle < LEAST_STD * asked else "note"
-        detail += "; far less than asked for: is the range in the mesh's unit of length?"
-    return [Finding(level, "prior", detail), _resolution(field.mesh, length)]
+    if asked.std is not None:
+        detail += f" (asked for {asked.std:.3g})"
+        if high > 1.3 * asked.std and asked.boundary == "neumann":
+            level = "note"
+            detail += "; the natural boundary inflates it near the edge: see [prior] boundary = "
+            detail += '"robin"'
+        elif middle < LOW_STD * asked.std:
+            level = "bad" if middle < LEAST_STD * asked.std else "note"
+            detail += "; far less than asked for: is the range in the mesh's unit of length?"
+    of_layer = f" of {asked.layer}" if asked.layer else ""
+    found = [Finding(level, f"prior{of_layer}", detail)]
+    if asked.range is not None:
+        found.append(_resolution(mesh, asked, f"resolution{of_layer}"))
+    return found
 
 
-def _resolution(mesh: Mesh, length: float) -> Finding:
+def _resolution(mesh: Mesh, asked: Asked, name: str) -> Finding:
     """Whether the mesh resolves the range of the prior."""
-    corners = mesh.points[mesh.cells]
+    corners, length = mesh.points[mesh.cells[asked.cells]], asked.range
     edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
     per_range = length / float(np.median(edges))
     level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
@@ -293,7 +305,7 @@ def _resolution(mesh: Mesh, length: float) -> Finding:
     elif per_range < NODES_PER_RANGE:
         level = "note"
         detail += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
-    return Finding(level, "resolution", detail)
+    return Finding(level, name, detail)
 
 
 def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:

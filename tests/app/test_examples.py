@@ -28,6 +28,8 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
         *(f"{name}/problem.toml" for name in ("disc", "plate", "wolfcamp", "body3d")),
         "pumping_tests/problem.toml",
         "wolfcamp/rim_in_doubt.toml",
+        "plate/two_sheets.toml",
+        "insert/problem.toml",
     ],
 )
 def test_example_runs(file, tmp_path, capsys):
@@ -38,7 +40,8 @@ def test_example_runs(file, tmp_path, capsys):
     assert stop.value.code == 3
     assert "Not converged" in capsys.readouterr().out
     grid = pyvista.read(out / "posterior.vtu")
-    assert grid.point_data["log_conductivity_sd"].min() > 0
+    data = grid.cell_data if "sheets" in file else grid.point_data
+    assert data["log_conductivity_sd"].min() > 0
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
@@ -343,4 +346,12 @@ def test_a_skeleton_keeps_its_limbs_and_angles():
 
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
-    assert folders == {"disc", "plate", "wolfcamp", "body3d", "pumping_tests", "calibration"}
+    assert folders == {
+        "disc",
+        "plate",
+        "wolfcamp",
+        "body3d",
+        "pumping_tests",
+        "calibration",
+        "insert",
+    }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number
 
@@ -13,6 +16,28 @@ MIN_STD, MAX_STD = 1e-9, 50.0
 #: Largest size of its mean: the exponential must be a number.
 MAX_MEAN = 300.0
 Mean, Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
+
+
+class Asked(NamedTuple):
+    """What a table asks for in a part of the body, to be compared with what the mesh allows.
+
+    Attributes
+    ----------
+    layer : str
+        Name of the part; empty for the whole body.
+    cells : index of cells
+    range, std : float or None
+        Correlation length, in the length unit of the mesh, and standard deviation; typical ones
+        where they are unknown.
+    boundary : str
+        Boundary condition of the field.
+    """
+
+    layer: str = ""
+    cells: Any = slice(None)
+    range: float | None = None
+    std: float | None = None
+    boundary: str = "robin"
 
 
 class PriorTable(Table):
@@ -43,3 +68,34 @@ class PriorTable(Table):
             an error of that key.
         """
         raise NotImplementedError
+
+    def asked(self, mesh: Mesh) -> Sequence[Asked]:
+        """What ``invlift check`` is to compare with the realised prior; nothing here."""
+        del mesh
+        return [Asked()]
+
+
+def partition(mesh: Mesh, names: Sequence[str], what: str, remedy: str) -> np.ndarray:
+    """Index of the one of several subdomains that each cell is in, (num_cells,).
+
+    Raises
+    ------
+    InputError
+        If one does not exist, they overlap or leave cells out; ``what`` is what they are called.
+    """
+    count = np.zeros(mesh.num_cells, dtype=int)
+    of_cell = np.zeros(mesh.num_cells, dtype=int)
+    for k, name in enumerate(names):
+        cells = mesh.cells_of(name)
+        count[cells] += 1
+        of_cell[cells] = k
+    if np.any(count != 1):
+        cell = int(np.flatnonzero(count != 1)[0])
+        holding = [name for name, cells in mesh.subdomains.items() if cell in cells]
+        raise InputError(
+            f"{mesh.name}, cell {cell}",
+            f"every cell in exactly one {what} ({', '.join(names) or 'there is none'})",
+            f"{count[cell]} (subdomains of the cell: {', '.join(holding) or 'none'})",
+            remedy,
+        )
+    return of_cell
