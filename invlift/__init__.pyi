@@ -22,7 +22,9 @@ from .fem.mesh.mesh import Mesh as Mesh
 from .fem.mesh.mesh import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.mesh import read_mesh as read_mesh
 from .fem.priors.hierarchical_matern import hierarchical_matern_prior as hierarchical_matern_prior
+from .fem.priors.inclusions import inclusion_prior as inclusion_prior
 from .fem.priors.independent import independent_prior as independent_prior
+from .fem.priors.layered import layered_prior as layered_prior
 from .fem.priors.matern import matern_prior as matern_prior
 from .fem.random_field import random_field as random_field
 from .fem.readings.locate import locate as locate

@@ -25,6 +25,9 @@ NUMBERS = {
     "mean": (0.2,),
     "sigma": (0.1,),
     "degrees_of_freedom": (4.0,),
+    "inclusion": (3.0,),
+    "share": (0.3,),
+    "width": (0.3,),
     "draws": (20,),
 }
 #: Keys that are no choices: amounts of a run, what is chosen before or apart, and what stands for
@@ -177,6 +180,10 @@ def _values(name, annotation, metadata):
         return list(get_args(annotation))
     if annotation is bool:
         return [False, True]
+    if get_origin(annotation) is dict and _is_table(get_args(annotation)[1]):
+        choices = choices_of(get_args(annotation)[1])
+        one, other = ({key: values[k] for key, values in choices.items()} for k in (0, -1))
+        return [dict.fromkeys(SUBDOMAINS, one), dict(zip(SUBDOMAINS, (one, other), strict=True))]
     if get_origin(annotation) is dict:
         return [dict.fromkeys(SUBDOMAINS, NUMBERS.get(name, (1.0,))[0])]
     if name == "method":
@@ -184,7 +191,15 @@ def _values(name, annotation, metadata):
     return list(NUMBERS.get(name, (1.0,))) if annotation in (int, float) else []
 
 
+def _is_table(kind):
+    return isinstance(kind, type) and issubclass(kind, Table)
+
+
 def _word(value):
-    """A value; of a table what it is of, or that it has numbers for parts of the body."""
-    first = next(iter(value.values()), None) if isinstance(value, dict) else value
-    return "each" if isinstance(value, dict) and not isinstance(first, str) else first
+    """A value; of a table what it is of, or that it has values for parts of the body."""
+    if not isinstance(value, dict):
+        return value
+    first = next(iter(value.values()), None)
+    if isinstance(first, str):
+        return first
+    return "each" if all(other == first for other in value.values()) else "each another"

@@ -14,7 +14,7 @@ ALLOWED = {
     "app": ("invlift",),
     "fem": (
         "invlift.inverse.models.base",
-        "invlift.inverse.priors.base",
+        "invlift.inverse.priors",
         "invlift.inverse.distributions",
     ),
     "inverse": (),

@@ -31,6 +31,7 @@ from invlift.app.starts import (
 from invlift.errors import InputError
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.fem.priors.base import Nominal
 from invlift.fem.voltages import electrode_numbers
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.reduced import reduced
@@ -285,25 +286,37 @@ def _prior(field: FieldProblem | None) -> list[Finding]:
     if field is None:
         return []
     std = field.prior.pointwise_std()  # 0 where the field is known
+    parts = getattr(field.prior, "nominal", None) or [None]
+    return [each for part in parts for each in _of_part(field.mesh, std, part)]
+
+
+def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]:
+    """The same of a layer, or of the whole body."""
+    std = std[part.cells] if part is not None and part.layer else std
+    if not std.any():  # it is all known
+        return []
     low, middle, high = np.quantile(std[std > 0.0], [0.0, 0.5, 1.0])
     level, detail = "ok", "realised standard deviation of the log-conductivity "
     detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
-    nominal = getattr(field.prior, "nominal", None)
-    if nominal is None:
+    if part is None:
         return [Finding(level, "prior", detail)]
-    detail += f" (asked for {nominal.std:.3g})"
-    if high > 1.3 * nominal.std and nominal.boundary == "neumann":
-        level = "note"
-        detail += '; the natural boundary inflates it near the edge: see [prior] boundary = "robin"'
-    elif middle < LOW_STD * nominal.std:
-        level = "bad" if middle < LEAST_STD * nominal.std else "note"
-        detail += "; far less than asked for: is the range in the mesh's unit of length?"
-    return [Finding(level, "prior", detail), _resolution(field.mesh, nominal.correlation_range)]
+    if part.std is not None:
+        detail += f" (asked for {part.std:.3g})"
+        if high > 1.3 * part.std and part.boundary == "neumann":
+            level = "note"
+            detail += "; the natural boundary inflates it near the edge: see [prior] boundary = "
+            detail += '"robin"'
+        elif middle < LOW_STD * part.std:
+            level = "bad" if middle < LEAST_STD * part.std else "note"
+            detail += "; far less than asked for: is the range in the mesh's unit of length?"
+    of_layer = f" of {part.layer}" if part.layer else ""
+    found = [Finding(level, f"prior{of_layer}", detail)]
+    return [*found, _resolution(mesh, part, f"resolution{of_layer}")]
 
 
-def _resolution(mesh: Mesh, length: float) -> Finding:
+def _resolution(mesh: Mesh, part: Nominal, name: str) -> Finding:
     """Whether the mesh resolves the range of the prior."""
-    corners = mesh.points[mesh.cells]
+    corners, length = mesh.points[mesh.cells[part.cells]], part.correlation_range
     edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
     per_range = length / float(np.median(edges))
     level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
@@ -313,7 +326,7 @@ def _resolution(mesh: Mesh, length: float) -> Finding:
     elif per_range < NODES_PER_RANGE:
         level = "note"
         detail += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
-    return Finding(level, "resolution", detail)
+    return Finding(level, name, detail)
 
 
 def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
 from invlift.inverse.asked import Asked
 from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.unknowns import NamedPrior
 
 
 @dataclass(frozen=True)

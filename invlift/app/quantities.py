@@ -12,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.axes import Axes
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise import UnknownScale
 from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.unknowns import NamedPrior
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.quantity import MAX_ENTRIES, Quantity, numbered_axes
 from invlift.programs.compilation import Program
@@ -96,26 +95,9 @@ def _named(name: str, shape: tuple[int, ...], unit: str, axes: Axes) -> Quantity
 
 def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     """Distributions before the data of unknown numbers by name; of a scale, that of each group."""
-    prior, noise = problem.prior, problem.noise
-    parts = prior.parts if isinstance(prior, NamedPrior) else {}
-    found = {
-        name: part
-        for name, part in parts.items()
-        if isinstance(part, Distribution) and part.shape == ()
-    }
-    fields = {prior.prefix(name): part for name, part in parts.items()} or {"": prior}
-    fields = {  # of which a part may be known
-        name: part.prior if isinstance(part, PartlyKnownPrior) else part
-        for name, part in fields.items()
-    }
-    found |= {
-        f"{prefix}{name}": getattr(part, attribute)
-        for prefix, part in fields.items()
-        for name, attribute in (("prior_range", "correlation_range"), ("prior_std", "std"))
-        if isinstance(getattr(part, attribute, None), Distribution)
-    }
+    noise = problem.noise
     scales = {SIGMA: noise.scale} | {name: getattr(noise, name) for name in noise.shape_parameters}
-    return found | {
+    return problem.prior.distributions | {
         name: scale.prior for name, scale in scales.items() if isinstance(scale, UnknownScale)
     }
 

@@ -14,9 +14,10 @@ from invlift.app.quantities import quantities_of
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
-from invlift.inverse.unknowns import NamedPrior, unpack
+from invlift.inverse.unknowns import unpack
 from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.posterior.quantity import Quantity, described
 from invlift.programs.compilation import Program

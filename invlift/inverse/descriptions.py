@@ -14,7 +14,8 @@ from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.scales import KnownScale, Scale, UnknownScale
 from invlift.inverse.priors.base import Prior
-from invlift.inverse.unknowns import NamedModel, NamedPrior
+from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.unknowns import NamedModel
 
 
 def lines_of(

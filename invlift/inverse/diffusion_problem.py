@@ -29,11 +29,12 @@ from invlift.inverse.models.state_space import StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
+from invlift.inverse.priors.named import NamedPrior, Shapes
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import in_blocks
-from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
+from invlift.inverse.unknowns import Unknown, named_prior, unpack
 from invlift.programs.precision import require_float64
 
 #: States at which a scheme's demand on the noise is tried, with their seed, and how closely it must

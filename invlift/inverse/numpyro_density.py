@@ -10,7 +10,8 @@ from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 from invlift.inverse.models.numpyro_sites import ONE_AT_A_TIME
 from invlift.inverse.numpyro_problem import NumPyroProblem
-from invlift.inverse.unknowns import Shapes, pack, unpack
+from invlift.inverse.priors.named import Shapes
+from invlift.inverse.unknowns import pack, unpack
 from invlift.programs.pytrees import Module
 from invlift.targets import Described
 

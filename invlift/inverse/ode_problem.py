@@ -23,9 +23,10 @@ from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
-from invlift.inverse.unknowns import RESERVED, NamedPrior, Unknown, named_prior, unpack
+from invlift.inverse.unknowns import RESERVED, Unknown, named_prior, unpack
 
 #: Steps from the first reading to the last if no longest step is given.
 NUM_STEPS = 400

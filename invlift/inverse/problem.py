@@ -30,12 +30,12 @@ from invlift.inverse.noise import Noise
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.readings import named_readings
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.unknowns import (
     NamedModel,
-    NamedPrior,
     Unknown,
     named_prior,
     unpack,

@@ -23,11 +23,12 @@ from invlift.inverse.models.path import where_read
 from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
+from invlift.inverse.priors.named import NamedPrior, Shapes
 from invlift.inverse.problem import InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
-from invlift.inverse.unknowns import NamedPrior, Shapes, Unknown, named_prior, unpack
+from invlift.inverse.unknowns import Unknown, named_prior, unpack
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
 

@@ -107,6 +107,43 @@ PRIORS = {
         2.0,
     ),
 }
+#: Of a layer of a body, and of inclusions in it.
+LAYER = {"range": 0.5, "std": 0.3, "smoothness": 1.0, "median": 1.0}
+INCLUSIONS = {"kind": "inclusions", "background": 1.0, "inclusion": 9.0, "range": 0.5}
+INCLUSIONS["smoothness"] = 2.0
+
+
+def test_layers_and_inclusions(tmp_path):
+    """In each half are twelve of the 16 nodes, of which two rows are on both sides."""
+    content = {"kind": "layers", "layer": {"low": LAYER, "high": LAYER | {"mean": "ramp"}}}
+    del content["layer"]["high"]["median"]
+    problem = build(tmp_path, {"prior": content}).problem
+    assert problem.prior.num_white > 16
+    zero = jnp.zeros(problem.prior.num_white)
+    mesh = problem.prior.mesh
+    ramp = mesh.point_fields["ramp"][mesh.cells].mean(axis=1)
+    is_high = np.isin(np.arange(mesh.num_cells), mesh.cells_of("high"))
+    np.testing.assert_allclose(problem.prior.transform(zero), np.where(is_high, ramp, 0.0))
+    problem = build(tmp_path, {"prior": INCLUSIONS}).problem
+    white = jnp.asarray(np.random.default_rng(1).standard_normal(problem.prior.num_white))
+    field = problem.prior.transform(white)
+    assert 0.0 <= field.min() < field.max() <= np.log(9.0)
+    assert np.all(np.isfinite(readings(problem.model, field)))
+
+
+@pytest.mark.parametrize(
+    ("where", "changes"),
+    [
+        (r"\[prior\] layer.low.range", {"prior": {"kind": "layers", "layer": {
+            "low": LAYER | {"range": 99.0}, "high": LAYER}}}),
+        (r"\[prior\] layer.hihg", {"prior": {"kind": "layers", "layer": {
+            "low": LAYER, "hihg": LAYER}}}),
+        (r"\[prior\] range", {"prior": INCLUSIONS | {"range": 99.0}}),
+    ],
+)  # fmt: skip
+def test_errors_of_layers_and_inclusions_name_their_key(tmp_path, where, changes):
+    with pytest.raises(InputError, match=f"problem.toml, {where}: expected"):
+        build(tmp_path, changes)
 
 
 @pytest.mark.parametrize("name", PRIORS)

@@ -30,6 +30,8 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
         "wolfcamp/rim_in_doubt.toml",
         "electrodes/tank.toml",
         "electrodes/trunk.toml",
+        "plate/two_sheets.toml",
+        "insert/problem.toml",
     ],
 )
 def test_example_runs(file, tmp_path, capsys):
@@ -40,11 +42,13 @@ def test_example_runs(file, tmp_path, capsys):
     assert stop.value.code == 3
     assert "Not converged" in capsys.readouterr().out
     grid = pyvista.read(out / "posterior.vtu")
-    assert grid.point_data["log_conductivity_sd"].min() > 0
     if "electrodes" in file:  # between which is read, in no place
+        assert grid.point_data["log_conductivity_sd"].min() > 0
         impedance = xr.load_dataset(out / "posterior.nc", group="posterior")["impedance"]
         assert impedance.sizes["electrode"] == {"tank": 12, "trunk": 24}[Path(file).stem]
         return
+    data = grid.cell_data if "sheets" in file else grid.point_data
+    assert data["log_conductivity_sd"].min() > 0
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
@@ -364,4 +368,12 @@ def test_readings_of_electrodes_are_those_of_the_script(tmp_path, monkeypatch):
 
 def test_no_example_is_forgotten():
     folders = {path.parent.name for path in EXAMPLES.glob("*/problem.toml")}
-    assert folders == {"disc", "plate", "wolfcamp", "body3d", "pumping_tests", "calibration"}
+    assert folders == {
+        "disc",
+        "plate",
+        "wolfcamp",
+        "body3d",
+        "pumping_tests",
+        "calibration",
+        "insert",
+    }

@@ -17,6 +17,7 @@ from invlift.inverse.distributions import half_cauchy, normal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.base import AffinePrior, Prior
+from invlift.inverse.priors.mapped import MappedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
@@ -102,9 +103,14 @@ def target_of(prior):
     return target, lift(target, white)
 
 
-#: One distribution of range and std stands for all; ten seconds each.
+#: One distribution of range and std stands for all, and for layers, and one smoothness for what is
+#: behind inclusions; up to ten seconds each.
 IN_TURN = [
-    pytest.param(name, marks=pytest.mark.slow) if name in DISTRIBUTIONS[1:] else name
+    pytest.param(name, marks=pytest.mark.slow)
+    if name in DISTRIBUTIONS[1:]
+    or "another" in name
+    or ("inclusions" in name and "smoothness=2.0" not in name)
+    else name
     for name in [*CONTENTS, *OTHERS]
 ]
 
@@ -123,9 +129,8 @@ def test_every_class_is_tried():
     tried = {type(build(content)) for content in CONTENTS.values()} | set(
         map(type, OTHERS.values())
     )
-    classes = {each for base in (Prior, AffinePrior) for each in base.__subclasses__()} - {
-        AffinePrior
-    }
+    bases = {Prior, AffinePrior, MappedPrior}
+    classes = {each for base in bases for each in base.__subclasses__()} - bases
     assert {each for each in classes if each.__module__.startswith("invlift.")} <= tried
 
 

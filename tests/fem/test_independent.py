@@ -75,7 +75,7 @@ def test_a_mesh_without_subdomains_has_a_prior_per_cell(mesh):
     plain = mesh_from_arrays(mesh.points, mesh.cells)
     prior = independent_prior(plain, std=0.7)
     np.testing.assert_array_equal(prior.pointwise_std(), np.full(mesh.num_cells, 0.7))
-    with pytest.raises(InputError, match=r"cell 0: .*named subdomains: none"):
+    with pytest.raises(InputError, match=r"cell 0: .*one named subdomain \(there is none\)"):
         independent_prior(plain, per="subdomain")
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -43,9 +43,10 @@ from invlift.fem.priors.matern import (
     checked_mean,
     log_variance_without_tau,
     matern_alpha,
+    matern_prior,
     unscaled_root,
 )
-from invlift.inverse.distributions import Distribution
+from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.priors.base import Prior
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
@@ -81,7 +82,7 @@ class HierarchicalMaternPrior(Prior):
         ``"nodes"``.
     mesh : Mesh or None
         Where the field lives, for those who read its posterior.
-    nominal : Nominal or None
+    nominal : tuple of Nominal
         What it was asked to be.
     """
 
@@ -95,7 +96,7 @@ class HierarchicalMaternPrior(Prior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
-    nominal: Nominal | None = aside()
+    nominal: tuple[Nominal, ...] | None = aside()
 
     has_lanes: ClassVar[bool] = False
 
@@ -123,6 +124,11 @@ class HierarchicalMaternPrior(Prior):
         """The unknown ones of ``prior_range`` (in the mesh's unit of length) and ``prior_std``."""
         logs = self._logs(white[: self.num_hyper])
         return {f"prior_{name}": jnp.exp(logs[name]) for name in self.unknown}
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """As :attr:`Prior.distributions`."""
+        return {f"prior_{name}": part for name, part in self._distributions.items()}
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """As :meth:`Prior.log_reference`: that of the distributions."""
@@ -226,8 +232,10 @@ class HierarchicalMaternPrior(Prior):
             alpha=self.alpha,
         )
 
-    def pointwise_std(self) -> np.ndarray:
+    def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
         """Prior standard deviation at each node, (N,), over the unknown range and std as well.
+
+        Of means over nodes, (k, c), where these are given: (k,).
 
         Notes
         -----
@@ -244,10 +252,10 @@ class HierarchicalMaternPrior(Prior):
             weights = weights * np.exp([float(_reference(given["range"], z)) for z in points])
         if "std" in given and math.isfinite(square := mean_square(given["std"])):
             factor = square / math.exp(2.0 * log_at_zero(given["std"]))
-        variance = np.zeros(self.mean.shape[0])
+        variance = 0.0
         for point, weight in zip(points, weights / np.sum(weights), strict=True):
             hyper = np.array([point if name == "range" else 0.0 for name in self.unknown])
-            variance += weight * _given(self, hyper).pointwise_std() ** 2
+            variance += weight * _given(self, hyper).pointwise_std(corners) ** 2
         return np.sqrt(variance * factor)
 
     @property
@@ -324,6 +332,19 @@ _given = Program(HierarchicalMaternPrior.given, "none")
 _reference = Program(_log_reference_at, "none")
 
 
+def some_matern_prior(
+    mesh: Mesh,
+    *,
+    correlation_range: float | Distribution,
+    std: float | Distribution,
+    **settings: Any,
+) -> MaternPrior | HierarchicalMaternPrior:
+    """:func:`matern_prior` where range and std are numbers, else the one below."""
+    is_unknown = is_distribution(correlation_range) or is_distribution(std)
+    build = hierarchical_matern_prior if is_unknown else matern_prior
+    return build(mesh, correlation_range=correlation_range, std=std, **settings)
+
+
 def hierarchical_matern_prior(
     mesh: Mesh,
     *,
@@ -398,7 +419,7 @@ def hierarchical_matern_prior(
     if "std" in unknown:
         square = mean_square(spread)
         spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(spread))
-    nominal = Nominal(length, spread, boundary)
+    nominal = (Nominal(length, spread, boundary),)
     prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
     if "range" in unknown:
         return prior

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,13 @@ def log_at_zero(part: Distribution) -> float:
 
 def log_median(part: Distribution) -> float:
     """Logarithm of the median."""
-    return _moments(part)[1]
+    return _moments(part).log_median
+
+
+def log_moments(part: Distribution) -> tuple[float, float]:
+    """Mean and standard deviation of the logarithm."""
+    moments = _moments(part)
+    return moments.log_mean, moments.log_sd
 
 
 def mean_square(part: Distribution) -> float:
@@ -43,7 +49,7 @@ def mean_square(part: Distribution) -> float:
 
     Also where it is finite but converges so slowly that draws would never show it.
     """
-    return _moments(part)[2]
+    return _moments(part).mean_square
 
 
 def checked(name: str, value: Any) -> Any:
@@ -52,7 +58,7 @@ def checked(name: str, value: Any) -> Any:
     Parameters
     ----------
     name : str
-        "range" or "std", to blame.
+        "range" or "std", say, to blame.
     value : float or distribution of invlift or NumPyro
 
     Raises
@@ -75,7 +81,7 @@ def checked(name: str, value: Any) -> Any:
             f"{value!r}"[:80],
             "give lognormal(median=..., factor=1.6), for example",
         )
-    log_sd = _moments(part)[0]
+    log_sd = _moments(part).log_sd
     if not log_sd <= MAX_LOG_SD:
         raise InputError(
             where,
@@ -86,23 +92,33 @@ def checked(name: str, value: Any) -> Any:
     return part
 
 
-def _moments(part: Distribution) -> tuple[float, float, float]:
-    """Standard deviation and median of the logarithm, and mean of the square."""
+class _Moments(NamedTuple):
+    """Mean, standard deviation and median of the logarithm, and mean of the square."""
+
+    log_mean: float
+    log_sd: float
+    log_median: float
+    mean_square: float
+
+
+def _moments(part: Distribution) -> _Moments:
     if isinstance(part, Lognormal):
         location, scale = float(part.location), float(part.scale)
-        return scale, location, math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
+        square = math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
+        return _Moments(location, scale, location, square)
     logs, log_weights = map(np.asarray, _on_grid(part))
     is_number = np.isfinite(logs) & np.isfinite(log_weights)
     logs, log_weights = logs[is_number], log_weights[is_number]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    log_sd = math.sqrt(weights @ (logs - weights @ logs) ** 2)
+    log_mean = float(weights @ logs)
+    log_sd = math.sqrt(weights @ (logs - log_mean) ** 2)
     median = float(np.interp(0.5, np.cumsum(weights) - 0.5 * weights, logs))
     log_squares = np.log(np.maximum(weights, 1e-300)) + 2.0 * logs
     exponents = log_weights + 2.0 * logs
     is_infinite = exponents[-1] > exponents.max() + math.log(_NOT_NEGLIGIBLE)
     square = math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
-    return log_sd, median, square
+    return _Moments(log_mean, log_sd, median, square)
 
 
 def _grid_of(part: Distribution):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import Mean, PriorTable, Std
+from invlift.fem.priors.base import Mean, PriorTable, Std, partition
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.programs.precision import require_float64
@@ -91,7 +91,10 @@ def independent_prior(
     if per not in ("cell", "subdomain"):
         raise InputError("prior per", '"cell" or "subdomain"', f"{per!r}", "choose one")
     needs_groups = per == "subdomain" or isinstance(mean, dict) or isinstance(std, dict)
-    names, of_cell = _partition(mesh) if needs_groups else ([], None)
+    names, of_cell = sorted(mesh.subdomains), None
+    if needs_groups:
+        remedy = "name the subdomains in the mesh file so that they cover it without overlap"
+        of_cell = partition(mesh, names, "named subdomain", remedy)
     means = _per_cell("mean", mean, names, of_cell, mesh.num_cells)
     stds = _per_cell("std", std, names, of_cell, mesh.num_cells)
     if np.any(stds <= 0):
@@ -124,26 +127,6 @@ class IndependentTable(PriorTable):
         """Build the prior on a mesh: see :class:`PriorTable`."""
         del where
         return independent_prior(mesh, per=self.per, mean=self.mean, std=self.std)
-
-
-def _partition(mesh: Mesh) -> tuple[list[str], np.ndarray]:
-    """Names of the subdomains and the index of the one each cell is in."""
-    names = sorted(mesh.subdomains)
-    count = np.zeros(mesh.num_cells, dtype=int)
-    of_cell = np.zeros(mesh.num_cells, dtype=int)
-    for k, name in enumerate(names):
-        cells = mesh.cells_of(name)
-        count[cells] += 1
-        of_cell[cells] = k
-    if np.any(count != 1):
-        cell = int(np.flatnonzero(count != 1)[0])
-        raise InputError(
-            f"{mesh.name}, cell {cell}",
-            "every cell in exactly one named subdomain",
-            f"{count[cell]} (named subdomains: {', '.join(names) or 'none'})",
-            "name the subdomains in the mesh file so that they cover it without overlap",
-        )
-    return names, of_cell
 
 
 def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:

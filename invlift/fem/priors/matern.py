@@ -70,7 +70,7 @@ class MaternPrior(AffinePrior):
         ``"nodes"``.
     mesh : Mesh or None
         Where the field lives, for those who read its posterior.
-    nominal : Nominal or None
+    nominal : tuple of Nominal
         What it was asked to be.
     """
 
@@ -85,7 +85,7 @@ class MaternPrior(AffinePrior):
     alpha: int = static()
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
-    nominal: Nominal | None = aside()
+    nominal: tuple[Nominal, ...] | None = aside()
 
     has_lanes: ClassVar[bool] = False
 
@@ -118,21 +118,26 @@ class MaternPrior(AffinePrior):
         )
         return columns.reshape(field_values.shape) * (1.0 / self.tau)
 
-    def pointwise_std(self) -> np.ndarray:
+    def pointwise_std(self, corners: np.ndarray | None = None) -> np.ndarray:
         """Realised prior standard deviation at each node, (N,): the square root of diag(S S^T).
 
-        Differs from the nominal value near boundaries and on coarse meshes.
+        Differs from the nominal value near boundaries and on coarse meshes.  Of means over nodes,
+        (k, c), where these are given: (k,).
 
         Notes
         -----
         diag(K^-1) takes a few factorisations, and for alpha <= 3 the diagonal is one of its
         derivatives: d(K^-1) = -K^-1 dK K^-1 along D is that for alpha = 2, half the second
         derivative along M that for alpha = 3.  For higher orders, and on up to 3,000 nodes, where
-        this program is compiled and has run sooner, S^T is applied to N unit vectors.
+        this program is compiled and has run sooner, S^T is applied to N unit vectors, as to
+        what takes the means.
         """
-        is_soon_done = self.num_white <= FEW
-        variance = _variance if self.alpha <= 3 and not is_soon_done else _variance_by_columns
-        return np.sqrt(variance(self)) / float(self.tau)
+        if corners is None and self.alpha <= 3 and self.num_white > FEW:
+            variance = _variance(self)
+        else:
+            single = np.arange(self.num_white)[:, None]
+            variance = _variance_by_columns(self, single if corners is None else corners)
+        return np.sqrt(variance) / float(self.tau)
 
     def mass(self, columns: jax.Array) -> jax.Array:
         """M times columns, (N, k)."""
@@ -207,26 +212,24 @@ def _inverse_derivative(structure, values, along, *, alpha: int):
     return 0.5 * second_directional(diagonal, (values,), (along,))
 
 
-def _variance_by_columns(prior: MaternPrior, *, batch: int = 128) -> np.ndarray:
-    """tau^2 diag(S S^T), (N,), by applying S^T to ``batch`` unit vectors at a time."""
-    size = prior.num_white
-
-    squares = _program_by_columns(batch, "none" if size <= FEW else "some")
-    parts = [np.asarray(squares(prior, start)) for start in range(0, size, batch)]
-    return np.concatenate(parts)[:size]
-
-
-@cache
-def _program_by_columns(batch: int, effort: str) -> Program:
-    return Program(partial(_squares, batch=batch), effort)
+def _variance_by_columns(prior: MaternPrior, corners: np.ndarray, *, batch: int = 128):
+    """tau^2 times the variance of means over nodes (k, c), (k,): S^T of ``batch`` at a time."""
+    squares = _squares["none" if prior.num_white <= FEW else "some"]
+    rest = -len(corners) % batch
+    padded = np.pad(corners.astype(np.int32), ((0, rest), (0, 0)), constant_values=prior.num_white)
+    parts = [np.asarray(squares(prior, each)) for each in np.split(padded, len(padded) // batch)]
+    return np.concatenate(parts)[: len(corners)]
 
 
-def _squares(prior: MaternPrior, start, *, batch: int):
-    """tau^2 |S^T e_i|^2 for the next ``batch`` unit vectors, (batch,)."""
-    nodes = start + jnp.arange(batch)
-    units = jnp.zeros((prior.num_white, batch))
-    units = units.at[nodes, jnp.arange(batch)].set(1.0, mode="drop")
-    return jnp.sum((prior.tau * prior.sqrt_transpose(units)) ** 2, axis=0)
+def _squared(prior: MaternPrior, corners):
+    """tau^2 |S^T m|^2 of each mean m over nodes (batch, c), (batch,)."""
+    size, num = corners.shape
+    means = jnp.zeros((prior.num_white, size))
+    means = means.at[corners, jnp.arange(size)[:, None]].set(1.0 / num, mode="drop")
+    return jnp.sum((prior.tau * prior.sqrt_transpose(means)) ** 2, axis=0)
+
+
+_squares = {effort: Program(_squared, effort) for effort in ("none", "some")}
 
 
 def _factorised(structure, values):
@@ -326,7 +329,7 @@ def matern_prior(
         tau=tau,
         alpha=alpha,
         mesh=mesh,
-        nominal=Nominal(correlation_range, std, boundary),
+        nominal=(Nominal(correlation_range, std, boundary),),
     )
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import Mean, PriorTable, Std
-from invlift.fem.priors.hierarchical_matern import (
-    HierarchicalMaternPrior,
-    hierarchical_matern_prior,
-)
-from invlift.fem.priors.matern import MaternPrior, matern_prior
+from invlift.fem.priors.hierarchical_matern import HierarchicalMaternPrior, some_matern_prior
+from invlift.fem.priors.matern import MaternPrior
 from invlift.files.tables import Table, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 
 
-class MaternTable(PriorTable):
-    """[prior] kind = "matern": a Gaussian field with Matern covariance."""
+def built(value: float | Table) -> Any:
+    """A number, or the distribution that stands in its place."""
+    return value.build() if isinstance(value, Table) else value
+
+
+class MaternKeys(Table):
+    """A Gaussian field with Matern covariance."""
 
     range: number(1e-50, 1e50) | one_of(DISTRIBUTIONS, "distribution")
     """The correlation length, in the length unit of the mesh."""
@@ -41,21 +44,23 @@ class MaternTable(PriorTable):
             raise problem(expected, found, "keep one: the median is exp(mean)")
         return self
 
-    def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
-        """Build the prior on a mesh: see :class:`PriorTable`."""
+    def settings(self, mesh: Mesh, where: Callable[..., str]) -> dict[str, Any]:
+        """Return the arguments of :func:`some_matern_prior`; raises as :meth:`build`."""
         mean = self.mean if self.median is None else math.log(self.median)
         if isinstance(mean, str):
             mean = mesh.point_field(mean, where("mean"))
-        values = {"correlation_range": self.range, "std": self.std}
-        is_unknown = any(isinstance(value, Table) for value in values.values())
-        build = hierarchical_matern_prior if is_unknown else matern_prior
-        return build(
-            mesh,
-            **{
-                name: value.build() if isinstance(value, Table) else value
-                for name, value in values.items()
-            },
-            smoothness=self.smoothness,
-            mean=mean,
-            boundary=self.boundary,
-        )
+        return {
+            "correlation_range": built(self.range),
+            "std": built(self.std),
+            "smoothness": self.smoothness,
+            "mean": mean,
+            "boundary": self.boundary,
+        }
+
+
+class MaternTable(MaternKeys, PriorTable):
+    """[prior] kind = "matern": a Gaussian field with Matern covariance."""
+
+    def build(self, mesh: Mesh, where) -> MaternPrior | HierarchicalMaternPrior:
+        """Build the prior on a mesh: see :class:`PriorTable`."""
+        return some_matern_prior(mesh, **self.settings(mesh, where))

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from invlift.inverse.models.path import PathModel
 from invlift.inverse.models.sde_schemes import SCHEMES
-from invlift.inverse.unknowns import Shapes, pack, unpack
+from invlift.inverse.priors.named import Shapes
+from invlift.inverse.unknowns import pack, unpack
 from invlift.programs.pytrees import static
 
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from invlift.inverse.axes import axes_in_time
 from invlift.inverse.jacobians.markov import Grid
+from invlift.inverse.priors.named import Shapes
 from invlift.inverse.readings import NamedReading, named_readings
-from invlift.inverse.unknowns import NamedModel, Shapes, pack, unpack
+from invlift.inverse.unknowns import NamedModel, pack, unpack
 from invlift.programs.pytrees import static
 
 

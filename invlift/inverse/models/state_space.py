@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.models.path import PathModel
-from invlift.inverse.unknowns import NamedPrior, pack, unpack
+from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.unknowns import pack, unpack
 from invlift.programs.pytrees import static
 
 

@@ -6,6 +6,7 @@ The coefficients of the model are x = X(w) with w standard normal (Au, Graham & 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
@@ -84,6 +85,11 @@ class Prior(Module):
         del white
         return {}
 
+    @property
+    def distributions(self) -> dict[str, Any]:
+        """Those of unknown numbers before the data, by their names among the draws."""
+        return {}
+
 
 def linearised(part: Any, white: jax.Array) -> tuple[jax.Array, Tangent]:
     """The value of something with a ``transform``, (N,), at w (m,), and derivatives by JAX."""
@@ -141,11 +147,11 @@ class _Autodiff(NamedTuple):
 
     def push(self, directions):
         along = jax.linearize(self.prior.transform, self.white)[1]
-        return _on_columns(along, directions)
+        return on_columns(along, directions)
 
     def pull(self, values):
         back = jax.vjp(self.prior.transform, self.white)[1]
-        return _on_columns(lambda column: back(column)[0], values)
+        return on_columns(lambda column: back(column)[0], values)
 
     def curvature(self, direction):
         return second_directional(self.prior.transform, (self.white,), (direction,))
@@ -157,8 +163,8 @@ class _Autodiff(NamedTuple):
         return jax.grad(weighed)(self.white)
 
 
-def _on_columns(of_vector, values):
-    """A function of vectors, of one or of each column."""
+def on_columns(of_vector: Callable, values: jax.Array) -> jax.Array:
+    """A function of vectors, of one, (n,), or of each column of (n, k)."""
     if values.ndim == 1:
         return of_vector(values)
     return jax.vmap(of_vector, in_axes=-1, out_axes=-1)(values)

@@ -14,8 +14,9 @@ from invlift.inverse.asked import Asked
 from invlift.inverse.axes import Axes
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
+from invlift.inverse.priors.named import Shapes
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
-from invlift.inverse.unknowns import Shapes, unpack
+from invlift.inverse.unknowns import unpack
 from invlift.programs.pytrees import static
 from invlift.targets import Described
 

@@ -1,0 +1,93 @@
+"""A smooth threshold of a field: values, moments, and what is refused."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from structured import box_mesh
+
+from invlift.errors import InputError
+from invlift.fem.priors.inclusions import inclusion_prior
+from invlift.fem.priors.matern import matern_prior
+from invlift.inverse.distributions import lognormal
+
+FIELD = {"correlation_range": 0.5, "smoothness": 2.0}
+SETTINGS = {"background": 2.0, "inclusion": 30.0, "share": 0.2, "width": 0.3, **FIELD}
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    return box_mesh(2, 5)
+
+
+def test_the_field_is_the_step_of_a_matern_field(mesh):
+    prior = inclusion_prior(mesh, **SETTINGS)
+    white = np.random.default_rng(1).standard_normal(prior.num_white)
+    threshold = -np.hypot(1.0, 0.3) * stats.norm.ppf(0.2)
+    field = matern_prior(mesh, std=1.0, boundary="robin", **FIELD)
+    level = field.transform(jnp.asarray(white)) - threshold
+    share = stats.norm.cdf(np.asarray(level) / 0.3)
+    found = np.exp(prior.transform(jnp.asarray(white)))
+    np.testing.assert_allclose(found, 2.0 ** (1.0 - share) * 30.0**share, rtol=1e-10)
+    assert found.min() >= 2.0
+    assert found.max() <= 30.0
+    assert found.min() < 2.1  # most is background
+
+
+def test_the_share_is_that_of_a_field_of_unit_deviation():
+    """E Phi((g - t) / width) over standard normal g."""
+    threshold = -np.hypot(1.0, 0.3) * stats.norm.ppf(0.2)
+    points, weights = np.polynomial.hermite_e.hermegauss(200)
+    mean = weights @ stats.norm.cdf((points - threshold) / 0.3) / weights.sum()
+    assert mean == pytest.approx(0.2, abs=1e-6)
+
+
+def test_the_realised_deviation_is_that_of_draws(mesh):
+    """Against quadrature over the field and over unknown conductivities at each node."""
+    known = inclusion_prior(mesh, **SETTINGS)
+    unknown = inclusion_prior(
+        mesh, **SETTINGS | {"background": lognormal(median=2.0, factor=1.5), "inclusion": lognormal(
+            median=30.0, factor=2.0
+        )}
+    )  # fmt: skip
+    field = known.prior.parts["field"]
+    grid = np.linspace(-9.0, 9.0, 20001)
+    weights = stats.norm.pdf(grid) * (grid[1] - grid[0])
+    level = np.asarray(field.mean)[:, None] + field.pointwise_std()[:, None] * grid
+    share = stats.norm.cdf(level / 0.3)
+    low, high = np.log(2.0), np.log(30.0)
+    phi = low + (high - low) * share
+    mean = phi @ weights
+    variance = (phi**2) @ weights - mean**2
+    np.testing.assert_allclose(known.pointwise_std(), np.sqrt(variance), rtol=1e-6)
+    sds = np.log(1.5), np.log(2.0)
+    variance += sds[0] ** 2 * ((1.0 - share) ** 2 @ weights) + sds[1] ** 2 * (share**2 @ weights)
+    np.testing.assert_allclose(unknown.pointwise_std(), np.sqrt(variance), rtol=1e-6)
+    # negative control: with a sharp step it is wider
+    sharp = inclusion_prior(mesh, **SETTINGS | {"width": 0.05}).pointwise_std()
+    assert np.all(sharp > 1.05 * known.pointwise_std())
+
+
+def test_what_is_unknown_has_a_name(mesh):
+    inclusion = lognormal(median=30.0, factor=2.0)
+    prior = inclusion_prior(mesh, **SETTINGS | {"inclusion": inclusion})
+    assert prior.distributions == {"prior_inclusion": inclusion}
+    white = np.zeros(prior.num_white)
+    white[-1] = 1.0
+    found = {name: float(each) for name, each in prior.parameters(jnp.asarray(white)).items()}
+    assert found == pytest.approx({"prior_inclusion": 60.0})
+
+
+@pytest.mark.parametrize(
+    ("match", "changes"),
+    [
+        ("prior share: expected a number between 0 and 1", {"share": 1.0}),
+        ("prior width: ", {"width": 0.0}),
+        ("prior background: expected a positive number, found -1", {"background": -1.0}),
+        ("prior inclusion: ", {"inclusion": lognormal(median=2.0, factor=50.0)}),
+        ("prior range: ", {"correlation_range": 99.0}),
+    ],
+)
+def test_bad_input_is_named(mesh, match, changes):
+    with pytest.raises(InputError, match=match):
+        inclusion_prior(mesh, **SETTINGS | changes)
