@@ -22,7 +22,7 @@ ALLOWED = {
     "posterior": (),
 }
 #: What a person calls on a problem, ``problem.posterior(run)``, which knows nothing of posteriors.
-EXCEPTIONS = {("invlift.inverse.asked", "invlift.app.results.build_posterior")}
+EXCEPTIONS = {("invlift.inverse.problem_base", "invlift.app.results.build_posterior")}
 #: Outside libraries, and the folders that may import them.
 HOMES = {
     "skfem": {"fem"},

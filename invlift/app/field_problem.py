@@ -9,15 +9,15 @@ from invlift.app.quantities import mesh_of
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
-from invlift.inverse.asked import Asked
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 
 
 @dataclass(frozen=True)
-class FieldProblem(Asked):
+class FieldProblem(ProblemBase):
     """An inverse problem for a field on a mesh, and what is asked of its posterior.
 
     Attributes
@@ -58,7 +58,7 @@ class FieldProblem(Asked):
         return (solutions | coefficients, {}) if self.is_nodal else (solutions, coefficients)
 
     def lines(self) -> list[tuple[str, str]]:
-        """As :meth:`Asked.lines`: the mesh, and what the problem is made of."""
+        """As :meth:`ProblemBase.lines`: the mesh, and what the problem is made of."""
         return [("mesh", size_of(self.mesh)), *self.problem.lines()]
 
 

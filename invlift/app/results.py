@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from invlift.app.field_problem import FieldProblem, plain
-from invlift.app.kept import open_kept
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import build, open_problem
 from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
 from invlift.app.sampling import read_chains
+from invlift.app.saved_problem import open_saved
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays, read_mesh
 from invlift.fem.voltages import ROLES
@@ -54,7 +54,7 @@ def load(directory: str | os.PathLike) -> Posterior:
     directory = Path(directory)
     folder = directory / "chains"
     if not (directory / DRAWS).exists() and folder.is_dir():
-        spec = open_kept(directory)
+        spec = open_saved(directory)
         problem, sampler = build(spec), spec.sampler
         run = read_chains(problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)
         return build_posterior(problem, run)

@@ -139,7 +139,7 @@ class NumPyroProblem(InverseProblem):
         return SitesNoise(self)
 
     def lines(self) -> list[tuple[str, str]]:
-        """As :meth:`Asked.lines`: sites."""
+        """As :meth:`ProblemBase.lines`: sites."""
         sites = self.model.sites
         lines = [(site.name, _of_latent(site)) for site in sites.latent]
         return lines + [(site.name, _of_observed(site)) for site in sites.observed]

@@ -19,7 +19,6 @@ import numpy as np
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.errors import InputError, first_line, is_integer
-from invlift.inverse.asked import Asked
 from invlift.inverse.axes import checked_unit
 from invlift.inverse.descriptions import lines_of
 from invlift.inverse.distributions import Distribution
@@ -32,6 +31,7 @@ from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.readings import named_readings
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.unknowns import (
@@ -50,7 +50,7 @@ from invlift.targets import ConstrainedTarget
 CLOSE = 1e-8
 
 
-class InverseProblem(Asked, Module):
+class InverseProblem(ProblemBase, Module):
     """Everything that defines the posterior.  Build it with :func:`inverse_problem`.
 
     Attributes
@@ -208,7 +208,7 @@ class InverseProblem(Asked, Module):
         return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 
     def lines(self) -> list[tuple[str, str]]:
-        """As :meth:`Asked.lines`: model, prior or unknowns, noise, readings."""
+        """As :meth:`ProblemBase.lines`: model, prior or unknowns, noise, readings."""
         return lines_of(self.model, self.prior, self.noise, self.observed)
 
 

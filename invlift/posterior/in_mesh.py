@@ -40,7 +40,7 @@ def flux(posterior: Posterior, group: str) -> xr.DataArray:
     if posterior.boundary_flux is None or not all(name in posterior.described for name in names):
         expected = "a field problem of one experiment with stored draws of its solution"
         found = "none" if posterior.boundary_flux is None else "no draws of it"
-        remedy = "take the posterior that build_posterior makes of such a problem"
+        remedy = "take problem.posterior(run) of such a problem"
         raise InputError("posterior, flux", expected, found, remedy)
     every = {name: every_of(posterior.chains, name) for name in names}
     step = max(every.values())  # a power of two, as the other is

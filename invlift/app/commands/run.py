@@ -19,11 +19,11 @@ from invlift.app.commands.common import (
     say_table,
 )
 from invlift.app.dask import dask_executor
-from invlift.app.kept import keep, text_of
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import progress_display
 from invlift.app.sampling import sample, versions
+from invlift.app.saved_problem import save_problem, text_of
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer
 from invlift.posterior.run_folder import PROBLEM_FILES
@@ -54,7 +54,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         _check_is_ready(directory, parsed.resume)
         say(console, headline(problem))
         if not parsed.resume:  # else the chains there may be another problem's
-            keep(spec)
+            save_problem(spec)
         sizes = settings.chains, settings.warmup, settings.num_draws
         with (
             interrupts_raise(),
@@ -73,7 +73,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
                 resume=parsed.resume,
                 on_progress=on_progress,
             )
-            keep(spec)  # which may have been made longer, or removed
+            save_problem(spec)  # which may have been made longer, or removed
             return _write_results(spec, problem, run, objections, info, console, errors)
 
 

@@ -10,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.asked import Asked
 from invlift.inverse.axes import Axes
 from invlift.inverse.jacobians import ConstraintJacobian, Factor
 from invlift.inverse.manifolds import Manifold, ProductJacobian, constraints
 from invlift.inverse.priors.named import Shapes
+from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.inverse.unknowns import unpack
 from invlift.programs.pytrees import static
 from invlift.targets import Described
 
 
-class ManifoldProblem(Asked, ManifoldTarget):
+class ManifoldProblem(ProblemBase, ManifoldTarget):
     """A density of unknowns by name on a manifold, with respect to the manifold's own measure.
 
     No Gram matrix enters the density: it is given on the manifold itself, a sphere say (Brubaker,
@@ -135,7 +135,7 @@ class ManifoldProblem(Asked, ManifoldTarget):
         return self.unknowns(point.position) | derived, {}
 
     def lines(self) -> list[tuple[str, str]]:
-        """As :meth:`Asked.lines`: unknowns, functions."""
+        """As :meth:`ProblemBase.lines`: unknowns, functions."""
         lines = [
             (name, f"{part} {unit}".rstrip())
             for (name, part), unit in zip(self.parts, self.units, strict=True)

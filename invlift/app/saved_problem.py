@@ -18,7 +18,7 @@ SOURCE = "chains/source.json"
 MAX_BYTES = 2**20
 
 
-def keep(spec: ProblemSpec | PythonSpec) -> None:
+def save_problem(spec: ProblemSpec | PythonSpec) -> None:
     """Write the problem into the output folder: the file itself, and where a Python file was."""
     directory, is_python = spec.output.dir, isinstance(spec, PythonSpec)
     texts = {PROBLEM_FILES[is_python]: text_of(spec)}
@@ -35,8 +35,8 @@ def text_of(spec: ProblemSpec | PythonSpec) -> str:
     return spec.content if isinstance(spec, PythonSpec) else spec.to_toml()
 
 
-def open_kept(directory: Path) -> ProblemSpec | PythonSpec:
-    """What :func:`keep` has written; a Python file finds what was beside it when it was run.
+def open_saved(directory: Path) -> ProblemSpec | PythonSpec:
+    """What :func:`save_problem` has written; a Python file finds what was beside it when it was run.
 
     An InputError if a file is missing or damaged.
     """

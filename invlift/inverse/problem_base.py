@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 
-class Asked:
+class ProblemBase:
     """Base of problems: a subclass says what it is made of."""
 
     def lines(self) -> list[tuple[str, str]]:
