@@ -36,7 +36,7 @@ def text_of(spec: ProblemSpec | PythonSpec) -> str:
 
 
 def open_saved(directory: Path) -> ProblemSpec | PythonSpec:
-    """What :func:`save_problem` has written; a Python file finds what was beside it when it was run.
+    """What :func:`save_problem` has written; a Python file finds what was beside it once.
 
     An InputError if a file is missing or damaged.
     """

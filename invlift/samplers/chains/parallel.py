@@ -91,7 +91,7 @@ def run_chains(
     max_seconds : float, optional
         Time from now after which all chains end, to within a segment.
     next_goal : callable
-        ProblemBase when all chains have made the draws of the plan: how many they are to have next, or
+        Asked when all chains have made the draws of the plan: how many they are to have next, or
         None if that was all.  Without it the draws of the plan are all.
     on_progress : callable
         Called after every block.
