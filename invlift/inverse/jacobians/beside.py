@@ -24,8 +24,8 @@ class LowRankFactor(Factor):
     Attributes
     ----------
     core : Factor
-    right, scaled : (k, d)
-        The transposes of right and core^-1 left: rows are read along the memory.
+    right, scaled : (d, k)
+        ``scaled`` is core^-1 left.
     capacitance : Factor
         (k, k).
     """
@@ -41,9 +41,9 @@ class LowRankFactor(Factor):
         # What right^T x is for the solution x, accurate even where the columns are large beside
         # the core (1e6 and more in a model in time with narrow peaks) and x loses its digits along
         # them: these are put back.
-        along = self.capacitance.solve(self.right @ alone)
-        found = alone - self.scaled.T @ along
-        return found + self.scaled.T @ self.capacitance.solve(along - self.right @ found)
+        along = self.capacitance.solve(self.right.T @ alone)
+        found = alone - self.scaled @ along
+        return found + self.scaled @ self.capacitance.solve(along - self.right.T @ found)
 
     def log_determinant(self) -> jax.Array:
         """log |det A|, ()."""
@@ -52,11 +52,11 @@ class LowRankFactor(Factor):
     def inverse_diagonal(self) -> jax.Array:
         """Diagonal of A^-1, (d,), for a symmetric A."""
         inner = self.solve_columns()
-        return self.core.inverse_diagonal() - jnp.sum(inner * self.scaled.T, axis=1)
+        return self.core.inverse_diagonal() - jnp.sum(inner * self.scaled, axis=1)
 
     def solve_columns(self) -> jax.Array:
         """A^-1 left, (d, k), for a symmetric A: in one product, where a solution takes four."""
-        return self.capacitance.solve(self.scaled).T
+        return self.capacitance.solve(self.scaled.T).T
 
 
 class Beside(ConstraintJacobian):
@@ -117,9 +117,9 @@ class Beside(ConstraintJacobian):
             product = product + self.core.product(with_.core, product.shape[0])
             return factorise(product, is_symmetric=is_symmetric)
         core = self.core.inner(None if is_symmetric else with_.core)
-        left, right = (jnp.concatenate(each.transposed) for each in (self, with_))
-        scaled = core.solve(left.T).T
-        capacitance = jnp.eye(self.num_columns) + right @ scaled.T
+        left, right = (jnp.concatenate(each.transposed).T for each in (self, with_))
+        scaled = core.solve(left)
+        capacitance = jnp.eye(self.num_columns) + right.T @ scaled
         # Symmetric, but not positive definite where the core is not.
         return LowRankFactor(core, right, scaled, factorise(capacitance, is_symmetric=False))
 
