@@ -34,6 +34,7 @@ from invlift.samplers.constrained.landing import (
     onto_manifold,
 )
 from invlift.samplers.constrained.likely_starts import likely_position
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -140,7 +141,9 @@ class RoughStarts(Module):
         return self.positions.shape
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; an InputError if constraints follow from others there."""
+        """Start of a chain; an InputError if constraints follow from others there, or no way onto
+        the manifold is found.
+        """
         rough = np.asarray(self.positions[chain])
         if self.kernel.target_kind != "manifold":
             return rough
@@ -148,6 +151,17 @@ class RoughStarts(Module):
         # Also where it is there: rounding may hide that constraints follow from others until no
         # step finds back.
         check_independent(self.target, position, _names_of_constraints(self.target))
+        distance = distance_from_manifold(self.target, position)
+        if not distance <= POSITION_TOLERANCE:
+            raise InputError(
+                f"chain {chain}, start",
+                "values from which the manifold is reached",
+                "a constraint or derivatives that are not finite on the way there"
+                if np.isnan(distance)
+                else f"no way to less than about {distance:.2g} from it",
+                "give starts that are closer to it, and see that all constraints can hold at once "
+                "and be differentiated there",
+            )
         return position
 
 
@@ -203,7 +217,11 @@ def _positions_of(target, starts: Mapping, num_chains: int) -> np.ndarray:
     if found != shapes:
         expected = f"arrays {shapes}" if shapes else "an array, as the target has no names"
         raise InputError("starts", expected, f"{found}", "give one of each for each chain")
-    return target.position(starts)
+    arrays = {
+        name: as_numbers(f"starts, {name}", value, f"an array {shapes[name]}")
+        for name, value in starts.items()
+    }
+    return target.position(arrays)
 
 
 # One start ----------------------------------------------------------------------------------------
