@@ -34,6 +34,7 @@ from invlift.samplers.constrained.landing import (
     onto_manifold,
 )
 from invlift.samplers.constrained.likely_starts import likely_position
+from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget
 
@@ -140,7 +141,9 @@ class RoughStarts(Module):
         return self.positions.shape
 
     def __getitem__(self, chain: int) -> np.ndarray:
-        """Start of a chain; an InputError if constraints follow from others there."""
+        """Start of a chain; an InputError if constraints follow from others there, or no way onto
+        the manifold is found.
+        """
         rough = np.asarray(self.positions[chain])
         if self.kernel.target_kind != "manifold":
             return rough
@@ -148,6 +151,17 @@ class RoughStarts(Module):
         # Also where it is there: rounding may hide that constraints follow from others until no
         # step finds back.
         check_independent(self.target, position, _names_of_constraints(self.target))
+        distance = distance_from_manifold(self.target, position)
+        if not distance <= POSITION_TOLERANCE:
+            raise InputError(
+                f"chain {chain}, start",
+                "values from which the manifold is reached",
+                "a constraint or derivatives that are not finite on the way there"
+                if np.isnan(distance)
+                else f"no way to less than about {distance:.2g} from it",
+                "give starts that are closer to it, and see that all constraints can hold at once "
+                "and be differentiated there",
+            )
         return position
 
 
@@ -204,10 +218,13 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
     if found != shapes:
         expected = f"arrays {shapes}" if shapes else "an array, as the unknowns have no names"
         raise InputError("starts", expected, f"{found}", "give one of each for each chain")
+    arrays = {
+        name: as_numbers(f"starts, {name}", value, f"an array {shapes[name]}")
+        for name, value in starts.items()
+    }
     if named is problem:
-        return problem.position(starts)
-    starts = {name: np.asarray(values) for name, values in starts.items()}
-    chains = ({name: x[chain] for name, x in starts.items()} for chain in range(num_chains))
+        return problem.position(arrays)
+    chains = ({name: x[chain] for name, x in arrays.items()} for chain in range(num_chains))
     return np.stack([named.whiten(each) for each in chains])
 
 

@@ -45,7 +45,7 @@ def manifold_problem(
         Each on a manifold, :func:`sphere` or :func:`stiefel`, or free, by its shape.  With unit and
         axes as ``Unknown((3,), "m", {"axis": "xyz"})``.
     data : pytree of arrays, optional
-        Other ones of the same shapes need no compilation.
+        Other ones of the same shapes need no compilation.  Lists of numbers are arrays.
     derived : callable, optional
         Arrays by name that are kept of each draw beside the unknowns.
     metric : callable, optional
@@ -64,8 +64,8 @@ def manifold_problem(
     Raises
     ------
     InputError
-        If a name or a shape does not fit, a function cannot be evaluated and differentiated, there
-        is no constraint at all, or as many as unknown numbers.
+        If a name or a shape does not fit, data are no numbers, a function cannot be evaluated and
+        differentiated, there is no constraint at all, or as many as unknown numbers.
 
     Notes
     -----
@@ -84,11 +84,29 @@ def manifold_problem(
         raise InputError("unknowns", "at least one", "none", "name them with their shapes")
     check_agreement((f"unknown {name}", own) for (name, _), own in zip(parts, axes, strict=True))
     problem = ManifoldProblem(
-        tuple(parts), tuple(units), tuple(axes), jax.tree.map(np.asarray, data),
+        tuple(parts), tuple(units), tuple(axes), _arrays_of(data),
         logdensity, constraint, derived, metric, start,
     )  # fmt: skip
     _check_functions(problem)
     return problem
+
+
+def _arrays_of(data: Any) -> Any:
+    """The data with arrays for lists of numbers."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(data, is_leaf=_is_list_of_numbers)
+    found = []
+    for path, value in paths:
+        found.append(np.asarray(value))
+        if found[-1].dtype.kind not in "biufc":
+            where = f"data{jax.tree_util.keystr(path)}"
+            raise InputError(where, "an array of numbers", f"{value!r}"[:80], "leave it out")
+    return jax.tree.unflatten(structure, found)
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(each, int | float) or _is_list_of_numbers(each) for each in value)
 
 
 def _check_functions(problem: ManifoldProblem) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import invlift
 from invlift.app.sampling import sample
-from invlift.app.starts import RoughStarts
+from invlift.app.starts import RoughStarts, chosen_starts
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.manifolds import ProductJacobian, constraints, sphere, stiefel
 from invlift.inverse.unknowns import Unknown
@@ -121,6 +121,13 @@ def test_rough_starts_by_name_are_moved_onto_the_manifold():
     assert np.abs(target.constraint(rough[0])).max() < 1e-12
     with pytest.raises(invlift.InputError, match=r"starts: expected arrays .*'left': \(2, 4, 2\)"):
         sample(target, chains=2, starts=starts)
+    lists = {name: value.tolist() for name, value in starts.items()}
+    by_list = chosen_starts(target, lists, 1)(ConstrainedHMC(), target, 1)
+    np.testing.assert_array_equal(by_list.positions, rough.positions)
+    with pytest.raises(
+        invlift.InputError, match=r"starts, axis: expected an array \(1, 3\), found"
+    ):
+        sample(target, chains=1, starts=starts | {"axis": [["a", "b", "c"]]})
     with pytest.raises(invlift.InputError, match="expected a constrained sampler"):
         sample(target, "nuts", chains=1, draws=1)
 
@@ -168,6 +175,10 @@ REFUSED = {
     "arguments": ((height, lambda q: 0.0, PLACE), "logdensity: .*unexpected keyword"),
     "vector": ((height, lambda place: place, PLACE), r"logdensity: .*array of shape \(\), found"),
     "constant": ((height, lambda place: 1, PLACE), r"logdensity: expected a float64 array"),
+    "text": (
+        (height, flat, PLACE, {"of": ["x"]}),
+        r"data\['of'\]\[0\]: expected an array of numbers",
+    ),
     "branch": ((lambda place: 1.0 if place[0] > 0 else 0.0, flat, PLACE), "constraint: .*Tracer"),
 }
 
@@ -177,6 +188,15 @@ def test_what_cannot_be_meant_is_refused(name):
     arguments, message = REFUSED[name]
     with pytest.raises(invlift.InputError, match=message):
         manifold_problem(*arguments)
+
+
+def test_lists_of_numbers_are_arrays():
+    lists = {name: value.tolist() for name, value in DATA.items()}
+    data = problem(lists | {"parts": [np.ones(2), np.ones(3)]}).data
+    parts = data.pop("parts")
+    assert [part.shape for part in parts] == [(2,), (3,)]
+    assert {name: value.tolist() for name, value in data.items()} == lists
+    assert all(isinstance(value, np.ndarray) for value in data.values())
 
 
 def test_what_is_given_besides_is_looked_at():

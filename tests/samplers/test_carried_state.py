@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
-from sampler_cases import SPHERE
+from sampler_cases import SPHERE, RelativeDensity, on_sphere, skewed
 from test_density_kernels import TARGET, LinearAndSkewed
 
 from invlift.samplers.chains import chain as chain_module
@@ -39,8 +39,13 @@ def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
     assert np.ptp(tens.draws["position"], axis=0).min() > 0.5
 
 
-@pytest.mark.parametrize(("name", "num_evaluations"), [("chmc", 10), ("nuts", 1), ("pcn", 1)])
-def test_a_state_that_is_carried_whole_is_evaluated_once(name, num_evaluations, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "is_small", "num_evaluations"),
+    [("chmc", True, 1), ("chmc", False, 10), ("nuts", False, 1), ("pcn", False, 1)],
+)
+def test_a_state_that_is_carried_whole_is_evaluated_once(
+    name, is_small, num_evaluations, monkeypatch
+):
     evaluated = []
     evaluate = chain_module.evaluate_state
 
@@ -49,8 +54,41 @@ def test_a_state_that_is_carried_whole_is_evaluated_once(name, num_evaluations, 
         return evaluate(kernel, target, position)
 
     monkeypatch.setattr(chain_module, "evaluate_state", counting)
-    chain_of(name)
+    if not is_small:
+        monkeypatch.setattr(programs, "MOST_NUMBERS", 0)
+    draws = chain_of(name).draws["position"]
     assert len(evaluated) == num_evaluations
+    monkeypatch.undo()
+    np.testing.assert_allclose(chain_of(name).draws["position"], draws, atol=1e-9)
+
+
+def pieces_of(name, target, call_seconds):
+    """Iterations of each piece of a chain, and its positions."""
+    plan = Plan(KERNELS[name](), 40, 60)
+    position = start_chain(plan, START).position
+    pieces = chain_module.run_lanes(target, plan, chain_key(8, 0), [position], None, call_seconds)
+    nums, draws = zip(*((piece.num, piece.draws["position"]) for (piece,) in pieces), strict=True)
+    return list(nums), np.concatenate(draws)
+
+
+class WithoutMoments(RelativeDensity):
+    def describe(self, point):
+        return {"position": point.position}, {}
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("chmc", WithoutMoments(on_sphere, skewed)), ("nuts", TARGET)]
+)
+def test_calls_of_several_blocks_give_the_same_bits(name, target):
+    nums, tens = pieces_of(name, target, 0.0)
+    assert nums == 10 * [10]
+    nums, long = pieces_of(name, target, 1e9)
+    assert nums == [10, 10, 10, 10, 10, 50]
+    np.testing.assert_array_equal(long, tens)
+
+
+def test_moments_are_merged_block_by_block():
+    assert pieces_of("chmc", SPHERE, 1e9)[0] == 10 * [10]
 
 
 def test_the_momentum_is_saved_with_the_chain(tmp_path):

@@ -23,7 +23,10 @@ from invlift.samplers.chains.programs import (
     block_program,
     evaluate_state,
     evaluate_states,
+    is_carried_whole,
+    num_rows,
     padded_schedule,
+    restored,
 )
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.state import Block, ChainState, Position, gather
@@ -85,7 +88,12 @@ def run_blocks(
 
 
 def run_lanes(
-    target, plan: Plan, rng_keys: jax.Array, positions: Sequence[Position], num_draws=None
+    target,
+    plan: Plan,
+    rng_keys: jax.Array,
+    positions: Sequence[Position],
+    num_draws: int | None = None,
+    call_seconds: float = 0.0,
 ) -> Iterator[list[Block | None]]:
     """Run chains side by side in one program, as many as there are positions.
 
@@ -100,6 +108,10 @@ def run_lanes(
     positions : sequence of Position
     num_draws : int, optional
         As of :func:`run_blocks`.
+    call_seconds : float
+        About how long a call of the program may take.  As many blocks of a small model as it lasts
+        for are yielded as one; a single one during warm-up, where the time of an iteration changes,
+        and where moments are kept, whose bits depend on how many draws are merged at a time.
 
     Yields
     ------
@@ -109,6 +121,7 @@ def run_lanes(
     total = plan.num_warmup + (plan.num_draws if num_draws is None else num_draws)
     positions = list(positions)
     lanes = _Lanes(target, plan, rng_keys, positions)
+    num_blocks = 1
     while True:
         positions = [_skipped(plan, position) for position in positions]
         going = [
@@ -121,10 +134,14 @@ def run_lanes(
         iteration = min(positions[lane].iteration for lane in going)
         moving = [lane for lane in going if positions[lane].iteration == iteration]
         is_warmup = iteration < plan.num_warmup
-        num = min(BLOCK, (plan.num_warmup if is_warmup else total) - iteration)
+        left = (plan.num_warmup if is_warmup else total) - iteration
+        num = min(num_blocks * BLOCK, lanes.num_rows, left)
         began = time.perf_counter()
         found = lanes.run(positions, moving, num)
-        spent = (time.perf_counter() - began) / len(moving)
+        seconds = time.perf_counter() - began
+        is_single = is_warmup or plan.fields or found[moving[0]][-2]
+        num_blocks = 1 if is_single else max(1, int(call_seconds * num / BLOCK / seconds))
+        spent = seconds / len(moving)
         blocks: list[Block | None] = [None] * len(positions)
         for lane in moving:
             warmup, sampling = positions[lane].seconds
@@ -156,11 +173,13 @@ class _Lanes:
     def __init__(
         self, target, plan: Plan, rng_keys: jax.Array, positions: Sequence[Position]
     ) -> None:
+        dimension = positions[0].values.size
         self._target, self._plan, self._rng_keys = target, plan, rng_keys
         self._num_lanes = len(positions)
-        self._run_block = block_program(positions[0].values.size, self._num_lanes)
-        self._schedule = padded_schedule(plan)
+        self._run_block = block_program(dimension, self._num_lanes)
+        self._schedule = padded_schedule(target, plan, dimension)
         self._last: PyTree = None
+        self.num_rows = num_rows(target, dimension)
 
     def run(self, positions: Sequence[Position], moving: Sequence[int], num: int) -> list[tuple]:
         """Run ``num`` iterations of those that move, which are all at the same one.
@@ -179,7 +198,7 @@ class _Lanes:
         self._last = self._state_at(values, carried)
         is_warmup = first < plan.num_warmup
         row = first if is_warmup else plan.num_warmup
-        stages = self._schedule[row : row + BLOCK]
+        stages = self._schedule[row : row + self.num_rows]
         found = self._run_block(
             plan.kernel, self._target, self._last, adapted, self._rng_keys,
             first, num, is_warmup, stages,
@@ -201,24 +220,22 @@ class _Lanes:
         return [jax.tree.unflatten(structure, lane) for lane in lanes]
 
     def _state_at(self, values: np.ndarray, carried: dict[str, np.ndarray]) -> PyTree:
-        """The kernel's states at positions, with what it carries put in.
+        """The kernel's states at positions, with what is carried put in.
 
-        Not evaluated where all of it is carried and the last states show its form.
+        Not evaluated where that is all of it and the last states show its form.
         """
-        kernel = self._plan.kernel
-        fields = set(getattr(self._last, "_fields", ()))
-        if kernel.carries and fields == {"position", *kernel.carries}:
-            state = self._last._replace(position=values)
-        else:
+        kernel, target, state = self._plan.kernel, self._target, self._last
+        if not carried or state is None or not is_carried_whole(kernel, target, values, state):
             evaluate = evaluate_state if self._num_lanes == 1 else evaluate_states
-            state = evaluate(kernel, self._target, values)
-        return state._replace(**carried) if carried else state
+            state = evaluate(kernel, target, values)
+        return restored(target, values, state, carried)
 
 
 def _on_host(found: tuple, num: int) -> tuple:
     """What a block returns of a chain, as arrays of their own, of the iterations that it made."""
     *end, kept, accumulated, stats = found
-    recorded = jax.tree.map(lambda rows: np.array(rows)[:num], (kept, accumulated, stats))
+    recorded = (kept, accumulated, stats)
+    recorded = jax.tree.map(lambda rows: np.asarray(rows)[:num].copy(), recorded)
     return *jax.tree.map(np.array, end), *recorded
 
 

@@ -16,8 +16,11 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 
-#: Iterations compiled into one call.
+#: Iterations of a block, between which a chain can be stopped and saved.
 BLOCK = 10
+#: Blocks that one call may run where all of a state is carried, and the most numbers of a position
+#: times iterations of a call.
+MOST_BLOCKS, MOST_NUMBERS = 100, 100_000
 #: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
 #: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
 #: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
@@ -32,8 +35,8 @@ def evaluate(kernel, target, position):
     return kernel.init(target, position)
 
 
-#: :func:`evaluate` as a program of its own.  Every block starts with it where the kernel does not
-#: carry its whole state, so that a resumed chain sees the same bits as one that ran through.
+#: :func:`evaluate` as a program of its own.  Every block starts with it where not all of a state is
+#: carried, so that a resumed chain sees the same bits as one that ran through.
 evaluate_state = Program(evaluate, "some")
 
 
@@ -62,8 +65,8 @@ chain_keys = Program(_chain_keys, "none")
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
-    """Up to BLOCK iterations: new position, what the kernel carries, adaptation's state, draws,
-    values and statistics.
+    """``num`` iterations: new position, what is carried, adaptation's state, draws, values and
+    statistics, as many rows of these as of stages.
 
     Warm-up and sampling share one program, which halves compilation; what is recorded during
     warm-up is thrown away.
@@ -103,7 +106,8 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         last = jnp.full_like(kernel.position(state), jnp.nan), nothing
     carry = state, adapted, last
     (state, adapted, _), recorded = _scan(step, carry, rng_key, first, num, stages)
-    return kernel.position(state), kernel.carried(state), adapted, *recorded
+    carried = carried_of(kernel, target, state)
+    return kernel.position(state), carried, adapted, *recorded
 
 
 def _lanes(kernel, target, states, adapted, rng_keys, first, num, is_warmup, stages):
@@ -128,10 +132,10 @@ def block_program(dimension: int, num_lanes: int = 1) -> Program:
 
 
 def _scan(step, carry, rng_key, first, num, stages):
-    """Run ``num`` <= BLOCK steps, keyed by iteration number, stacking outputs to length BLOCK."""
+    """Run ``num`` steps, keyed by iteration number, stacking outputs to the length of stages."""
     step = jax.jit(step, inline=True)  # traced once, for the shapes and for the loop
     shapes = jax.eval_shape(step, carry, rng_key, stages[0])[1]
-    stacked = jax.tree.map(lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), shapes)
+    stacked = jax.tree.map(lambda leaf: jnp.zeros((len(stages), *leaf.shape), leaf.dtype), shapes)
 
     def body(index, loop):
         carry, stacked = loop
@@ -141,10 +145,46 @@ def _scan(step, carry, rng_key, first, num, stages):
     return jax.lax.fori_loop(0, num, body, (carry, stacked))
 
 
-def padded_schedule(plan: Plan) -> np.ndarray:
-    """What the adaptation does in each iteration, with rows of nothing for a whole block behind."""
+def num_rows(target, dimension: int) -> int:
+    """Iterations that one call runs at most, at positions of a dimension Q.
+
+    More than a block for small models, whose iterations may take less time than a call.  Not for
+    those on a mesh, nor for large ones.
+    """
+    if not getattr(target, "has_lanes", True):
+        return BLOCK
+    return BLOCK * max(1, min(MOST_BLOCKS, MOST_NUMBERS // (BLOCK * dimension)))
+
+
+def carried_of(kernel, target, state) -> dict[str, jax.Array]:
+    """What of a state is handed on with its position: all where a call may run several blocks."""
+    if num_rows(target, kernel.position(state).size) == BLOCK:
+        return kernel.carried(state)
+    return {f"{number:03}": leaf for number, leaf in enumerate(jax.tree.leaves(state))}
+
+
+def is_carried_whole(kernel, target, values, state) -> bool:
+    """Whether a state like this one, at positions (..., Q), is handed on as a whole."""
+    is_small = num_rows(target, values.shape[-1]) > BLOCK
+    return is_small or {"position", *kernel.carries} == set(getattr(state, "_fields", ()))
+
+
+def restored(target, values, state, carried):
+    """A state at positions, (..., Q), made of another, with what was carried put in."""
+    if not carried:
+        return state
+    if num_rows(target, values.shape[-1]) > BLOCK:
+        leaves = [leaf for _, leaf in sorted(carried.items())]
+        return jax.tree.unflatten(jax.tree.structure(state), leaves)
+    where = {"position": values} if "position" in state._fields else {}
+    return state._replace(**where, **carried)
+
+
+def padded_schedule(target, plan: Plan, dimension: int) -> np.ndarray:
+    """What the adaptation does in each iteration, with rows of nothing for a whole call behind."""
     schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
-    return np.concatenate([schedule, np.zeros((BLOCK, schedule.shape[1]), schedule.dtype)])
+    nothing = np.zeros((num_rows(target, dimension), schedule.shape[1]), schedule.dtype)
+    return np.concatenate([schedule, nothing])
 
 
 def compile_chain(target, plan: Plan, dimension: int, num_lanes: int = 1) -> None:
@@ -168,7 +208,7 @@ def _arguments(target, plan: Plan, dimension: int, num_lanes: int) -> tuple:
     states = evaluate.shapes(kernel, target, _positions(dimension, num_lanes))
     chains = kernel.adaptation.init(dimension), chain_key.shapes(0, 0)
     adapted, keys = (_of_lanes(each, num_lanes) for each in chains)
-    stages = padded_schedule(plan)[:BLOCK]
+    stages = padded_schedule(target, plan, dimension)[: num_rows(target, dimension)]
     return kernel, target, states, adapted, keys, 0, 0, True, stages
 
 

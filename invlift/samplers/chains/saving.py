@@ -23,7 +23,7 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import ChainState, Increment, Position, start_chain
 
 #: First word of a saved piece, with the version of its layout.
-MAGIC = "invlift-chain-4"
+MAGIC = "invlift-chain-5"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Position(NamedTuple):
     seconds : tuple of two floats
         Warm-up and sampling time so far.
     carried : dict of arrays
-        What the kernel carries, by name; nothing before the first iteration.
+        What is carried of the kernel's state, by name; nothing before the first iteration.
     """
 
     values: np.ndarray
@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What up to 10 iterations, all of warm-up or all of sampling, bring.
+    """What some iterations, all of warm-up or all of sampling, bring: ten, or a multiple, or fewer.
 
     Attributes
     ----------

@@ -39,6 +39,8 @@ from invlift.targets import Target
 
 #: Time after which a segment ends, to within a block, in this process and elsewhere, s.
 LOCAL_SECONDS, REMOTE_SECONDS = 1.0, 3.0
+#: About how long one call of a chain's program may take, s: much longer than what a call costs.
+CALL_SECONDS = 0.2
 
 
 def single_threaded_blas():
@@ -267,7 +269,7 @@ def run_segment(
         positions += num_spare * [spare]
         rng_keys = chain_keys(work.seed, np.array([*chains, *num_spare * [chains[0]]]))
     pieces = []
-    for blocks in run_lanes(target, plan, rng_keys, positions, segment.num_draws):
+    for blocks in run_lanes(target, plan, rng_keys, positions, segment.num_draws, CALL_SECONDS):
         found = zip(chains, blocks, strict=False)
         pieces += [Piece(chain, block) for chain, block in found if block is not None]
         if time.monotonic() - began > seconds or (is_stopped and is_stopped.is_set()):

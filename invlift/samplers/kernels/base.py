@@ -72,8 +72,9 @@ class Kernel(Module, settings=True):
     standards : Standards
     carries : tuple of str
         Fields of its state, then a NamedTuple, that are handed on with the chain's position, saved
-        and restored; the rest is evaluated anew every few iterations.  Needed for what does not
-        follow from the position, and worth it for what is small and costly to evaluate.
+        and restored; the rest is evaluated anew every few iterations, but for small models, of
+        which all is handed on.  Needed for what does not follow from the position, and worth it for
+        what is small and costly to evaluate.
     """
 
     target_kind: ClassVar[TargetKind] = "density"
