@@ -25,7 +25,7 @@ _IN_HASTE = (
 def pytest_configure(config):
     """Before anything starts JAX; workers of pytest-xdist, and commands, inherit it."""
     is_worker, is_slow = hasattr(config, "workerinput"), config.getoption("-m") == "slow"
-    if is_worker or is_slow or _HAS_FLAGS:
+    if is_worker or is_slow or "XLA_FLAGS" in os.environ:
         return
     environment = os.environ | {"XLA_FLAGS": _IN_HASTE}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
@@ -44,7 +44,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(_CACHE.name) / "sources")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
 jax.config.update("jax_compilation_cache_dir", None)
-_HAS_FLAGS = "XLA_FLAGS" in os.environ
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift.programs import compilation  # noqa: E402

@@ -31,21 +31,8 @@ MAX_KEPT = 10**9
 _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
 _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 _OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
-# Bytes that a turn of a loop may touch for XLA to make one function of the whole loop.  Otherwise
-# each operation is a call, of which a loop over a few numbers consists (docs/measurements.md).
-_SMALL_LOOP = 262_144
 #: Libraries whose classes and functions are the same wherever their versions are.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
-
-
-def compile_small_loops_whole() -> None:
-    """Have XLA make one function of a loop over small arrays: call it before JAX starts.
-
-    XLA reads this from the environment alone, for all programs of the process.  Where ``XLA_FLAGS``
-    is set already nothing is changed.
-    """
-    option = f"xla_cpu_small_while_loop_byte_threshold={_SMALL_LOOP}"
-    os.environ.setdefault("XLA_FLAGS", f"--xla_backend_extra_options={option}")
 
 
 class _Compiled(NamedTuple):

@@ -10,17 +10,11 @@ import jax
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.programs.compilation import compile_small_loops_whole
 
 
 def enable_x64() -> None:
-    """Switch JAX's double precision on: call it before the first array is made.
-
-    Loops over small arrays are then compiled as a whole as well, which the environment variable
-    ``XLA_FLAGS`` says unless it is set.
-    """
+    """Switch JAX's double precision on: call it before the first array is made."""
     jax.config.update("jax_enable_x64", True)
-    compile_small_loops_whole()
 
 
 def require_float64(**arrays) -> None:

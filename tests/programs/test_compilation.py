@@ -50,22 +50,6 @@ def test_options_that_this_version_of_the_compiler_does_not_know_are_left_out(mo
         jax.jit(lambda x: x, compiler_options=unknown)(3.0)
 
 
-def test_small_loops_are_compiled_whole():
-    """Unless the user has flags of his own; only a new process reads them."""
-    script = """
-import invlift; invlift.enable_x64(); import jax, jax.numpy as jnp
-loop = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda _, y: jnp.sin(y @ y), x))
-print(loop.lower(jnp.ones((16, 16))).compile().as_text().count("xla_cpu_small_call"))
-"""
-    found = []
-    for flags in ({}, {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=true"}):
-        environment = {name: to for name, to in os.environ.items() if name != "XLA_FLAGS"} | flags
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        found.append(int(done.stdout))
-    assert found == [1, 0]
-
-
 def traced(fn):
     """The function, and the shapes for which it was traced."""
     shapes = []
