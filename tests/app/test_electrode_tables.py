@@ -64,7 +64,7 @@ def test_positions_give_the_groups(tmp_path):
     by_place = build_problem(read_problem(path))
     groups = {"electrodes": {"groups": GROUPS, "impedance": 0.1}, "noise": {}}
     by_name = build_problem(read_problem(write(tmp_path / "b", groups, UNIFIED)))
-    assert by_place.electrodes[0] == "electrode_1"
+    assert by_place.sensors.electrode_groups[0] == "electrode_1"
     phi = np.linspace(-1.0, 1.0, 16)
     found = by_place.problem.model(phi)
     np.testing.assert_allclose(found, by_name.problem.model(phi), rtol=1e-12)
