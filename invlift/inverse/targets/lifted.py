@@ -32,9 +32,6 @@ from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
 MAX_DENSE = 64
 #: A step that is accepted takes 7 or 8 products; one that needs more than these is not worth it.
 MAX_KRYLOV = 20
-#: A system is solved no further than to this times the square of the length of its move: what a
-#: method of third order leaves of the move is of that order anyway.
-INEXACT = 0.01
 
 
 class Point(NamedTuple):
@@ -391,9 +388,7 @@ class NormalSpace(NamedTuple):
             return to_move(by_field + by_noise)
 
         def solve(rhs, tolerance):
-            move = to_move(rhs)
-            tolerance = jnp.clip(INEXACT * move @ move, tolerance, INEXACT)
-            return to_multiplier(conjugate_residuals(product, move, tolerance, MAX_KRYLOV))
+            return to_multiplier(conjugate_residuals(product, to_move(rhs), tolerance, MAX_KRYLOV))
 
         return solve
 
