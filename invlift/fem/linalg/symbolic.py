@@ -17,7 +17,7 @@ from invlift.fem.sparse import as_index
 from invlift.programs.pytrees import pytree
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
-_BATCH_OVERHEAD = 30_000.0
+_BATCH_OVERHEAD = 100_000.0
 _FRONT_OVERHEAD = 300.0
 _PER_MULTIPLY_ADD = 0.03
 _PER_PANEL_ENTRY = 10.0
