@@ -157,7 +157,7 @@ def check_problem(
         if field is not None:
             findings.append(_mesh(field.mesh))
             if isinstance(spec, ProblemSpec) and spec.electrodes is None:
-                findings.append(_groups(spec, field.mesh))
+                findings.append(_groups(spec, field))
             if field.sensors is not None:
                 if field.sensors.electrode_groups:
                     findings.append(_electrodes(field))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from invlift.app.cli import main
+from invlift.app.commands import results  # noqa: F401  # before pages are not written
 from invlift.programs.compilation import keep_compiled_programs
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -164,7 +164,9 @@ def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
 
 def asked_for(field, **nominal):
     """The same field, of which something else was asked for."""
-    prior = replace(field.prior, nominal=field.prior.nominal._replace(**nominal))
+    prior = replace(
+        field.prior, nominal=tuple(each._replace(**nominal) for each in field.prior.nominal)
+    )
     return replace(field, problem=replace(field.problem, prior=prior))
 
 

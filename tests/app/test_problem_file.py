@@ -146,7 +146,7 @@ def test_a_spec_survives_pickling():
         ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
         ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
         ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),
-        ("prior.kind", REMOVED, ["[prior] kind", '"matern" or "independent"', "no such key"]),
+        ("prior.kind", REMOVED, ["[prior] kind", '"inclusions" or "independent"', "no such key"]),
         ("prior.kind", "mattern", ["[prior] kind", 'did you mean "matern"?']),
         ("pde.robin", {"top": {"coeficient": 1.0}}, ["robin.top", "did you mean 'coefficient'?"]),
         ("prior", INDEPENDENT | {"range": 1.0}, ["'range'", "another kind"]),

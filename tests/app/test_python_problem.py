@@ -150,7 +150,7 @@ def test_mistakes_are_named_in_one_line(invlift, tmp_path, content, name, messag
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("target_acceptance=high", "--option target_acceptance: expected a number"),
+        ("target_acceptance=high", "--option target_acceptance: expected a positive number, "),
         ("acceptance=0.9", "--option acceptance: "),
         ("acceptance", "--option: expected KEY=VALUE"),
     ],
