@@ -26,6 +26,8 @@ from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import inverse_problem
 from invlift.inverse.state_space import state_space
+from invlift.inverse.targets.diffusion import DiffusionPosterior
+from invlift.inverse.targets.diffusion_blocks import Blocks
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -152,6 +154,7 @@ ON_MANIFOLDS = {
     "state space": lambda: landed(states(), ROUGH),
     "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
     "diffusion, exact": lambda: driven(None),
+    "diffusion, given states": lambda: given_states(),
     "grouped": grouped,
     "given manifold": lambda: (
         manifold_problem(on_sphere, tilted, {"position": (3,)}),
@@ -164,6 +167,12 @@ DENSITIES = {
 }
 
 
+def given_states():
+    """The same where the path is cut into blocks, given the states between these."""
+    target, position = driven(lognormal(median=0.3, factor=2.0))
+    return target.parts(position)[1], position
+
+
 @cache
 def on_manifold(name):
     """A target, and a position on its manifold."""
@@ -171,7 +180,7 @@ def on_manifold(name):
 
 
 #: Whose programs take longest to compile.
-SLOW = ("diffusion, exact",)
+SLOW = ("diffusion, exact", "diffusion, given states")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +237,8 @@ def test_every_class_is_tried():
         for _, each in inspect.getmembers(module, inspect.isclass)
         if issubclass(each, Module) and each.__module__ == module.__name__
     }
-    assert found - {ManifoldTarget} == tried
+    # What cuts a path is no target; of the second all is tried in its subclass.
+    assert found - {ManifoldTarget, Blocks, DiffusionPosterior} == tried
 
 
 PAIRS = {

@@ -100,7 +100,7 @@ def test_a_heavy_tail_does_not_excuse_everything():
         for each, score in zip(predicted, scores, strict=True)
     ]
     (warning,) = Posterior(chains, sensors=Readings(observed)).verdict().warnings
-    assert "sensor 1" in warning
+    assert "reading 1" in warning
 
 
 def test_chain_with_another_mean_is_flagged(chains):

@@ -80,6 +80,16 @@ class Exact(_OfNumpyro):
         """As :meth:`Distribution.transform`."""
         return self._whitening.transform(white.reshape(self._whitening.shape))
 
+    def whiten(self, value: np.ndarray) -> np.ndarray:
+        """As :meth:`Distribution.whiten`, also where T is affine and mixes entries."""
+        if not self.given.event_shape:
+            return super().whiten(value)
+        at = jnp.zeros(self.num_white)
+        slope = jax.jacfwd(lambda white: jnp.ravel(self.transform(white)))(at)
+        found, *_ = jnp.linalg.lstsq(slope, jnp.ravel(value - self.transform(at)))
+        is_found = jnp.allclose(self.transform(found), value, rtol=1e-9, atol=0.0)
+        return np.where(is_found, found, np.nan)
+
     @property
     def _whitening(self):
         from invlift.inverse.distributions.whitening import exact_whitening

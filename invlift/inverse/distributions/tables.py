@@ -136,7 +136,7 @@ class GammaTable(DistributionTable):
 class InverseGammaTable(DistributionTable):
     """Density proportional to x^(-concentration - 1) exp(-scale / x)."""
 
-    family = _of_numpyro("InverseGamma")
+    family = _of_numpyro("InverseGamma", scale="rate")
 
     concentration: number(1e-2, 1e6)
     """The shape: the mean is finite above 1."""
