@@ -223,21 +223,22 @@ def retract(
     stops_early = may_end_early & ~is_audited
     move_tolerance = retraction.move_tolerance(space)
 
-    def error_of(position):
+    def error_of(multiplier):
+        position = origin - target.apply_jacobian_transpose(point, multiplier)
         return jnp.max(jnp.abs(position - expected))
 
     def is_running(loop):
-        _, _, move, _, is_expected, _, _, count = loop
+        _, move, _, is_expected, _, _, count = loop
         is_settled = (move <= move_tolerance) | (is_expected & stops_early)
         is_lost = ~jnp.isfinite(move) | (count >= retraction.max_iterations)
         return is_wanted & ~is_settled & ~is_lost
 
     def iterate(loop):
-        position, multiplier, _, before, _, is_early, num_evaluations, count = loop
+        multiplier, _, before, _, is_early, num_evaluations, count = loop
         change, spent = retraction.correct(target, point, space, multiplier)
-        step = target.apply_jacobian_transpose(point, change)
-        position, multiplier = position - step, multiplier + change
-        move, error = jnp.max(jnp.abs(step)), error_of(position)
+        multiplier = multiplier + change
+        move = jnp.max(jnp.abs(target.apply_jacobian_transpose(point, change)))
+        error = error_of(multiplier)
         is_expected = (error <= tolerance) & jnp.isfinite(error)
         if may_end_early:
             # What would settle it must be among the iterations allowed: one more where it is
@@ -247,18 +248,17 @@ def retract(
             is_certain &= count + 3 <= retraction.max_iterations
             is_early |= (is_expected & is_there) | is_certain
             is_expected = jnp.where(is_audited, is_expected, is_early)
-        num_evaluations += spent
-        return position, multiplier, move, error, is_expected, is_early, num_evaluations, count + 1
+        return multiplier, move, error, is_expected, is_early, num_evaluations + spent, count + 1
 
     linear = point.constraint + target.apply_jacobian(point, origin - point.position)
     start = target.solve_gram(point, linear)
     # The move before the first must be finite for the loop to start, and above the tolerance.
     unmoved = jnp.asarray(jnp.finfo(origin.dtype).max)
     no = jnp.asarray(False)
-    position = origin - target.apply_jacobian_transpose(point, start)
-    first = (position, start, unmoved, error_of(position), no, no, 0, 0)
+    first = (start, unmoved, error_of(start), no, no, 0, 0)
     found = jax.lax.while_loop(is_running, iterate, first)
-    position, multiplier, move, _, is_expected, is_early, num_evaluations, _ = found
+    multiplier, move, _, is_expected, is_early, num_evaluations, _ = found
+    position = origin - target.apply_jacobian_transpose(point, multiplier)
     is_settled = move <= move_tolerance
     is_converged = is_settled | (is_expected & stops_early)
     is_expected &= is_converged
