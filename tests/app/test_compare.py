@@ -102,6 +102,7 @@ def in_a_funnel():
     numpyro.deterministic("twice", 2.0 * level)
 
 
+@pytest.mark.slow
 def test_a_numpyro_model_is_also_walked_on_in_its_own_coordinates():
     made = invlift.from_numpyro(in_a_funnel)
     target = UnconstrainedDensity(made)

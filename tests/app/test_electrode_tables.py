@@ -99,6 +99,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # half a minute
 def test_a_run_tells_of_each_electrode_and_reading(folder):
     summary = pd.read_csv(folder / "chmc" / "summary.csv", index_col=0)
     assert {f"impedance[{name}]" for name in GROUPS} <= set(summary.index)
@@ -113,6 +114,7 @@ def test_a_run_tells_of_each_electrode_and_reading(folder):
     assert truth.columns.tolist() == ["a", "b", "m", "n", "value", "sigma", "group", "name"]
 
 
+@pytest.mark.slow
 def test_every_command_takes_it(folder, capsys, compiled_in_haste):
     path = folder / "problem.toml"
     command("check", path)

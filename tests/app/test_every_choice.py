@@ -104,8 +104,8 @@ def test_snippets_are_found():
 
 
 def _slow_unless_first(name):
-    """Five to twenty seconds each: all but the first of a page are for the slow tests."""
-    first = next(each for each in SHOWN if each.split(":")[0] == name.split(":")[0])
+    """Five to thirty seconds each: all but the first of the tutorial are for the slow tests."""
+    first = next(each for each in SHOWN if each.startswith("tutorial"))
     return name if name == first else pytest.param(name, marks=pytest.mark.slow)
 
 

@@ -238,7 +238,11 @@ MINE = {
 }
 
 
-@pytest.mark.parametrize("name", MINE)
+#: Each by itself is for the slow tests.
+APART = [name if name == "all" else pytest.param(name, marks=pytest.mark.slow) for name in MINE]
+
+
+@pytest.mark.parametrize("name", APART)
 def test_what_a_user_adds_runs_like_the_rest(tmp_path, name):
     path = write_problem(tmp_path, MINE[name] | {"sampler.warmup": 30, "sampler.draws": 60})
     spec = read_problem(path)

@@ -21,6 +21,7 @@ def draws_of(folder):
         return draws.load()
 
 
+@pytest.mark.slow  # half a minute
 def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     """Takes some 10 s: what the chains run is compiled twice, as the file is run anew."""
     out = tmp_path / "out"

@@ -71,7 +71,11 @@ def exact_flux(group, dim):
 
 @pytest.mark.parametrize(
     ("dim", "sizes", "location"),
-    [(2, (8, 16, 32), "nodes"), (2, (8, 16, 32), "cells"), (3, (4, 7, 10), "nodes")],
+    [
+        (2, (8, 16, 32), "nodes"),
+        (2, (8, 16, 32), "cells"),
+        pytest.param(3, (4, 7, 10), "nodes", marks=pytest.mark.slow),
+    ],
 )
 def test_convergence(dim, sizes, location):
     """Of second order where u is held, of first order elsewhere."""

@@ -189,7 +189,7 @@ def realised(dim, num, size, smoothness, *, tweak=lambda prior: prior):
     [
         (2, 4.0, (20, 40), 1.0, 0.03, 0.03, 2.5),
         (2, 4.0, (20, 40), 2.0, 0.01, 0.01, 2.0),
-        (3, 3.2, (8, 16), 0.5, 0.08, 0.02, 1.4),
+        pytest.param(3, 3.2, (8, 16), 0.5, 0.08, 0.02, 1.4, marks=pytest.mark.slow),
     ],
 )
 def test_variance_and_correlation_of_the_field(

@@ -142,6 +142,7 @@ def test_ends_of_blocks_leave_no_trace_in_the_posterior():
         assert_mean_within(found(one_way, 200), exact, min_ess=0)
 
 
+@pytest.mark.slow
 def test_a_problem_without_blocks_is_refused():
     """States do not decide exact readings that depend on the unknowns as well."""
     made = read_exactly(2)
