@@ -15,6 +15,7 @@ SHOWN = (
     "examples/*/*.py",
     "examples/*/*.csv",
     "examples/*/*.toml",
+    "examples/*/*.ohm",
     "meshes/README.md",
 )
 
