@@ -77,7 +77,7 @@ def test_every_command_takes_it(invlift, tmp_path, monkeypatch, name):
     invlift("report", out)
     assert (out / "report.html").stat().st_size > 10_000
     assert "elpd" in invlift("loo", out, there, status=LOO)
-    options = ["--methods", "chmc,hmc", "--budget", "0.2", "--chains", "1", "--warmup", "20"]
+    options = ["--methods", "chmc,hmc", "--budget", "3", "--chains", "1", "--warmup", "20"]
     assert "hmc" in invlift("compare", file, *options, "--out", tmp_path / "both")
     options = ["--simulations", "2", "--draws", "7", "--warmup", "20", "--out", tmp_path / "cal"]
     assert "20 are the least for a verdict" in invlift("calibrate", file, *options, status=3)
