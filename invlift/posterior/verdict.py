@@ -147,9 +147,8 @@ def verdict_of(posterior: Posterior) -> Verdict:
     residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
     if residuals is not None and len(residuals):
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels
-        worst = int(np.argmax(np.nan_to_num(np.abs(residuals), posinf=np.inf)))
-        reading = f"{kind} {worst}" if labels is None else f"{kind} {labels[worst]}"
-        rules += _rules_of_fit(residuals, reading, posterior.misfit_p_value)
+        names = range(len(residuals)) if labels is None else labels
+        rules += _rules_of_fit(residuals, kind, names, posterior.misfit_p_value)
     rules = [rule for rule in rules if rule.applies]
     reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
@@ -265,15 +264,15 @@ def _rules_of_returns(stats: Sequence[Mapping[str, np.ndarray]]) -> Iterator[Rul
 
 
 def _rules_of_fit(
-    residuals: np.ndarray, worst: str, misfit_p_value: float | None
+    residuals: np.ndarray, kind: str, names: Sequence, misfit_p_value: float | None
 ) -> Iterator[Rule]:
     size = np.nan_to_num(np.abs(residuals), nan=0.0, posinf=np.inf)
-    num_far = np.sum(size > MAX_RESIDUAL)
+    num_far, worst = np.sum(size > MAX_RESIDUAL), int(np.argmax(size))
     yield Rule(
         num_far > 0, WARNING,
         f"{num_far} of {size.size} readings are more than {MAX_RESIDUAL:g} standard deviations (of "
-        f"noise and prediction) away from what the model makes of them, {worst} by "
-        f"{size.max():.3g}", MISFIT,
+        f"noise and prediction) away from what the model makes of them, {kind} "
+        f"{names[worst]} by {size[worst]:.3g}", MISFIT,
     )  # fmt: skip
     p_value = 1.0 if misfit_p_value is None else misfit_p_value
     yield Rule(
