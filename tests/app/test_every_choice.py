@@ -156,22 +156,22 @@ def by_name(contents):
 
 
 def side_by_side():
-    """Pairs of prior and noise, and pairs of what a sampler is told.
+    """Every choice of priors, of noises and of samplers, one beside the other.
 
-    Any method with any prior or noise would take an hour: the contracts of targets and kernels
-    stand for these.
+    Pairs of a prior and a noise are for the contract of targets, and any method with any prior or
+    noise would take an hour: the contracts of targets and kernels stand for these.
     """
-    fields, samplers = covering("prior", "noise"), covering("sampler")
-    for number in range(max(len(fields), len(samplers))):
-        # Those left over go with the last of the others, whose range is known: that compiles fast.
-        field, sampler = (each[min(number, len(each) - 1)] for each in (fields, samplers))
-        yield copy.deepcopy(field | sampler)
+    parts = [covering(section, num=1) for section in ("prior", "noise", "sampler")]
+    for number in range(max(map(len, parts))):
+        # Each time through, a noise meets other priors.
+        chosen = (each[(number + number // len(each)) % len(each)] for each in parts)
+        yield copy.deepcopy({key: value for each in chosen for key, value in each.items()})
 
 
 ROWS = list(side_by_side())
 with_options(ROWS)
 PAIRS = by_name(ROWS)
-#: All of them take some ten minutes of one core.
+#: All of them take some five minutes of one core.
 IN_TURN = [
     pytest.param(name, marks=() if place < 1 else pytest.mark.slow, id=f"{place}: {name}")
     for place, name in enumerate(PAIRS)
