@@ -25,9 +25,9 @@ _IN_HASTE = (
 def pytest_configure(config):
     """Before anything starts JAX; workers of pytest-xdist, and commands, inherit it."""
     is_worker, is_slow = hasattr(config, "workerinput"), config.getoption("-m") == "slow"
-    if is_worker or is_slow or "XLA_FLAGS" in os.environ:
+    if is_worker or is_slow or _OWN_FLAGS:
         return
-    environment = os.environ | {"XLA_FLAGS": _IN_HASTE}
+    environment = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {_IN_HASTE}"}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     # Options come and go with the versions of JAX, which ends a process that has an unknown one.
     if subprocess.run(command, env=environment, capture_output=True).returncode == 0:
@@ -44,6 +44,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(_CACHE.name) / "sources")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
 jax.config.update("jax_compilation_cache_dir", None)
+_OWN_FLAGS = "XLA_FLAGS" in os.environ
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift.programs import compilation  # noqa: E402
