@@ -7,7 +7,7 @@ from benchmarks.discs import ROOT, example, scalars, smallest
 
 import invlift
 
-SETTINGS = {"chains": 4, "warmup": 500, "draws": 1000, "seed": 20260101}
+SETTINGS = {"chains": 4, "warmup": 300, "draws": 600, "seed": 20260101}
 
 
 def summarise(run):
@@ -21,8 +21,8 @@ def summarise(run):
 def check_posterior(run):
     """Reference: an independent prototype's mean 0.697 (sd 0.040) and spread 0.75 (sd 0.09)."""
     means, ess, r_hat = summarise(run)
-    # 0.008 is 8 standard errors of the mean at this ESS; 0.025 covers mass lumping, see the design.
-    assert ess > 1200
+    # 0.008 is 5 standard errors of the mean at this ESS; 0.025 covers mass lumping, see the design.
+    assert ess > 700
     assert r_hat < 1.01
     assert means["mean"] == pytest.approx(0.697, abs=0.008)
     assert means["std"] == pytest.approx(0.75, abs=0.025)
