@@ -23,12 +23,13 @@ class NormalNoise:
     values: np.ndarray
     sigma: np.ndarray | float | None = None
 
-    def new_readings(self, rng: np.random.Generator, chains) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain."""
-        return [
+    def new_readings(self, rng: np.random.Generator, chains) -> dict[str, list[np.ndarray]]:
+        """New readings, "observed", (num_draws, d) for each chain."""
+        found = [
             draws["predicted"] + self._scale(draws) * rng.standard_normal(draws["predicted"].shape)
             for draws in chains
         ]
+        return {"observed": found}
 
     def new_along(
         self, rng: np.random.Generator, chains, name: str, rows: np.ndarray
@@ -42,9 +43,10 @@ class NormalNoise:
             for draws, scale in zip(chains, scales, strict=True)
         ]
 
-    def log_likelihood(self, chains) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain."""
-        return [norm.logpdf(self.values, x["predicted"], self._scale(x)) for x in chains]
+    def log_likelihoods(self, chains) -> dict[str, list[np.ndarray]]:
+        """Log density of each reading given each draw, (num_draws, d), by name for each chain."""
+        found = [norm.logpdf(self.values, x["predicted"], self._scale(x)) for x in chains]
+        return {"observed": found}
 
     def _scale(self, draws):
         if self.sigma is not None:

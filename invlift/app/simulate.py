@@ -137,7 +137,7 @@ def simulate_by_name(
     for name, quantity in described(shapes, quantities_of(made)).items():
         values = np.ravel(truth[name]).tolist()
         numbers |= dict(zip(quantity.entries(shapes[name]), values, strict=True))
-    if arrays := getattr(made.reading_noise(), "arrays", None):
+    if arrays := made.arrays():
         labels = [each for name, (axes, x) in arrays.items()
                   for each in Quantity(name, axes).entries(x.shape)]  # fmt: skip
         values = np.concatenate([np.ravel(x) for _, x in arrays.values()])

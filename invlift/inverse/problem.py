@@ -198,6 +198,13 @@ class InverseProblem(ProblemBase, Module):
         values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
         return replace(self, observed=jax.device_put(values)), theta
 
+    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
+        """Readings that are arrays of the model, by name: coordinates by axis, and values.
+
+        None of a model whose readings are one vector.
+        """
+        return {}
+
     def reading_noise(self) -> Any:
         """What a posterior asks about noise, given draws; None where readings are exact.
 

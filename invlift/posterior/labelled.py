@@ -94,7 +94,7 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     if arrays:
         observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
         yield "observed_data", _dataset(observed, _coordinates(quantities))
-    if replicated := posterior.new_arrays():
+    if replicated := posterior.replicated():
         yield "posterior_predictive", label(replicated, quantities)
     if logs := posterior.log_likelihoods:
         yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
@@ -146,14 +146,19 @@ def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndar
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
     """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
     name = str(variable.name)
-    axes = {
-        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
-        for axis in variable.dims[2:]
-    }
     is_derived = bool(variable.attrs.get("is_derived", False))
     known = (constants.get(key) for key in (prior_sd_name(name), prior_density_name(name)))
     known = (None if values is None else values.to_numpy() for values in known)
-    return Quantity(name, axes, variable.attrs.get("units", ""), is_derived, *known)
+    unit = variable.attrs.get("units", "")
+    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known)
+
+
+def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:
+    """Axes by name, with coordinates where they have any."""
+    return {
+        str(axis): labelled[axis].to_numpy().tolist() if axis in labelled.coords else None
+        for axis in labelled.dims
+    }
 
 
 def coordinates_of(constants: xr.Dataset) -> dict[str, list]:

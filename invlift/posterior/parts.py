@@ -60,6 +60,9 @@ class Readings:
         Names of the readings.
     coordinates : mapping of str to sequence of d numbers or str
         What else is known of each reading, such as its time, by name.
+    arrays : mapping of str to (mapping of str to sequence or None, array)
+        Of a model whose readings are arrays with names: their axes, as those of a `Quantity`, and
+        values. Those without noise variables, such as counts, are not among the d.
     """
 
     values: np.ndarray
@@ -67,13 +70,17 @@ class Readings:
     points: np.ndarray | None = None
     labels: Sequence[str] | None = None
     coordinates: Mapping[str, Sequence] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[Mapping, np.ndarray]] = field(default_factory=dict)
 
 
 class ReadingNoise(Protocol):
-    """What a posterior asks of the noise of the readings, given the draws of its chains."""
+    """What a posterior asks of the noise of the readings, given the draws of its chains.
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, one set for each draw."""
+    Readings go by the names that `Readings.arrays` has, and are "observed" where it has none.
+    """
+
+    def new_readings(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
+        """New readings by name, (num_draws, ...) for each chain, one set for each draw."""
 
     def new_along(
         self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
@@ -83,35 +90,12 @@ class ReadingNoise(Protocol):
         With the noise of the readings `rows`, (r,); None where these differ in its scale.
         """
 
-    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
-
-        With all constants, in the logarithm of one over the unit of the readings.
-        """
-
-
-class NoiseOfArrays(Protocol):
-    """The same of readings that are arrays with names, of which some may have no noise variables.
-
-    In the place of `log_likelihood` it has these.
-    """
-
-    #: Readings by name, each with its axes as those of a `Quantity`.
-    arrays: Mapping[str, tuple[Mapping[str, Sequence | None], np.ndarray]]
-
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """As of `ReadingNoise`: of those with noise variables."""
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """As of `ReadingNoise`."""
-
-    def new_arrays(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """New readings by name, (num_draws, ...) for each chain."""
-
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """Log densities by name, (num_draws, ...) for each chain, along the first axes."""
+        """Log densities by name of readings given each draw, (num_draws, ...) for each chain.
+
+        Along their first axes, as the entries of a vector may have one density; with all constants,
+        in the logarithm of one over the unit of the readings.
+        """
 
 
 class Standards(Protocol):

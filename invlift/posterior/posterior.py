@@ -27,7 +27,6 @@ from invlift.posterior.next_sensors import NextSensors, next_sensors
 from invlift.posterior.parts import (
     Chain,
     Mesh,
-    NoiseOfArrays,
     ReadingNoise,
     Readings,
     Standards,
@@ -78,7 +77,7 @@ class Posterior:
     mesh, sensors : Mesh, Readings or None
         Of the fields among the quantities, to write and draw them. A sensor table may take the
         place of readings, whose `sigma`, if it has one, is the noise's scale.
-    noise, standards : ReadingNoise or NoiseOfArrays, Standards or None
+    noise, standards : ReadingNoise, Standards or None
         By what new readings and the likelihood of the readings are found, and by what the sampler's
         statistics are judged: the `standards` of the run.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
@@ -103,7 +102,7 @@ class Posterior:
     quantities: Sequence[Quantity] = ()
     mesh: Mesh | None = None
     sensors: Readings | None = None
-    noise: ReadingNoise | NoiseOfArrays | None = None
+    noise: ReadingNoise | None = None
     standards: Standards | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
@@ -173,12 +172,12 @@ class Posterior:
         return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
     def replicated(self) -> dict[str, list[np.ndarray]]:
-        """New readings, "observed" and along paths by name; empty if the noise is unknown here."""
+        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
         if self.noise is None or not self.has_fit:
             return {}
         rng = np.random.default_rng(NOISE_SEED)
         chains = [chain.draws for chain in self.chains]
-        found = {OBSERVED: self.noise.new_readings(rng, chains)}
+        found = dict(self.noise.new_readings(rng, chains))
         for name, (_, rows) in readings_along(self._coordinates).items():
             path = path_name(name)
             if path in self.described and every_of(self.chains, path) == 1:
@@ -201,10 +200,11 @@ class Posterior:
         """Readings by name, each with its axes: `observed`, or those that are arrays of a model."""
         if self.sensors is None:
             return {}
+        if arrays := getattr(self.sensors, "arrays", None):
+            return dict(arrays)
         labels = (each.axes.get("sensor") for each in self.described.values())
         axes = {"sensor": next(filter(None, labels), None)}
-        values = np.asarray(self.sensors.values, dtype=float)
-        return dict(getattr(self.noise, "arrays", {OBSERVED: (axes, values)}))
+        return {OBSERVED: (axes, np.asarray(self.sensors.values, dtype=float))}
 
     @cached_property
     def log_likelihoods(self) -> dict[str, list[np.ndarray]]:
@@ -215,10 +215,7 @@ class Posterior:
         """
         if self.noise is None or not self.has_fit:
             return {}
-        chains = [chain.draws for chain in self.chains]
-        if hasattr(self.noise, "arrays"):
-            return self.noise.log_likelihoods(chains)
-        return {OBSERVED: self.noise.log_likelihood(chains)}
+        return self.noise.log_likelihoods([chain.draws for chain in self.chains])
 
     @property
     def log_likelihood(self) -> list[np.ndarray] | None:
@@ -226,13 +223,6 @@ class Posterior:
         parts = list(zip(*self.log_likelihoods.values(), strict=True))
         flat = [[part.reshape(len(part), -1) for part in each] for each in parts]
         return [np.concatenate(each, axis=1) for each in flat] or None
-
-    def new_arrays(self) -> dict[str, list[np.ndarray]]:
-        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
-        if self.has_fit and hasattr(self.noise, "arrays"):
-            rng = np.random.default_rng(NOISE_SEED)
-            return self.noise.new_arrays(rng, [chain.draws for chain in self.chains])
-        return self.replicated()
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:

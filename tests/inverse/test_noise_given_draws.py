@@ -22,12 +22,13 @@ GROUPS = np.array([0, 1, 1, 0])
 
 
 def new_readings(noise, draws, seed):
-    (found,) = NoiseGivenDraws(noise, OBSERVED).new_readings(np.random.default_rng(seed), [draws])
+    new = NoiseGivenDraws(noise, OBSERVED).new_readings(np.random.default_rng(seed), [draws])
+    (found,) = new["observed"]
     return found
 
 
 def log_likelihood(noise, draws):
-    (found,) = NoiseGivenDraws(noise, OBSERVED).log_likelihood([draws])
+    (found,) = NoiseGivenDraws(noise, OBSERVED).log_likelihoods([draws])["observed"]
     return found
 
 

@@ -30,9 +30,11 @@ class NoiseGivenDraws:
     noise: Noise
     observed: np.ndarray
 
-    def new_readings(self, rng: np.random.Generator, chains: Sequence[Draws]) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, exactly as noisy as the model has it."""
-        return [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]
+    def new_readings(
+        self, rng: np.random.Generator, chains: Sequence[Draws]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it."""
+        return {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
 
     def new_along(
         self, rng: np.random.Generator, chains: Sequence[Draws], name: str, rows: np.ndarray
@@ -47,8 +49,8 @@ class NoiseGivenDraws:
         pairs = zip(chains, scales, strict=True)
         return [self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs]
 
-    def log_likelihood(self, chains: Sequence[Draws]) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
+    def log_likelihoods(self, chains: Sequence[Draws]) -> dict[str, list[np.ndarray]]:
+        """Log density of each reading, "observed", given each draw, (num_draws, d) for each chain.
 
         With all constants, in the logarithm of one over the unit of the readings.
         """
@@ -59,7 +61,7 @@ class NoiseGivenDraws:
             shape = [np.broadcast_to(each, len(predicted)) for each in self._shape(draws)]
             observed = np.asarray(self.observed, dtype=float)
             found.append(np.asarray(_log_densities(self.noise, predicted, observed, sigma, shape)))
-        return found
+        return {"observed": found}
 
     def _noisy(self, rng, predicted, sigma, draws):
         """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""
