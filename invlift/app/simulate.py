@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -14,27 +14,12 @@ from invlift.app.quantities import quantities_of
 from invlift.errors import InputError
 from invlift.fem.sensors import Sensors
 from invlift.inverse.noise import Noise
-from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
-from invlift.inverse.unknowns import unpack
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.posterior.names import FIELD
 from invlift.posterior.quantity import Quantity, described
 from invlift.programs.compilation import Program
-
-
-@dataclass(frozen=True, eq=False)
-class PriorDraw:
-    """A field drawn from the prior, and what follows from it."""
-
-    #: (N,), at the nodes or in the cells.
-    log_conductivity: np.ndarray
-    #: Solutions of the equation by name, (num_nodes,) each, in units of the readings.
-    solutions: dict[str, np.ndarray]
-    #: (d,), readings without noise.
-    predicted: np.ndarray
-    #: What was drawn of other unknowns, and of parameters of noise and prior, by name.
-    numbers: dict[str, np.ndarray]
 
 
 def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem, np.ndarray]:
@@ -72,7 +57,9 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
     return made, theta
 
 
-def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sensors, PriorDraw]:
+def simulate_readings(
+    field: FieldProblem, noise: Noise, seed: int
+) -> tuple[Sensors, dict[str, np.ndarray]]:
     """Readings of a field drawn from the prior, with noise.
 
     Parameters
@@ -88,8 +75,8 @@ def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sen
     Sensors
         The same sensors with new values; a column sigma, if there was one, holds the scale of the
         noise.
-    PriorDraw
-        The truth behind them.
+    dict of str to array
+        The truth behind them, as :func:`prior_draws` has it.
 
     Raises
     ------
@@ -97,11 +84,11 @@ def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sen
         As :func:`simulate_problem`.
     """
     problem, theta = simulate_problem(replace(field.problem, noise=noise), seed)
-    zeta, white = problem.split(theta)
+    zeta, _ = problem.split(theta)
     values, sigma = np.asarray(problem.observed), field.sensors.sigma
     if sigma is not None:
         sigma = np.broadcast_to(np.asarray(noise.sigma(jax.device_put(zeta))), values.shape)
-    return replace(field.sensors, values=values, sigma=sigma), _draw_of(problem, white, zeta)
+    return replace(field.sensors, values=values, sigma=sigma), _drawn(problem, theta)
 
 
 def simulate_by_name(
@@ -130,13 +117,12 @@ def simulate_by_name(
         As :func:`simulate_problem`.
     """
     made, theta = simulate_problem(problem, seed)
-    truth = _describe(made, theta)
-    known = PREDICTED, NOISE_SCORE
-    shapes = {name: np.shape(x) for name, x in truth.items() if name not in known}
-    numbers = {}
+    truth, numbers = _drawn(made, theta), {}
+    shapes = {name: x.shape for name, x in truth.items()}
     for name, quantity in described(shapes, quantities_of(made)).items():
-        values = np.ravel(truth[name]).tolist()
-        numbers |= dict(zip(quantity.entries(shapes[name]), values, strict=True))
+        if not quantity.is_derived:
+            values = truth[name].ravel().tolist()
+            numbers |= dict(zip(quantity.entries(shapes[name]), values, strict=True))
     if arrays := made.arrays():
         labels = [each for name, (axes, x) in arrays.items()
                   for each in Quantity(name, axes).entries(x.shape)]  # fmt: skip
@@ -148,25 +134,21 @@ def simulate_by_name(
     return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
 
 
-def prior_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
-    """Noise-free readings of draws from the prior, (num, d)."""
-    rng, found = np.random.default_rng(seed), []
-    for _ in range(num):
-        white, zeta = problem.prior.sample(rng), problem.noise.sample_parameters(rng)
-        found.append(_describe(problem, np.concatenate([zeta, white]))[PREDICTED])
-    return np.stack(found)
-
-
-def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Iterator[PriorDraw]:
-    """Draw fields and unknown parameters from the prior, one after the other.
+def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[dict[str, np.ndarray]]:
+    """Draw all that is unknown from the prior, again and again.
 
     Parameters
     ----------
-    field, noise
-        As for :func:`simulate_readings`.
+    problem : InverseProblem
+        Of which readings are not looked at.
     num : int
     seed : int
-        The first draw is the truth that :func:`simulate_readings` draws with the same seed.
+        The first draw is the truth behind what is simulated with the same seed.
+
+    Yields
+    ------
+    dict of str to array
+        All that is kept of a draw, and the solutions of an equation, by name.
 
     Raises
     ------
@@ -174,13 +156,12 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
         If conductivity or solution of a draw are not finite.
     """
     rng = np.random.default_rng(seed)
-    problem = replace(field.problem, noise=noise)
     for index in range(num):
         white = problem.prior.sample(rng)
-        draw = _draw_of(problem, white, noise.sample_parameters(rng))
+        draw = _drawn(problem, np.concatenate([problem.noise.sample_parameters(rng), white]))
         with np.errstate(over="ignore"):
-            conductivity = np.exp(draw.log_conductivity)
-        if not all(np.isfinite(each).all() for each in (conductivity, *draw.solutions.values())):
+            looked_at = [np.exp(draw.get(FIELD, 0.0)), *map(draw.get, problem.model.solutions)]
+        if not all(np.isfinite(each).all() for each in looked_at):
             raise InputError(
                 f"draw {index} from the prior",
                 "a finite conductivity and solution",
@@ -190,28 +171,11 @@ def prior_draws(field: FieldProblem, noise: Noise, num: int, seed: int) -> Itera
         yield draw
 
 
-def _draw_of(problem: InverseProblem, white, zeta) -> PriorDraw:
-    white, zeta = jax.device_put((white, zeta))
-    numbers = problem.noise.parameters(zeta) | problem.prior.parameters(white)
-    found = _solve(problem.prior, problem.model, white)
-    coefficients, solutions, predicted = jax.tree.map(np.asarray, found)
-    if isinstance(problem.prior, NamedPrior):
-        others = unpack(coefficients, problem.prior.shapes)
-        coefficients, numbers = others.pop(FIELD), others | numbers
-    numbers = {name: np.asarray(each) for name, each in numbers.items()}
-    return PriorDraw(coefficients, solutions, predicted, numbers)
-
-
-def _from_white(prior, model, white):
-    coefficients = prior.transform(white)
-    predicted, expansion = model.expand(coefficients)
-    return coefficients, expansion.byproducts, predicted
-
-
-_solve = Program(_from_white, "none")
+def _drawn(problem: InverseProblem, theta: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: np.asarray(each) for name, each in _describe(problem, theta).items()}
 
 
 @partial(Program, effort="none")
 def _describe(problem, theta):
-    coefficients = problem.prior.transform(problem.split(theta)[1])
-    return problem.describe(theta, coefficients, problem.model(coefficients))
+    kept, solutions = OrdinaryPosterior(problem).describe(theta)
+    return kept | solutions
