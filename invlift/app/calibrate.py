@@ -7,6 +7,7 @@ simulations, and they are arguments of compiled programs: all simulations share 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from invlift.app.compare import Scalars
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
-from invlift.app.quantities import mesh_of
+from invlift.app.quantities import mesh_of, quantities_of
 from invlift.app.sampling import check_counts, find_kernel, target_of, versions
+from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
 from invlift.errors import InputError, first_line, printable
@@ -34,7 +34,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.files import write_json, write_table
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.programs.compilation import Program, num_cores
 from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
@@ -45,7 +45,7 @@ from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
-#: Coefficients looked at one by one, and entries of any other vector.
+#: Entries of a vector that are looked at.
 NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
 #: depend on one another, which fewer draws than the third number do not show.
@@ -54,46 +54,12 @@ FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
 MIN_KEPT, MAX_KEPT = 7, 9999
 #: Simulations in which a quantity must have different values.
 NUM_TRIED = 8
-#: What depends on data and unknowns alike.
-LOG_LIKELIHOOD = "log_likelihood"
-MEAN, SD = f"{FIELD}_field_mean", f"{FIELD}_field_std"
-_PLACES = "at_places"
 _NOT_FINITE = "draws that are not finite"
 
 
-class Quantities(Scalars):
-    """A target that records what truths are ranked by, and little of it.
-
-    Of a field its mean and standard deviation over the coefficients and its values at some places,
-    of a user's model some parameters; all that is unknown about noise and prior; and the log
-    likelihood, which depends on the data as well: without such a quantity draws of the prior would
-    pass (Modrak et al. 2023, arXiv:2211.02383).
-    """
-
-    #: Coefficients, (k,) int.
-    places: jax.Array
-
-    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Scalars and short vectors by name, and no moments."""
-        problem = self.target.problem.whole
-        recorded, _ = self.target.describe(where)
-        zeta, _ = problem.split(self.target.unknowns(where))
-        dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
-        kept = {name: jnp.ravel(value) if value.ndim else value
-                for name, value in recorded.items() if name not in dropped}  # fmt: skip
-        name = _name_of_vector(problem)
-        if name is not None:
-            kept[_PLACES] = recorded[name][self.places]
-        if name == FIELD:
-            kept |= {MEAN: jnp.mean(recorded[name]), SD: jnp.std(recorded[name])}
-        predicted = recorded[PREDICTED]
-        kept[LOG_LIKELIHOOD] = problem.noise.loglikelihood(predicted, zeta, problem.observed)
-        return kept, {}
-
-
 @partial(Program, effort="none")
-def _truth_at(problem: InverseProblem, places, theta):
-    return Quantities(OrdinaryPosterior(problem), places).describe(theta)[0]
+def _describe(target, where):
+    return target.describe(where)[0]
 
 
 def calibrate(
@@ -169,7 +135,7 @@ def calibrate(
         display = if_watched(simulations_display, simulations)
     locked = only_writer(directory) if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
-        task = _Task(problem, kernel, draws, warmup, seed, starts, random_places(problem, seed))
+        task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))
         identity = task.identity()
         saved = _simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
@@ -194,29 +160,30 @@ def calibrate(
         return calibration
 
 
-def _name_of_vector(problem: InverseProblem) -> str | None:
-    """The coefficients by their name, or a field that further unknowns stand beside."""
-    shapes = getattr(problem.prior, "shapes", ())
-    return FIELD if FIELD in dict(shapes) else problem.coefficients_name
+def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, int]]:
+    """Unknown entries, at most 5 of each vector that is drawn, chosen by a seed.
 
-
-def random_places(problem: InverseProblem, seed: int) -> dict[str, int]:
-    """Unknown coefficients, at most 5, chosen by a seed: of a field by where they are."""
-    name = _name_of_vector(problem)
-    if name is None:
-        return {}
-    (num,) = problem.shapes_of_draws()[name]
-    part = getattr(problem.prior, "parts", {}).get(FIELD, problem.prior)
-    unknown = np.flatnonzero(~np.asarray(getattr(part, "is_known", np.zeros(num, dtype=bool))))
-    size = min(len(unknown), NUM_PLACES)
-    chosen = np.random.default_rng(seed).choice(unknown, size, replace=False)
-    chosen, mesh = sorted(chosen.tolist()), mesh_of(problem.prior)
-    if name != FIELD or mesh is None:
-        return {f"{name}[{place}]": place for place in chosen}
-    is_nodal = part.location == "nodes"
-    points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
-    texts = (", ".join(f"{each:.3g}" for each in points[place] + 0.0) for place in chosen)
-    return {f"{name}({text})": place for text, place in zip(texts, chosen, strict=True)}
+    By name of the vector numbers of entries by their names: of a field by where they are.
+    """
+    fields = {each.name: each for each in quantities_of(problem) if each.place}
+    mesh, found = mesh_of(problem.prior), {}
+    for vector, shape in problem.shapes_of_draws().items():
+        if not shape or vector in (PREDICTED, NOISE_SCORE):
+            continue
+        part = getattr(problem.prior, "parts", {}).get(vector, problem.prior)
+        unknown = np.arange(math.prod(shape))
+        if vector in fields and hasattr(part, "is_known"):
+            unknown = np.flatnonzero(~np.asarray(part.is_known))
+        size, rng = min(len(unknown), NUM_PLACES), np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(unknown, size, replace=False))
+        names = [f"{vector}[{place}]" for place in chosen]
+        if vector in fields:
+            is_nodal = fields[vector].place == "node"
+            points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
+            texts = (", ".join(f"{x:.3g}" for x in points[place] + 0.0) for place in chosen)
+            names = [f"{vector}({text})" for text in texts]
+        found[vector] = dict(zip(names, chosen.tolist(), strict=True))
+    return found
 
 
 # The directory ------------------------------------------------------------------------------------
@@ -285,7 +252,7 @@ class _Task:
     num_warmup: int
     seed: int
     starts: str
-    places: dict[str, int]
+    entries: dict[str, dict[str, int]]
 
     def identity(self) -> dict[str, Any]:
         """All that decides the ranks, in a form that JSON keeps."""
@@ -296,33 +263,27 @@ class _Task:
             "num_draws": self.num_kept,
             "seed": self.seed,
             "starts": self.starts,
-            "problem": digest(without_data, self.kernel, self.places),
+            "problem": digest(without_data, self.kernel, self.entries),
             "names": list(self.names),
         }
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Quantities that differ between simulations; few of each vector."""
+        """Quantities that differ between simulations: numbers first, entries of vectors last."""
         truths = []
         for simulation in range(NUM_TRIED):
             with suppress(InputError):
                 truths.append(self._simulated(simulation)[1])
-        if not truths:
-            truths = [self._simulated(0)[1]]  # which says why
-        columns = {}
-        for name in truths[0]:
-            column = [truth[name] for truth in truths]
-            if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column)):
-                columns[name] = column
-        rng, names = np.random.default_rng(self.seed), []
-        for vector in dict.fromkeys(map(vector_of, columns)):
-            entries = [name for name in columns if vector_of(name) == vector]
-            if len(entries) > NUM_PLACES:
-                chosen = np.sort(rng.choice(len(entries), NUM_PLACES, replace=False))
-                entries = [entries[place] for place in chosen]
-            names += entries
-        last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
-        return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
+        truths = truths or [self._simulated(0)[1]]  # which says why
+        columns = {name: [truth[name] for truth in truths] for name in truths[0]}
+        entries = [name for names in self.entries.values() for name in names]
+        found = [
+            name
+            for name, column in columns.items()
+            if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
+        ]
+        is_late = {LOG_LIKELIHOOD: 2} | dict.fromkeys(entries, 3)
+        return tuple(sorted(found, key=lambda name: is_late.get(name, "_field_" in name)))
 
     def simulate(self, simulation: int) -> Simulation:
         """Simulate readings, sample their posterior, and rank the truth."""
@@ -351,8 +312,9 @@ class _Task:
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
-        starts = STARTS[self.starts](self.kernel, target, seed, 1)
+        plan, starts = Plan(self.kernel, self.num_warmup, num_draws), STARTS[self.starts]
+        starts = starts(self.kernel, target, seed, 1)
+        told = self._recorder(target)
         return run_chains(told, plan, starts, seed, next_goal=next_goal).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
@@ -372,24 +334,23 @@ class _Task:
         states = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
         return tuple(int(state) >> 1 for state in states)
 
-    @property
-    def _places(self) -> jax.Array:
-        return jax.device_put(np.array(list(self.places.values()), int))
+    def _recorder(self, target) -> RankedScalars:
+        places = {vector: np.array([*own.values()], int) for vector, own in self.entries.items()}
+        return RankedScalars(target, names_of_fields(self.problem), jax.device_put(places))
 
     def _simulated(self, simulation: int) -> tuple[InverseProblem, dict[str, float]]:
         """The problem with readings simulated for it, and the truth behind them."""
         problem, theta = simulate_problem(self.problem, self._seeds(simulation)[0])
-        found = _truth_at(problem, self._places, theta)
-        each = {name: np.asarray(value)[None] for name, value in found.items()}
-        return problem, {name: float(values[0]) for name, values in self._scalars(each).items()}
+        found = _describe(self._recorder(OrdinaryPosterior(problem)), theta)
+        each = self._scalars({name: np.asarray(value)[None] for name, value in found.items()})
+        return problem, {name: float(value[0]) for name, value in each.items()}
 
     def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Scalars (num_draws,) by name of scalars and vectors (num_draws, k)."""
         scalars = {}
         for name, values in recorded.items():
-            numbered = [f"{name}[{entry}]" for entry in range(values[0].size)]
-            entries = self.places if name == _PLACES else numbered if values.ndim > 1 else [name]
-            scalars |= dict(zip(entries, np.atleast_2d(values.T), strict=True))
+            names = self.entries.get(name, [name])
+            scalars |= dict(zip(names, np.atleast_2d(values.T), strict=True))
         return scalars
 
 

@@ -7,20 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.progress import comparison_display, if_watched
 from invlift.app.sampling import check_counts, find_kernel, target_of
+from invlift.app.scalars import Scalars, names_of_fields
 from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.comparison import Efficiency, efficiency
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.programs.precision import require_float64
-from invlift.programs.pytrees import Module
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan
@@ -33,29 +29,6 @@ NUMPYRO_NUTS = "numpyro-nuts"
 INTERRUPTED = "stopped before its time was over"
 #: Draws a chain makes at most, whatever its time.
 MAX_DRAWS = 1_000_000
-
-
-class Scalars(Module):
-    """A target of any kind that records scalars alone: the same for all methods, and little of it.
-
-    Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
-    (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
-    """
-
-    target: Any
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "target":  # not set yet
-            raise AttributeError(name)
-        return getattr(self.target, name)
-
-    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Scalars and short vectors by name, and no moments."""
-        kept = dict(self.target.describe(where)[0])
-        field, *_ = (kept.pop(name, None) for name in (FIELD, PREDICTED, NOISE_SCORE))
-        if field is not None:
-            kept |= {"field_mean": jnp.mean(field), "field_std": jnp.std(field)}
-        return kept, {}
 
 
 def compare(
@@ -132,13 +105,14 @@ def _walk(
 
 
 def _rows(problem, walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    fields = names_of_fields(problem)
     for name, (kernel, make_target) in walks.items():
         plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
         try:
             target = make_target()
             with single_threaded_blas():
                 starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
-                told = Scalars(target)
+                told = Scalars(target, fields)
                 lanes = choose_lanes(told, plan, chains)
                 tell = partial(on_progress, name)
                 run = run_chains(told, plan, starts, seed, num_lanes=lanes, on_progress=tell)

@@ -16,7 +16,7 @@ from problem_files import write_problem
 from without_gram_term import ChmcWithoutGramTerm
 
 import invlift
-from invlift.app.calibrate import _Task, calibrate, random_places
+from invlift.app.calibrate import _Task, calibrate, random_entries
 from invlift.app.simulate import simulate_problem
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
@@ -240,8 +240,8 @@ def test_arguments_are_checked(options, words):
 
 def test_places_are_named_by_where_they_are(tmp_path):
     field = invlift.build_problem(invlift.read_problem(write_problem(tmp_path)))
-    places = random_places(field.problem, 3)
-    assert places != random_places(field.problem, 4)
+    places = random_entries(field.problem, 3)["log_conductivity"]
+    assert places != random_entries(field.problem, 4)["log_conductivity"]
     assert len(places) == 5
     for name, place in places.items():
         x, y = field.mesh.points[place]
