@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import h5netcdf
-import h5py
 import numpy as np
 import xarray as xr
 
@@ -231,14 +231,11 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
         temporary.write_bytes(content.getbuffer())
 
 
-def read_group(path: str | os.PathLike, name: str) -> xr.Dataset:
-    """Read one group of such a file, empty if there is none; an InputError if it cannot."""
+def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
+    """Read such a file: groups by name, empty ones where there are none; else an InputError."""
     try:
-        with h5py.File(path) as file:
-            if name not in file:
-                return xr.Dataset()
-        with xr.open_dataset(path, group=name, engine="h5netcdf") as group:
-            return group.load()
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            groups = {name: group.load().to_dataset() for name, group in tree.children.items()}
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise InputError(
             printable(os.fspath(path)),
@@ -246,3 +243,4 @@ def read_group(path: str | os.PathLike, name: str) -> xr.Dataset:
             f"one that cannot be read ({first_line(error)[:80]})",
             "take the file from a copy of the run, or run again",
         ) from None
+    return defaultdict(xr.Dataset, groups)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
-from invlift.posterior.labelled import axes_of, coordinates_of, quantity_of, read_group
+from invlift.posterior.labelled import axes_of, coordinates_of, quantity_of, read_groups
 from invlift.posterior.names import OBSERVED
 from invlift.posterior.parts import Draws, Readings, Standards
 from invlift.posterior.posterior import Posterior
@@ -24,11 +24,6 @@ from invlift.posterior.verdict import Verdict
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
-#: Groups of the file of draws.
-GROUPS = (
-    "posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive", "log_likelihood",
-    "observed_data", "constant_data",
-)  # fmt: skip
 #: What a posterior has from the record, and what its chains have.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
@@ -114,7 +109,7 @@ def read_posterior(
         remedy = "give the folder that invlift run has written; a run that was stopped before its "
         remedy += "first draw goes on with --resume"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
-    found, record = {name: read_group(file, name) for name in GROUPS}, read_record(directory)
+    found, record = read_groups(file), read_record(directory)
     try:
         return Posterior(
             _chains(found, record),
