@@ -183,7 +183,7 @@ class InverseProblem(ProblemBase, Module):
 
         Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
         what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
-        ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
+        ``slopes``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
         ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
         ``rough_position(drawn)``, from which chains get onto its manifold near a standard normal
         draw, and ``holds_noise``, with which they do so with zeta as it is.

@@ -13,7 +13,7 @@ from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.programs.pytrees import static
-from invlift.targets import Described, Sight
+from invlift.targets import Described, Slopes
 
 #: Of a rough position: moves of each interval, at most.
 MAX_MOVES = 30
@@ -110,12 +110,12 @@ class DiffusionPosterior(ManifoldTarget):
         reference += problem.noise.log_slope(problem.observed, zeta, found.eta)
         return reference - 0.5 * gram.log_determinant()
 
-    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+    def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
         """As of the readings that v lead to: c is their difference from others and about zero, so
         that its size says nothing of its rounding errors.
         """
-        sight = super().look(position, heading)
-        return sight._replace(value=self.problem.observed + sight.value)
+        found = super().slopes(position, direction)
+        return found._replace(value=self.problem.observed + found.value)
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""

@@ -25,7 +25,7 @@ from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module
-from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
+from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Slopes
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -91,8 +91,8 @@ class LiftedPosterior(Module):
     problem : InverseProblem
     """
 
-    #: What :meth:`look` differentiates.
-    looked_at: ClassVar[str] = "forward map"
+    #: What :meth:`slopes` differentiates.
+    differentiated: ClassVar[str] = "forward map"
 
     problem: InverseProblem
 
@@ -202,14 +202,14 @@ class LiftedPosterior(Module):
         coefficients = self.problem.prior.transform(white) if is_affine else None
         return NormalSpace(self, point, origin, coefficients, transposed)
 
-    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
-        """The readings at q along a heading, (h + m + d,), scaled to change the field by 1 at most.
+    def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
+        """Readings at q along a direction, (h + m + d,), scaled to change the field by 1 at most.
 
         Their slope is from the Jacobian of a point, the other derivatives are the model's along a
         direction.
         """
         point, problem = self.point(position), self.problem
-        _, along, _ = self.split(heading)
+        _, along, _ = self.split(direction)
         _, tangent = problem.prior.linearise(self.split(position)[1])
         direction = tangent.push(along)
         # Where the prior is wide, this would be too long a step to see the order.
@@ -220,7 +220,7 @@ class LiftedPosterior(Module):
         second = problem.model.higher_derivative(expansion, (direction,))[0]
         if not problem.prior.is_affine:
             second += problem.model.derivative(expansion, tangent.curvature(along))
-        return Sight(point, point.predicted, along @ point.gradients, first, second, scale)
+        return Slopes(point, point.predicted, along @ point.gradients, first, second, scale)
 
     def unknowns(self, point: Point) -> jax.Array:
         """Theta = (zeta, w), (h + m,), at a point."""
