@@ -24,12 +24,15 @@ import pandas as pd
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
 from invlift.app.quantities import mesh_of, quantities_of
-from invlift.app.sampling import check_counts, find_kernel, target_of, versions
+from invlift.app.sampling import find_kernel, target_of, versions
 from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields
+from invlift.app.sections import SamplerTable
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
+from invlift.app.table_errors import check_options
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import only_writer
+from invlift.files.tables import Table, integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
@@ -50,11 +53,18 @@ NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
 #: depend on one another, which fewer draws than the third number do not show.
 FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
-#: Fewest and most draws that a truth is ranked among.
-MIN_KEPT, MAX_KEPT = 7, 9999
 #: Simulations in which a quantity must have different values.
 NUM_TRIED = 8
 _NOT_FINITE = "draws that are not finite"
+
+
+class CalibrationTable(Table):
+    """What calibrations are asked for."""
+
+    simulations: integer(1, 10**6)
+    """The number of simulations, 200 for example."""
+    draws: integer(7, 9999) = 63
+    """The draws that each truth is ranked among."""
 
 
 @partial(Program, effort="none")
@@ -120,11 +130,8 @@ def calibrate(
     problem = with_readings(plain(problem), "problem", "calibrate")
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
-    check_counts(simulations=simulations, draws=draws, warmup=warmup, seed=seed)
-    if not MIN_KEPT <= draws <= MAX_KEPT:
-        raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
-    if starts not in STARTS:
-        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
+    check_options(CalibrationTable, simulations=simulations, draws=draws)
+    check_options(SamplerTable, warmup=warmup, seed=seed, starts=starts)
     if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     directory = None if directory is None else Path(directory)

@@ -9,9 +9,11 @@ from typing import Any
 
 from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.progress import comparison_display, if_watched
-from invlift.app.sampling import check_counts, find_kernel, target_of
+from invlift.app.sampling import find_kernel, target_of
 from invlift.app.scalars import Scalars, names_of_fields
+from invlift.app.sections import SamplerTable
 from invlift.app.starts import chosen_starts
+from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -74,9 +76,8 @@ def compare(
     problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
     walks = {name: _walk(problem, method) for name, method in named.items()}
-    check_counts(chains=chains, warmup=warmup, seed=seed)
-    if not seconds > 0:
-        raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
+    check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
+    check_options(SamplerTable, "seconds", budget=seconds)
     require_float64()
     rows = partial(_rows, problem, walks, seconds, chains, warmup, seed)
     return rows(on_progress) if on_progress else _shown(rows, list(walks))

@@ -42,7 +42,7 @@ class RunOptions:
         sampler, ``draws`` for example: numbers also as the text that was typed, None where an
         option was not given. An InputError names the option, for example ``--draws``.
         """
-        typed = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
+        typed = {key: as_typed(value) for key, value in sampler.items() if value is not None}
         given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
         update = {
             name: self._validated(name, options) for name, options in given.items() if options
@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _as_typed(value: Any) -> Any:
+def as_typed(value: Any) -> Any:
     """Return the number that a text holds; anything else is left for the check of types."""
     for number in (int, float) if isinstance(value, str) else ():
         with suppress(ValueError):

@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from invlift.app.sampling import MAX_CHAINS, UNTIL_CONVERGED
 from invlift.errors import printable
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
@@ -37,6 +36,9 @@ from invlift.files.tables import (
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
 from invlift.samplers.kernels import KERNELS
+
+#: What asks for as many draws as it takes.
+UNTIL_CONVERGED = "converged"
 
 
 def _resolve(value: Any, info: ValidationInfo) -> Path:
@@ -210,7 +212,7 @@ class SamplerTable(Table):
 
     method: Annotated[str, AfterValidator(_is_a_method)] = "chmc"
     """The sampling method."""
-    chains: integer(1, MAX_CHAINS) = 4
+    chains: integer(1, 10_000) = 4
     """The number of chains: several, 4 for example, to see whether they agree."""
     warmup: integer(1) = 200
     """The warm-up iterations of each chain: at least 200, so that the step size can settle."""

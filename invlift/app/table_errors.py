@@ -13,10 +13,36 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from invlift.errors import InputError
 from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Pydantic's names for a key that is not there, and for one that does not exist.
 MISSING, UNKNOWN = "missing", "extra_forbidden"
+
+
+def check_options(table: type[Table], where: str = "", **options: Any) -> None:
+    """Check arguments, or options, by the keys of a table that are called the same.
+
+    Parameters
+    ----------
+    where : str
+        What an error names in the place of the key.
+    **options
+        Numbers of Python or NumPy; None where one is not given.
+
+    Raises
+    ------
+    InputError
+        Of the first that the table refuses.
+    """
+    values = {name: getattr(value, "tolist", lambda value=value: value)()
+              for name, value in options.items() if value is not None}  # fmt: skip
+    try:
+        table.model_validate(values)
+    except ValidationError as error:
+        for path, _, *parts in mistakes(error, table, values):
+            if path[0] in values:
+                raise InputError(where or path[0], *parts) from None
 
 
 class Mistake(NamedTuple):

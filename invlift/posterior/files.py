@@ -148,8 +148,8 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
 
     numbers = "step_size", "warmup_seconds", "sampling_seconds"
     totals = "num_steps", "num_factorisations", "num_projection_failures"
-    failures = [posterior.standards.failures] if posterior.standards else []
-    counts = {name: total(stats, name) for name in (*_COUNTED, *failures)}
+    names = filter(None, (*_COUNTED, posterior.standards.failures))
+    counts = {name: total(stats, name) for name in names}
     return {
         "num_chains": len(chains),
         "num_draws": posterior.num_draws,

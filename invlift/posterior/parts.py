@@ -98,17 +98,6 @@ class ReadingNoise(Protocol):
         """
 
 
-class Standards(Protocol):
-    """By what a kernel's statistics are judged; a run has those of its kernel."""
-
-    min_acceptance: float | None  # mean rate below which something is wrong
-    failures: str | None  # the statistic that counts what went wrong in an iteration
-    failures_in_words: str  # what that is: "projections onto the data manifold failed"
-    advice: str  # what to do about many failures
-    short_step: float | None  # step size below which a posterior bends sharply
-    caveat: str  # what holds of its draws however well it did
-
-
 def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:
     """What each chain has recorded beside its draws, `stats` for example; empty without it."""
     return [getattr(chain, name, None) or {} for chain in chains]

@@ -29,7 +29,6 @@ from invlift.posterior.parts import (
     Mesh,
     ReadingNoise,
     Readings,
-    Standards,
     check_chains,
     check_fit,
     every_of,
@@ -54,6 +53,7 @@ from invlift.posterior.series import (
     series_of,
 )
 from invlift.posterior.verdict import Verdict, verdict_of
+from invlift.standards import NO_STANDARDS, Standards
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
@@ -77,7 +77,7 @@ class Posterior:
     mesh, sensors : Mesh, Readings or None
         Of the fields among the quantities, to write and draw them. A sensor table may take the
         place of readings, whose `sigma`, if it has one, is the noise's scale.
-    noise, standards : ReadingNoise, Standards or None
+    noise, standards : ReadingNoise or None, Standards
         By what new readings and the likelihood of the readings are found, and by what the sampler's
         statistics are judged: the `standards` of the run.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
@@ -103,7 +103,7 @@ class Posterior:
     mesh: Mesh | None = None
     sensors: Readings | None = None
     noise: ReadingNoise | None = None
-    standards: Standards | None = None
+    standards: Standards = NO_STANDARDS
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None

@@ -17,9 +17,10 @@ from invlift.errors import InputError
 from invlift.files.input_files import read_text
 from invlift.posterior.labelled import axes_of, coordinates_of, quantity_of, read_groups
 from invlift.posterior.names import OBSERVED
-from invlift.posterior.parts import Draws, Readings, Standards
+from invlift.posterior.parts import Draws, Readings
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.verdict import Verdict
+from invlift.standards import NO_STANDARDS, Standards
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
@@ -115,7 +116,7 @@ def read_posterior(
             _chains(found, record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(found),
-            standards=(standards or {}).get(record.method),
+            standards=(standards or {}).get(record.method, NO_STANDARDS),
             **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:

@@ -17,8 +17,9 @@ import numpy as np
 from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import Standards, recorded, total
+from invlift.posterior.parts import recorded, total
 from invlift.posterior.scalars import movement
+from invlift.standards import Standards
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -141,9 +142,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
             rules += _rules_of_vector(f"{field.place}s", *pair, needed)
         for name, each in posterior.vector_diagnostics.items():
             rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
-    if posterior.standards is not None:
-        rules += _rules_of_sampler(stats, posterior.standards)
-    rules += _rules_of_returns(stats)
+    rules += [*_rules_of_sampler(stats, posterior.standards), *_rules_of_returns(stats)]
     residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
     if residuals is not None and len(residuals):
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels

@@ -221,12 +221,12 @@ def test_readings_that_cannot_be_simulated_are_told(whole, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"num": 0}, "simulations: expected an integer of at least 1"),
-        ({"draws": 6}, "draws: expected from 7"),
-        ({"draws": 10_000}, "draws: expected from 7"),
+        ({"num": 0}, "simulations: expected an integer from 1"),
+        ({"draws": 6}, "draws: expected an integer from 7"),
+        ({"draws": 10_000}, "draws: expected an integer from 7"),
         ({"warmup": 0}, "warmup: expected"),
         ({"seed": -1}, "seed: expected"),
-        ({"starts": "mode"}, "starts: expected one of"),
+        ({"starts": "mode"}, 'starts: expected "prior" or'),
         ({"kernel": "gibbs"}, "kernel: expected one of"),
     ],
 )
