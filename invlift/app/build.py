@@ -35,21 +35,9 @@ from invlift.inverse.unknowns import Unknown
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
     """Read what a problem file names and put the inverse problem together.
 
-    Parameters
-    ----------
-    spec : ProblemSpec
-    needs_values : bool
-        Whether the sensor table must have readings; if not, they are taken as zero wherever there
-        are none, and the noise as known.
-
-    Returns
-    -------
-    FieldProblem
-
-    Raises
-    ------
-    InputError
-        If a file, group, field or sensor is not what it should be.
+    ``needs_values`` is whether the sensor table must have readings; if not, they are taken as zero
+    wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
+    is not what it should be.
     """
     mesh = read_mesh(spec.mesh.file)
     parts = _read_points if spec.electrodes is None else _read_electrodes
@@ -203,10 +191,7 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
     """Noise that a problem file gives to the readings of the sensors in use.
 
-    Raises
-    ------
-    InputError
-        If it needs a column that the sensor table lacks.
+    An InputError if it needs a column that the sensor table lacks.
     """
     with _keys_blamed(spec, sensors):
         return spec.noise.build(sensors, partial(spec.where, "noise"))

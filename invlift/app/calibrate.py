@@ -134,34 +134,29 @@ def calibrate(
     check_options(SamplerTable, warmup=warmup, seed=seed, starts=starts)
     if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
-    directory = None if directory is None else Path(directory)
     if directory is not None:
-        _check_is_ready(directory, resume)
+        _check_is_ready(directory := Path(directory), resume)
     display = nullcontext(on_simulation)
     if on_simulation is None:
         display = if_watched(simulations_display, simulations)
     locked = only_writer(directory) if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
         task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))
-        identity = task.identity()
+        identity, asked_for = task.identity(), range(simulations)
         saved = _simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
-
-        def wanted() -> list[Simulation]:
-            return [done[number] for number in range(simulations) if number in done]
 
         def keep(simulation: Simulation) -> None:
             done[simulation.simulation] = simulation
             if directory is not None:
-                every = [done[number] for number in sorted(done)]
-                write_table(directory / TABLE, _table_of(every, task.names))
-            on_simulation(simulation, len(wanted()))
+                write_table(directory / TABLE, _table_of(done.values(), task.names))
+            on_simulation(simulation, sum(number in done for number in asked_for))
 
-        missing = [number for number in range(simulations) if number not in done]
-        _run(missing, task.simulate, keep)
-        calibration = Calibration(wanted(), task.names, draws, simulations)
+        _run([number for number in asked_for if number not in done], task.simulate, keep)
+        wanted = [done[number] for number in asked_for if number in done]
+        calibration = Calibration(wanted, task.names, draws, simulations)
         if directory is not None:
-            is_cut_short = len(calibration.simulations) < simulations
+            is_cut_short = len(wanted) < simulations
             record = {"identity": identity, "versions": versions(), "is_interrupted": is_cut_short}
             write_json(directory / RECORD, record | calibration.record())
         return calibration
@@ -228,12 +223,12 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
     raise InputError(f"{path}, {others[0]}", f"{identity[others[0]]}", found, remedy)
 
 
-def _table_of(simulations: Sequence[Simulation], names: Sequence[str]) -> pd.DataFrame:
-    """A row for each simulation, the last columns the ranks of quantities."""
+def _table_of(simulations: Iterable[Simulation], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each simulation, in order, the last columns the ranks of quantities."""
     own = [each.name for each in fields(Simulation) if each.name != "ranks"]
-    rows = [{**vars(each), **each.ranks} for each in simulations]
-    table = pd.DataFrame(rows, columns=[*own, *names])
-    return table.astype(dict.fromkeys(names, "Int64")).set_index("simulation")
+    table = pd.DataFrame([vars(each) | each.ranks for each in simulations], columns=[*own, *names])
+    types = dict.fromkeys(names, "Int64")
+    return table.astype(types).set_index("simulation").sort_index()
 
 
 def _read_table(path: Path, names: Sequence[str]) -> list[Simulation]:

@@ -21,30 +21,18 @@ from invlift.posterior.names import FIELD
 from invlift.posterior.quantity import Quantity, described
 from invlift.programs.compilation import Program
 
+#: All that is kept of a draw, and the solutions of an equation, by name.
+Draw = dict[str, np.ndarray]
+
 
 def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem, np.ndarray]:
-    """A problem with readings simulated from it, of unknowns drawn from its prior.
+    """A problem with readings simulated from it in place of its own, and the truth behind them.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-        Of which the data are not looked at.
-    seed : int
-
-    Returns
-    -------
-    InverseProblem
-        The same with other data.
-    theta : (h + m,)
-        The unknowns (zeta, w) behind them, in the coordinates of the problem's noise.
-
-    Raises
-    ------
-    InputError
-        If a reading is not finite, or one that the noise cannot have made.
+    That is theta, (h + m,), the unknowns (zeta, w) in the coordinates of the problem's noise, drawn
+    from the prior. An InputError if a reading is not finite, or one that the noise cannot have
+    made.
     """
-    rng = np.random.default_rng(seed)
-    made, theta = problem.simulate(rng)
+    made, theta = problem.simulate(np.random.default_rng(seed))
     values = np.asarray(made.observed)
     if not np.all(np.isfinite(values)):
         raise InputError(
@@ -57,31 +45,12 @@ def simulate_problem(problem: InverseProblem, seed: int) -> tuple[InverseProblem
     return made, theta
 
 
-def simulate_readings(
-    field: FieldProblem, noise: Noise, seed: int
-) -> tuple[Sensors, dict[str, np.ndarray]]:
-    """Readings of a field drawn from the prior, with noise.
+def simulate_readings(field: FieldProblem, noise: Noise, seed: int) -> tuple[Sensors, Draw]:
+    """Readings of a field drawn from the prior, with noise, and the truth behind them.
 
-    Parameters
-    ----------
-    field : FieldProblem
-        Of which readings and noise are not looked at.
-    noise : Noise
-        Of which unknown parameters are drawn from their prior.
-    seed : int
-
-    Returns
-    -------
-    Sensors
-        The same sensors with new values; a column sigma, if there was one, holds the scale of the
-        noise.
-    dict of str to array
-        The truth behind them, as :func:`prior_draws` has it.
-
-    Raises
-    ------
-    InputError
-        As :func:`simulate_problem`.
+    The same sensors with new values; a column sigma, if there was one, holds the scale of the
+    noise, whose unknown parameters are drawn as well. An InputError as of
+    :func:`simulate_problem`.
     """
     problem, theta = simulate_problem(replace(field.problem, noise=noise), seed)
     zeta, _ = problem.split(theta)
@@ -93,28 +62,12 @@ def simulate_readings(
 
 def simulate_by_name(
     problem: InverseProblem, seed: int
-) -> tuple[dict[str, list], dict[str, np.ndarray]]:
-    """Readings of unknowns drawn from the prior, with noise, by name.
+) -> tuple[dict[str, list], dict[str, float]]:
+    """Readings of unknowns drawn from the prior, with noise, and the truth behind them.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-        Of which the data are not looked at.
-    seed : int
-
-    Returns
-    -------
-    dict of str to list
-        A table with a row for each reading: ``reading``, its name or number, its coordinates if it
-        has any, and ``value``.
-    dict of str to float
-        The truth behind them: unknowns, parameters of noise and prior, and what else is kept of a
-        draw, entry by entry.
-
-    Raises
-    ------
-    InputError
-        As :func:`simulate_problem`.
+    Columns of a table with a row for each reading, ``reading``, its name or number, its coordinates
+    if it has any, and ``value``; and by name, entry by entry, unknowns, parameters of noise and
+    prior, and what else is kept of a draw. An InputError as of :func:`simulate_problem`.
     """
     made, theta = simulate_problem(problem, seed)
     truth, numbers = _drawn(made, theta), {}
@@ -134,34 +87,19 @@ def simulate_by_name(
     return {"reading": labels, **coordinates_of(readings), "value": values}, numbers
 
 
-def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[dict[str, np.ndarray]]:
-    """Draw all that is unknown from the prior, again and again.
+def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
+    """Draw all that is unknown from the prior, so many times.
 
-    Parameters
-    ----------
-    problem : InverseProblem
-        Of which readings are not looked at.
-    num : int
-    seed : int
-        The first draw is the truth behind what is simulated with the same seed.
-
-    Yields
-    ------
-    dict of str to array
-        All that is kept of a draw, and the solutions of an equation, by name.
-
-    Raises
-    ------
-    InputError
-        If conductivity or solution of a draw are not finite.
+    The first draw is the truth behind what is simulated with the same seed. An InputError if
+    conductivity or solution of a draw are not finite.
     """
     rng = np.random.default_rng(seed)
     for index in range(num):
         white = problem.prior.sample(rng)
         draw = _drawn(problem, np.concatenate([problem.noise.sample_parameters(rng), white]))
         with np.errstate(over="ignore"):
-            looked_at = [np.exp(draw.get(FIELD, 0.0)), *map(draw.get, problem.model.solutions)]
-        if not all(np.isfinite(each).all() for each in looked_at):
+            fields = [np.exp(draw.get(FIELD, 0.0)), *map(draw.get, problem.model.solutions)]
+        if not all(np.isfinite(each).all() for each in fields):
             raise InputError(
                 f"draw {index} from the prior",
                 "a finite conductivity and solution",
@@ -171,7 +109,7 @@ def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[dict[s
         yield draw
 
 
-def _drawn(problem: InverseProblem, theta: np.ndarray) -> dict[str, np.ndarray]:
+def _drawn(problem: InverseProblem, theta: np.ndarray) -> Draw:
     return {name: np.asarray(each) for name, each in _describe(problem, theta).items()}
 
 

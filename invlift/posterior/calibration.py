@@ -30,7 +30,7 @@ from scipy.stats import binom, poisson
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure, saved
-from invlift.posterior.verdict import format_verdict
+from invlift.posterior.verdict import Text
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
@@ -85,7 +85,7 @@ class Simulation:
 
 
 @dataclass(frozen=True)
-class CalibrationVerdict:
+class CalibrationVerdict(Text):
     """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
 
     is_calibrated: bool
@@ -93,10 +93,6 @@ class CalibrationVerdict:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return the verdict as a few lines of text."""
-        return format_verdict(self.headline, self.reasons, self.notes, self.advice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +184,14 @@ class Calibration:
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
         own = "num_requested", "num_counted", "num_draws", "level", "failures"
-        record = {"num_simulations": len(self.simulations)}
-        record |= {name: getattr(self, name) for name in own} | {
+        return {
+            "num_simulations": len(self.simulations),
+            **{name: getattr(self, name) for name in own},
             "p_values": self.p_values(),
             "shapes": {n: {"mean": x, "spread": y} for n, (x, y) in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
+            **asdict(self.verdict()),
         }
-        return record | asdict(self.verdict())
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:

@@ -47,8 +47,23 @@ MAX_STUCK_SHARE = 0.20
 MAX_WRONG_RETURNS = 0.01
 
 
+class Text:
+    """How verdicts are written: headline, reasons, notes or warnings, and advice."""
+
+    def __str__(self) -> str:
+        """Return the verdict as a few lines of text."""
+        own = vars(self)
+        notes = own.get("notes", own.get("warnings"))
+        marked = ("-", self.reasons), ("- note:", notes), ("->", self.advice)
+        return "\n".join([self.headline, *(f"  {x} {line}" for x, each in marked for line in each)])
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Text):
     """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
 
     is_converged: bool
@@ -56,24 +71,6 @@ class Verdict:
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     advice: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """Return the verdict as a few lines of text."""
-        return format_verdict(self.headline, self.reasons, self.warnings, self.advice)
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        return f"<pre>{escape(str(self))}</pre>"
-
-
-def format_verdict(
-    headline: str, reasons: Sequence[str], notes: Sequence[str], advice: Sequence[str]
-) -> str:
-    """A verdict as a few lines of text."""
-    lines = [headline]
-    for mark, each in (("-", reasons), ("- note:", notes), ("->", advice)):
-        lines += [f"  {mark} {line}" for line in each]
-    return "\n".join(lines)
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
