@@ -315,9 +315,8 @@ class _Task:
 
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
         plan, starts = Plan(self.kernel, self.num_warmup, num_draws), STARTS[self.starts]
-        starts = starts(self.kernel, target, seed, 1)
-        told = self._recorder(target)
-        return run_chains(told, plan, starts, seed, next_goal=next_goal).chains[0]
+        starts, recorder = starts(self.kernel, target, seed, 1), self._recorder(target)
+        return run_chains(recorder, plan, starts, seed, next_goal=next_goal).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""

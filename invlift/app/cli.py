@@ -7,7 +7,6 @@ verdict on it is bad, or when it was stopped before it was done.
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.metadata
 import logging
 import os
@@ -63,18 +62,30 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status)
 
 
-#: Commands that are not the function ``execute`` of a module of their name.
-_FUNCTIONS = {
-    "report": "results.report",
-    "loo": "results.loo",
-    "next-sensor": "results.next_sensor",
-}
-
-
 def _command(name: str) -> Callable[..., int]:
     """The function of a command; each imports only what it needs itself."""
-    module, function = _FUNCTIONS.get(name, f"{name}.execute").split(".")
-    return getattr(importlib.import_module(f"invlift.app.commands.{module}"), function)
+    match name:
+        case "run":
+            from invlift.app.commands.run import execute
+        case "check":
+            from invlift.app.commands.check import execute
+        case "compare":
+            from invlift.app.commands.compare import execute
+        case "report":
+            from invlift.app.commands.results import report as execute
+        case "calibrate":
+            from invlift.app.commands.calibrate import execute
+        case "loo":
+            from invlift.app.commands.results import loo as execute
+        case "next-sensor":
+            from invlift.app.commands.results import next_sensor as execute
+        case "schema":
+            from invlift.app.commands.schema import execute
+        case "simulate":
+            from invlift.app.commands.simulate import execute
+        case "serve":
+            from invlift.app.commands.serve import execute
+    return execute
 
 
 def _refuse(error: InputError) -> int:

@@ -75,12 +75,12 @@ def compare(
     """
     problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
-    walks = {name: _walk(problem, method) for name, method in named.items()}
+    samplers = {name: _sampler(problem, method) for name, method in named.items()}
     check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
     check_options(SamplerTable, "seconds", budget=seconds)
     require_float64()
-    rows = partial(_rows, problem, walks, seconds, chains, warmup, seed)
-    return rows(on_progress) if on_progress else _shown(rows, list(walks))
+    rows = partial(_rows, problem, samplers, seconds, chains, warmup, seed)
+    return rows(on_progress) if on_progress else _shown(rows, list(samplers))
 
 
 def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
@@ -88,7 +88,7 @@ def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
         yield from rows(on_progress)
 
 
-def _walk(
+def _sampler(
     problem: InverseProblem | ManifoldProblem, method: str | Kernel
 ) -> tuple[Kernel, Callable[[], Any]]:
     """The kernel of a method, and what makes its target."""
@@ -105,18 +105,18 @@ def _walk(
     return kernel, partial(target_of, problem, kernel)
 
 
-def _rows(problem, walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
     fields = names_of_fields(problem)
-    for name, (kernel, make_target) in walks.items():
+    for name, (kernel, make_target) in samplers.items():
         plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
         try:
             target = make_target()
             with single_threaded_blas():
                 starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
-                told = Scalars(target, fields)
-                lanes = choose_lanes(told, plan, chains)
+                recorder = Scalars(target, fields)
+                lanes = choose_lanes(recorder, plan, chains)
                 tell = partial(on_progress, name)
-                run = run_chains(told, plan, starts, seed, num_lanes=lanes, on_progress=tell)
+                run = run_chains(recorder, plan, starts, seed, num_lanes=lanes, on_progress=tell)
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue

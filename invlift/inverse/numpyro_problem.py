@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -173,18 +173,18 @@ class SitesNoise:
         return self._by_name([_log_densities(model, self._latent(draws)) for draws in chains])
 
     def new_readings(
-        self, rng: np.random.Generator, chains: Sequence
+        self, rng: np.random.Generator, chains: Sequence, paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings by site, (num_draws, ...) for each chain, one set for each draw."""
+        """New readings by site, (num_draws, ...) for each chain, one set for each draw.
+
+        Of paths there are none, as they are not known as such.
+        """
         drawn = []
         for draws in chains:
             key = jax.random.key(rng.integers(2**32))
             keys = jax.random.split(key, len(draws["predicted"]))
             drawn.append(_new_readings(self.problem.model, self._latent(draws), keys))
         return self._by_name(drawn)
-
-    def new_along(self, rng, chains, name, rows) -> None:
-        """None: paths are not known as such."""
 
     def _by_name(self, chains):
         """Arrays by site in their order, for each chain."""

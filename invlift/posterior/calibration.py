@@ -30,7 +30,7 @@ from scipy.stats import binom, poisson
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure, saved
-from invlift.posterior.verdict import Text
+from invlift.posterior.verdict import VerdictText
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
@@ -85,7 +85,7 @@ class Simulation:
 
 
 @dataclass(frozen=True)
-class CalibrationVerdict(Text):
+class CalibrationVerdict(VerdictText):
     """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
 
     is_calibrated: bool

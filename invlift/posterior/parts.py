@@ -79,15 +79,13 @@ class ReadingNoise(Protocol):
     Readings go by the names that `Readings.arrays` has, and are "observed" where it has none.
     """
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """New readings by name, (num_draws, ...) for each chain, one set for each draw."""
+    def new_readings(
+        self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings by name, (num_draws, ...) for each chain, one set for each draw.
 
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of that name, (num_draws, k) for each chain.
-
-        With the noise of the readings `rows`, (r,); None where these differ in its scale.
+        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
+        rows, (r,), are given, unless these differ in its scale.
         """
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:

@@ -175,14 +175,12 @@ class Posterior:
         """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
         if self.noise is None or not self.has_fit:
             return {}
-        rng = np.random.default_rng(NOISE_SEED)
+        along = readings_along(self._coordinates).items()
+        paths = {path_name(name): rows for name, (_, rows) in along}
+        every = {path: every_of(self.chains, path) for path in paths if path in self.described}
+        paths = {path: rows for path, rows in paths.items() if every.get(path) == 1}
         chains = [chain.draws for chain in self.chains]
-        found = dict(self.noise.new_readings(rng, chains))
-        for name, (_, rows) in readings_along(self._coordinates).items():
-            path = path_name(name)
-            if path in self.described and every_of(self.chains, path) == 1:
-                found[path] = self.noise.new_along(rng, chains, path, rows)
-        return {name: new for name, new in found.items() if new is not None}
+        return self.noise.new_readings(np.random.default_rng(NOISE_SEED), chains, paths)
 
     @property
     def _coordinates(self) -> Mapping[str, Sequence]:

@@ -79,15 +79,11 @@ class SavedNoise:
     replicated: Mapping[str, list[np.ndarray]]
     likelihoods: Mapping[str, list[np.ndarray]]
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
+    def new_readings(
+        self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
         """New readings, and those along paths, by name, (num_draws, ...) for each chain."""
         return dict(self.replicated)
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings along a path, (num_draws, k) for each chain, if there are any."""
-        return self.replicated.get(name)
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
         """Log densities by name, (num_draws, ...) for each chain."""

@@ -47,7 +47,7 @@ MAX_STUCK_SHARE = 0.20
 MAX_WRONG_RETURNS = 0.01
 
 
-class Text:
+class VerdictText:
     """How verdicts are written: headline, reasons, notes or warnings, and advice."""
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Verdict(Text):
+class Verdict(VerdictText):
     """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
 
     is_converged: bool

@@ -15,6 +15,7 @@ from structured import box_mesh
 
 import invlift
 from invlift.app.cli import main
+from invlift.app.problems import load, open_problem
 from invlift.app.quantities import mesh_of
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import known_noise
@@ -124,6 +125,10 @@ def test_a_field_of_any_name_is_simulated_and_drawn(tmp_path, monkeypatch):
     )
     assert call("check", file, "--plot", tmp_path / "a.png") == 0
     assert "phi" in {axes.get_ylabel() for axes in drawn[0].findobj(Axes)}
+    problem = load(open_problem(str(file)))
+    posterior = problem.posterior(invlift.sample(problem, chains=1, warmup=5, draws=5))
+    balance = posterior.flux("boundary") + 1.0  # of a source of one in all
+    np.testing.assert_allclose(balance, 0.0, atol=1e-9)
 
 
 def two_fields(first, second):

@@ -148,7 +148,7 @@ def test_vectors_may_be_missing():
     (found,) = noise.log_likelihoods([draws])["y"]
     known = log_likelihood(model, {"mean": draws["mean"]})["y"]
     np.testing.assert_allclose(found, known[:, [0, 2]], rtol=1e-9)
-    assert noise.new_readings(np.random.default_rng(1), [draws])["y"][0].shape == (3, 2, 2)
+    assert noise.new_readings(np.random.default_rng(1), [draws], {})["y"][0].shape == (3, 2, 2)
 
 
 def test_vectors_of_which_a_part_is_missing_stay_in_the_density():

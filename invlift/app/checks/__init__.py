@@ -58,13 +58,13 @@ def check_problem(
     """
     seed = seed if spec is None else spec.sampler.seed
     own, field = plain(problem), on_mesh(problem)
-    with single_threaded_blas(), ThreadPoolExecutor() as beside:  # to compile all at once
+    with single_threaded_blas(), ThreadPoolExecutor() as pool:  # to compile all at once
         lifted = target_of(own, KERNEL)  # whose programs a run shares
         position = jax.ShapeDtypeStruct((lifted.dimension,), float)
         shapes = slopes_along.shapes(lifted, position, position)
-        beside.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
-        beside.submit(slopes_along.prepare, lifted, position, position)
-        prior = beside.submit(check_prior, field)
+        pool.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
+        pool.submit(slopes_along.prepare, lifted, position, position)
+        prior = pool.submit(check_prior, field)
         position, of_start = check_start(
             KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
         )
@@ -82,10 +82,10 @@ def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list
     settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
     with single_threaded_blas():
         target = target_of(own, kernel)
-        beside = ThreadPoolExecutor()
-        beside.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
-        of_prior = beside.submit(check_prior, on_mesh(problem))
-        beside.shutdown(wait=False)
+        pool = ThreadPoolExecutor()
+        pool.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
+        of_prior = pool.submit(check_prior, on_mesh(problem))
+        pool.shutdown(wait=False)
         _, findings = check_start(kernel, target, own, settings.seed)
     findings += of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"]

@@ -31,23 +31,22 @@ class NoiseGivenDraws:
     observed: np.ndarray
 
     def new_readings(
-        self, rng: np.random.Generator, chains: Sequence[Draws]
+        self, rng: np.random.Generator, chains: Sequence[Draws], paths: Mapping[str, np.ndarray]
     ) -> dict[str, list[np.ndarray]]:
-        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it."""
-        return {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
+        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it.
 
-    def new_along(
-        self, rng: np.random.Generator, chains: Sequence[Draws], name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of a name, (num_draws, k) for each chain.
-
-        With the noise of the readings ``rows``, (r,); None where these differ in its scale.
+        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
+        rows, (r,), are given, unless these differ in its scale.
         """
-        scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
-        if any(scale is None for scale in scales):
-            return None
-        pairs = zip(chains, scales, strict=True)
-        return [self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs]
+        found = {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
+        for name, rows in paths.items():
+            scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
+            if not any(scale is None for scale in scales):
+                pairs = zip(chains, scales, strict=True)
+                found[name] = [
+                    self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs
+                ]
+        return found
 
     def log_likelihoods(self, chains: Sequence[Draws]) -> dict[str, list[np.ndarray]]:
         """Log density of each reading, "observed", given each draw, (num_draws, d) for each chain.
