@@ -46,8 +46,7 @@ class FieldProblem(ProblemBase):
     def prior(self) -> Prior:
         """The prior of the field, which that of the problem may hold beside further unknowns."""
         prior = self.problem.prior
-        parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
-        return next(part for part in parts if getattr(part, "mesh", None) is not None)
+        return prior.parts[self.field.name] if isinstance(prior, NamedPrior) else prior
 
     @property
     def field(self) -> Quantity:

@@ -24,8 +24,6 @@ from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Tables within a section that are written with a heading of their own.
 _HEADINGS = {("sampler", "options")}
-#: Largest problem file that is read.
-MAX_BYTES = 2**20
 
 
 class RunOptions:
@@ -92,7 +90,7 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
     of the wrong type or out of range, or two conditions on one boundary group.
     """
     file, remedy = os.fspath(path), "give the path of a problem file in TOML"
-    text = read_text(Path(path), file, "a problem file", remedy=remedy, max_bytes=MAX_BYTES)
+    text = read_text(Path(path), file, "a problem file", remedy=remedy)
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as reason:

@@ -23,17 +23,8 @@ MISSING, UNKNOWN = "missing", "extra_forbidden"
 def check_options(table: type[Table], where: str = "", **options: Any) -> None:
     """Check arguments, or options, by the keys of a table that are called the same.
 
-    Parameters
-    ----------
-    where : str
-        What an error names in the place of the key.
-    **options
-        Numbers of Python or NumPy; None where one is not given.
-
-    Raises
-    ------
-    InputError
-        Of the first that the table refuses.
+    They may be numbers of NumPy, and None where one is not given. An InputError of the first that
+    the table refuses, which names `where` in the place of the key.
     """
     values = {name: getattr(value, "tolist", lambda value=value: value)()
               for name, value in options.items() if value is not None}  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import check_is_new, integer_option, positive_option, say
+from invlift.app.commands.common import check_is_new, say, typed
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problems import build, noise_of, open_problem
 from invlift.app.quantities import quantities_of
@@ -18,6 +18,7 @@ from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.fem.voltages import write_voltages
 from invlift.files.atomic import replace_on_success
+from invlift.files.tables import integer, number
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior.files import Step, write_fields, write_series, write_table
@@ -31,13 +32,13 @@ MAX_DRAWS = 10_000
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     del errors
-    sigma = None if parsed.sigma is None else positive_option("--sigma", parsed.sigma)
-    seed = integer_option("--seed", parsed.seed, 0)
+    sigma = None if parsed.sigma is None else typed("--sigma", parsed.sigma, number(above=0.0))
+    seed = typed("--seed", parsed.seed, integer(0))
     out = Path(parsed.out)
     if parsed.draws is not None and sigma is not None:
         expected = "no noise scale with --draws, as no readings are made"
         raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
-    num = parsed.draws and integer_option("--draws", parsed.draws, 1, MAX_DRAWS)
+    num = parsed.draws and typed("--draws", parsed.draws, integer(1, MAX_DRAWS))
     if num:
         _check_series(out)
     else:
