@@ -7,7 +7,6 @@ simulations, and they are arguments of compiled programs: all simulations share 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -23,9 +22,8 @@ import pandas as pd
 
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
-from invlift.app.quantities import mesh_of, quantities_of
 from invlift.app.sampling import find_kernel, target_of, versions
-from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields
+from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
 from invlift.app.sections import SamplerTable
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
@@ -37,7 +35,6 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.files import write_json, write_table
-from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.programs.compilation import Program, num_cores
 from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
@@ -48,8 +45,6 @@ from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
-#: Entries of a vector that are looked at.
-NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
 #: depend on one another, which fewer draws than the third number do not show.
 FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
@@ -162,32 +157,6 @@ def calibrate(
         return calibration
 
 
-def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, int]]:
-    """Unknown entries, at most 5 of each vector that is drawn, chosen by a seed.
-
-    By name of the vector numbers of entries by their names: of a field by where they are.
-    """
-    fields = {each.name: each for each in quantities_of(problem) if each.place}
-    mesh, found = mesh_of(problem.prior), {}
-    for vector, shape in problem.shapes_of_draws().items():
-        if not shape or vector in (PREDICTED, NOISE_SCORE):
-            continue
-        part = getattr(problem.prior, "parts", {}).get(vector, problem.prior)
-        unknown = np.arange(math.prod(shape))
-        if vector in fields and hasattr(part, "is_known"):
-            unknown = np.flatnonzero(~np.asarray(part.is_known))
-        size, rng = min(len(unknown), NUM_PLACES), np.random.default_rng(seed)
-        chosen = np.sort(rng.choice(unknown, size, replace=False))
-        names = [f"{vector}[{place}]" for place in chosen]
-        if vector in fields:
-            is_nodal = fields[vector].place == "node"
-            points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
-            texts = (", ".join(f"{x:.3g}" for x in points[place] + 0.0) for place in chosen)
-            names = [f"{vector}({text})" for text in texts]
-        found[vector] = dict(zip(names, chosen.tolist(), strict=True))
-    return found
-
-
 # The directory ------------------------------------------------------------------------------------
 
 
@@ -204,8 +173,7 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
 def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
     """The simulations in a directory, which is made this calibration's if it is nobody's.
 
-    ``identity`` is all that decides the ranks, except how many simulations there are. An InputError
-    if the calibration in the directory is another one, or a file is damaged.
+    An InputError if the calibration in the directory is another one, or a file is damaged.
     """
     path, table = directory / RECORD, directory / TABLE
     if not path.exists():
@@ -257,7 +225,7 @@ class _Task:
     entries: dict[str, dict[str, int]]
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the ranks, in a form that JSON keeps."""
+        """All that decides the ranks, but for the number of simulations, as JSON keeps it."""
         without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
         return {
             "method": type(self.kernel).__name__,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from invlift.app.quantities import quantities_of
+from invlift.app.quantities import mesh_of, quantities_of
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
@@ -52,6 +54,8 @@ class Scalars(Module):
 
 #: What depends on data and unknowns alike.
 LOG_LIKELIHOOD = "log_likelihood"
+#: Entries of a vector that are looked at.
+NUM_ENTRIES = 5
 
 
 class RankedScalars(Scalars):
@@ -71,3 +75,29 @@ class RankedScalars(Scalars):
         log = problem.noise.loglikelihood(recorded[PREDICTED], zeta, problem.observed)
         entries = {name: jnp.ravel(recorded[name])[at] for name, at in self.places.items()}
         return super().kept(where, recorded) | entries | {LOG_LIKELIHOOD: log}
+
+
+def random_entries(problem: InverseProblem, seed: int) -> dict[str, dict[str, int]]:
+    """Unknown entries, at most 5 of each vector that is drawn, chosen by a seed.
+
+    By name of the vector numbers of entries by their names: of a field by where they are.
+    """
+    fields = {each.name: each for each in quantities_of(problem) if each.place}
+    mesh, found = mesh_of(problem.prior), {}
+    for vector, shape in problem.shapes_of_draws().items():
+        if not shape or vector in (PREDICTED, NOISE_SCORE):
+            continue
+        part = getattr(problem.prior, "parts", {}).get(vector, problem.prior)
+        unknown = np.arange(math.prod(shape))
+        if vector in fields and hasattr(part, "is_known"):
+            unknown = np.flatnonzero(~np.asarray(part.is_known))
+        size, rng = min(len(unknown), NUM_ENTRIES), np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(unknown, size, replace=False))
+        names = [f"{vector}[{place}]" for place in chosen]
+        if vector in fields:
+            is_nodal = fields[vector].place == "node"
+            points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
+            texts = (", ".join(f"{x:.3g}" for x in points[place] + 0.0) for place in chosen)
+            names = [f"{vector}({text})" for text in texts]
+        found[vector] = dict(zip(names, chosen.tolist(), strict=True))
+    return found

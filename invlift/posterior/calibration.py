@@ -44,10 +44,9 @@ NUM_COLUMNS = 4
 GOOD, BAD = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
-#: Relative difference below which two tail probabilities are one that was rounded.
-_ROUNDING = 1e-9
-#: Halvings of the interval in which a band's tail probability is searched for.
-_NUM_HALVINGS = 40
+#: Relative difference below which two tail probabilities are one that was rounded, and halvings of
+#: the interval in which a band's tail probability is searched for.
+_ROUNDING, _NUM_HALVINGS = 1e-9, 40
 
 NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
@@ -119,11 +118,11 @@ class Calibration:
     @property
     def failures(self) -> dict[str, list[int]]:
         """Numbers of the simulations that do not count, by outcome."""
-        found: dict[str, list[int]] = {}
-        for each in self.simulations:
-            if not each.counts:
-                found.setdefault(each.outcome, []).append(each.simulation)
-        return found
+        outcomes = dict.fromkeys(each.outcome for each in self.simulations if not each.counts)
+        return {
+            outcome: [each.simulation for each in self.simulations if each.outcome == outcome]
+            for outcome in outcomes
+        }
 
     @property
     def level(self) -> float:
@@ -173,12 +172,12 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        size, headline = len(self.names), "No verdict on the calibration."
+        size, headline = f"{len(self.names)} quantities", "No verdict on the calibration."
         if outside:
-            headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
+            headline = f"Not calibrated: {len(outside)} of {size} leave their bands."
         elif not reasons:
-            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
-            headline += "quantities are uniform."
+            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} are "
+            headline += "uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from problem_files import write_problem
 from without_gram_term import ChmcWithoutGramTerm
 
 import invlift
-from invlift.app.calibrate import _Task, calibrate, random_entries
+from invlift.app.calibrate import _Task, calibrate
+from invlift.app.scalars import random_entries
 from invlift.app.simulate import simulate_problem
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
