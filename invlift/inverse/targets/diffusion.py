@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
@@ -62,7 +62,7 @@ class DiffusionPosterior(ManifoldTarget):
         read = jax.vmap(lambda state: self._read(state, found.values))(states)
         return self._grid.gather(read) - self._meant(found.zeta, found.eta)
 
-    def linearise(self, position: jax.Array) -> tuple[jax.Array, Beside]:
+    def linearise(self, position: jax.Array) -> tuple[jax.Array, BorderedJacobian]:
         """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
         found, model = self._meaning(position), self._model
         before, states = self._states(found)
@@ -98,7 +98,7 @@ class DiffusionPosterior(ManifoldTarget):
         by_eta, by_zeta = self._by_noise(found.zeta, found.eta)
         core = MarkovJacobian(carry, push, of_state, by_eta, grid)
         value = grid.gather(read) - self._meant(found.zeta, found.eta)
-        return value, Beside((by_zeta.T, by_white.T), core)
+        return value, BorderedJacobian((by_zeta.T, by_white.T), core)
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""

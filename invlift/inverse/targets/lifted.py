@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
@@ -49,7 +49,7 @@ class Point(NamedTuple):
         x = X(w).
     byproducts : dict of arrays
         What the model computes on the way, such as the solution of the equation.
-    jacobian : Beside
+    jacobian : BorderedJacobian
         J: blocks of columns by zeta and by w, (h, d) and (m, d) as they are kept, beside the
         diagonal by eta.
     pushed : (N, d) or None
@@ -66,7 +66,7 @@ class Point(NamedTuple):
     predicted: jax.Array
     coefficients: jax.Array
     byproducts: dict[str, jax.Array]
-    jacobian: Beside
+    jacobian: BorderedJacobian
     pushed: jax.Array | None
     gram: Factor
     logdensity: jax.Array
@@ -173,7 +173,7 @@ class LiftedPosterior(Module):
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
 
-    def _weigh(self, jacobian: Beside, gram: Factor):
+    def _weigh(self, jacobian: BorderedJacobian, gram: Factor):
         """What multiplies the normal coefficients by G^-1 from the right."""
         if not self.problem.prior.is_identity or jacobian.is_wide:
             return gram.solve_right
@@ -393,6 +393,6 @@ class NormalSpace(NamedTuple):
         return solve
 
 
-def _jacobian(by_zeta, white_transpose, by_eta) -> Beside:
+def _jacobian(by_zeta, white_transpose, by_eta) -> BorderedJacobian:
     """Of derivatives (d, h), (m, d) and (d,)."""
-    return Beside((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))
+    return BorderedJacobian((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))
