@@ -22,9 +22,9 @@ import pandas as pd
 
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
+from invlift.app.run_tables import SamplerTable
 from invlift.app.sampling import find_kernel, target_of, versions
 from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
-from invlift.app.sections import SamplerTable
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
 from invlift.app.table_errors import check_options

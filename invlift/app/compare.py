@@ -9,9 +9,9 @@ from typing import Any
 
 from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.progress import comparison_display, if_watched
+from invlift.app.run_tables import SamplerTable
 from invlift.app.sampling import find_kernel, target_of
 from invlift.app.scalars import Scalars, names_of_fields
-from invlift.app.sections import SamplerTable
 from invlift.app.starts import chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError

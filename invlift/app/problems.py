@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 from invlift.app.build import build_noise, build_problem
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
-from invlift.app.sections import OutputTable, SamplerTable
+from invlift.app.run_tables import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.files.input_files import read_text
 from invlift.files.tables import Table

@@ -16,7 +16,7 @@ import numpy as np
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
-from invlift.app.sections import UNTIL_CONVERGED, OutputTable, SamplerTable
+from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.starts import chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError

@@ -276,7 +276,7 @@ def _finite_draws(
         if own is None:
             lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
-            lifted = _on_manifold(own, seed, chain, attempt)
+            lifted = _landed(own, seed, chain, attempt)
         lifted, position = np.asarray(lifted), np.asarray(_from_lifted(target, lifted))
         state = evaluate_fn(kernel, target, position)
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
@@ -358,7 +358,7 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
         raise InputError(where, expected, found, remedy)
 
 
-def _on_manifold(own, seed, chain, attempt) -> np.ndarray:
+def _landed(own, seed, chain, attempt) -> np.ndarray:
     """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
 
     What :func:`~invlift.inverse.starts.initial_position` finds of the general form.
