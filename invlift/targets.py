@@ -135,19 +135,19 @@ class ConstrainedTarget(Protocol):
 Target = Density | ConstrainedTarget
 
 
-class Sight(NamedTuple):
-    """How a target changes along a heading: what shows whether its derivatives are right.
+class Slopes(NamedTuple):
+    """How a target changes along a direction: what shows whether its derivatives are right.
 
     Attributes
     ----------
     point
         At the position.
     value, slope : (d,)
-        What is differentiated, and its derivative along the heading as steps use it.
+        What is differentiated, and its derivative along the direction as steps use it.
     first, second : (d,)
         The same derivative and the next one, of other code.
     scale : ()
-        By which the heading was scaled.
+        By which the direction was scaled.
     """
 
     point: Point

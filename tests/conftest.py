@@ -105,13 +105,13 @@ def compiled_in_haste(monkeypatch):
 @pytest.fixture
 def is_stopped(monkeypatch):
     """An event that is set when the chains of a run are told to end."""
-    is_stopped, stop = threading.Event(), parallel._Conductor.stop
+    is_stopped, stop = threading.Event(), parallel._Scheduler.stop
 
-    def stop_and_tell(conductor):
-        stop(conductor)
+    def stop_and_tell(scheduler):
+        stop(scheduler)
         is_stopped.set()
 
-    monkeypatch.setattr(parallel._Conductor, "stop", stop_and_tell)
+    monkeypatch.setattr(parallel._Scheduler, "stop", stop_and_tell)
     return is_stopped
 
 

@@ -23,28 +23,23 @@ class NormalNoise:
     values: np.ndarray
     sigma: np.ndarray | float | None = None
 
-    def new_readings(self, rng: np.random.Generator, chains) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain."""
-        return [
-            draws["predicted"] + self._scale(draws) * rng.standard_normal(draws["predicted"].shape)
-            for draws in chains
-        ]
+    def new_readings(self, rng, chains, paths) -> dict[str, list[np.ndarray]]:
+        """New readings, "observed", (num_draws, d) for each chain, and of paths by name."""
+        found = {"observed": [self._noisy(rng, x["predicted"], self._scale(x)) for x in chains]}
+        for name, rows in paths.items():
+            scales = [shared_scale(self._scale(draws), rows) for draws in chains]
+            if not any(scale is None for scale in scales):
+                pairs = zip(chains, scales, strict=True)
+                found[name] = [self._noisy(rng, draws[name], scale) for draws, scale in pairs]
+        return found
 
-    def new_along(
-        self, rng: np.random.Generator, chains, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of a name; None where `rows` differ in their scale."""
-        scales = [shared_scale(self._scale(draws), rows) for draws in chains]
-        if any(scale is None for scale in scales):
-            return None
-        return [
-            draws[name] + scale * rng.standard_normal(draws[name].shape)
-            for draws, scale in zip(chains, scales, strict=True)
-        ]
+    def _noisy(self, rng, values, scale):
+        return values + scale * rng.standard_normal(values.shape)
 
-    def log_likelihood(self, chains) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain."""
-        return [norm.logpdf(self.values, x["predicted"], self._scale(x)) for x in chains]
+    def log_likelihoods(self, chains) -> dict[str, list[np.ndarray]]:
+        """Log density of each reading given each draw, (num_draws, d), by name for each chain."""
+        found = [norm.logpdf(self.values, x["predicted"], self._scale(x)) for x in chains]
+        return {"observed": found}
 
     def _scale(self, draws):
         if self.sigma is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,21 +35,9 @@ from invlift.inverse.unknowns import Unknown
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
     """Read what a problem file names and put the inverse problem together.
 
-    Parameters
-    ----------
-    spec : ProblemSpec
-    needs_values : bool
-        Whether the sensor table must have readings; if not, they are taken as zero wherever there
-        are none, and the noise as known.
-
-    Returns
-    -------
-    FieldProblem
-
-    Raises
-    ------
-    InputError
-        If a file, group, field or sensor is not what it should be.
+    ``needs_values`` is whether the sensor table must have readings; if not, they are taken as zero
+    wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
+    is not what it should be.
     """
     mesh = read_mesh(spec.mesh.file)
     parts = _read_points if spec.electrodes is None else _read_electrodes
@@ -200,19 +188,10 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
     }
 
 
-def _blamed(spec: ProblemSpec, experiment: str, keys: Sequence[str]) -> tuple[str, ...]:
-    """Where a key of the equation stands: in the experiment's table, or in that of all."""
-    own = spec.experiment[experiment].model_fields_set if experiment else ()
-    return ("experiment", experiment, *keys) if keys[:1] and keys[0] in own else ("pde", *keys)
-
-
 def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
     """Noise that a problem file gives to the readings of the sensors in use.
 
-    Raises
-    ------
-    InputError
-        If it needs a column that the sensor table lacks.
+    An InputError if it needs a column that the sensor table lacks.
     """
     with _keys_blamed(spec, sensors):
         return spec.noise.build(sensors, partial(spec.where, "noise"))
@@ -220,40 +199,45 @@ def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
 
 @contextmanager
 def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
-    """Let an error about something that the library was given name the key it came from.
-
-    The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
-    argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index
-    among those in use, "observed, row 3".
-    """
+    """Let an error about something that the library was given name the key it came from."""
     try:
         yield
     except InputError as error:
-        name, *entries = error.where.split(", ")
-        section, _, key = name.partition(" ")
-        if name == "observed":
-            (row,) = entries
-            where = f"{sensors.name}, row {sensors.rows[int(row.removeprefix('row '))]}"
-            raise error.at(where) from None
-        experiment = ""
-        if section == "experiment":
-            experiment, (name, *entries) = key, entries
-        if name == "boundary conditions":
-            path = ("pde",) if spec.electrodes is None else ("electrodes",)
-            path = ("experiment", experiment) if experiment else path
-        elif name in PdeTable.model_fields:
-            path = _blamed(spec, experiment, (name, *entries))
-        elif name == "flux":
-            raise error.at(f"{sensors.name}, column over, {', '.join(entries)}") from None
-        elif name == "offset":
-            path = ("observations", "offset", *entries)
-        elif name == "conductivity":
-            path = ("conductivity", "known", *entries)
-        elif name == "electrodes":
-            path = ("electrodes", "groups", *entries)
-        elif section in ("prior", "noise", "electrodes") and key:
-            path = (section, key, *entries)
-        else:
-            raise
-        where = spec.where(*path)
-        raise error.at(where) from None
+        raise error.at(_key_of(error.where, spec, sensors)) from None
+
+
+#: Tables of the problem file by what the library calls their content.
+_TABLES = {
+    "offset": ("observations", "offset"),
+    "conductivity": ("conductivity", "known"),
+    "electrodes": ("electrodes", "groups"),
+}
+
+
+def _key_of(where: str, spec: ProblemSpec, sensors: Sensors) -> str:
+    """The key, or the row or column of the table, that an error of the library is about.
+
+    The library calls it "prior std" or "noise sigma", the source or a boundary condition by its
+    argument, what belongs to a group after a comma, "dirichlet, left", and readings by their index
+    among those in use, "observed, row 3".  Anything else stays as it is.
+    """
+    experiment, (name, *entries) = "", where.split(", ")
+    if name.startswith("experiment "):
+        experiment, (name, *entries) = name.removeprefix("experiment "), entries
+    own, equation = (), ("electrodes",) if spec.electrodes else ("pde",)
+    if experiment:
+        own, equation = spec.experiment[experiment].model_fields_set, ("experiment", experiment)
+    section, _, key = name.partition(" ")
+    if name == "observed":
+        return f"{sensors.name}, row {sensors.rows[int(entries[0].removeprefix('row '))]}"
+    if name == "flux":
+        return f"{sensors.name}, column over, {', '.join(entries)}"
+    if name == "boundary conditions":
+        return spec.where(*equation)
+    if name in PdeTable.model_fields:
+        return spec.where(*(equation if name in own else ("pde",)), name, *entries)
+    if name in _TABLES:
+        return spec.where(*_TABLES[name], *entries)
+    if section in ("prior", "noise", "electrodes") and key:
+        return spec.where(section, key, *entries)
+    return where

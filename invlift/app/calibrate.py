@@ -17,24 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from invlift.app.compare import Scalars
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
-from invlift.app.quantities import mesh_of
-from invlift.app.sampling import check_counts, find_kernel, target_of, versions
+from invlift.app.run_tables import SamplerTable
+from invlift.app.sampling import find_kernel, target_of, versions
+from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
+from invlift.app.table_errors import check_options
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import only_writer
+from invlift.files.tables import Table, integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.files import write_json, write_table
-from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, vector_of
 from invlift.programs.compilation import Program, num_cores
 from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
@@ -45,55 +45,26 @@ from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
-#: Coefficients looked at one by one, and entries of any other vector.
-NUM_PLACES = 5
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
 #: depend on one another, which fewer draws than the third number do not show.
 FIRST_DRAWS, MOST_DRAWS, FEWEST_DRAWS = 2, 32, 100
-#: Fewest and most draws that a truth is ranked among.
-MIN_KEPT, MAX_KEPT = 7, 9999
 #: Simulations in which a quantity must have different values.
 NUM_TRIED = 8
-#: What depends on data and unknowns alike.
-LOG_LIKELIHOOD = "log_likelihood"
-MEAN, SD = f"{FIELD}_field_mean", f"{FIELD}_field_std"
-_PLACES = "at_places"
 _NOT_FINITE = "draws that are not finite"
 
 
-class Quantities(Scalars):
-    """A target that records what truths are ranked by, and little of it.
+class CalibrationTable(Table):
+    """What calibrations are asked for."""
 
-    Of a field its mean and standard deviation over the coefficients and its values at some places,
-    of a user's model some parameters; all that is unknown about noise and prior; and the log
-    likelihood, which depends on the data as well: without such a quantity draws of the prior would
-    pass (Modrak et al. 2023, arXiv:2211.02383).
-    """
-
-    #: Coefficients, (k,) int.
-    places: jax.Array
-
-    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Scalars and short vectors by name, and no moments."""
-        problem = self.target.problem.whole
-        recorded, _ = self.target.describe(where)
-        zeta, _ = problem.split(self.target.unknowns(where))
-        dropped = (FIELD, PARAMETERS, PREDICTED, NOISE_SCORE)
-        kept = {name: jnp.ravel(value) if value.ndim else value
-                for name, value in recorded.items() if name not in dropped}  # fmt: skip
-        name = _name_of_vector(problem)
-        if name is not None:
-            kept[_PLACES] = recorded[name][self.places]
-        if name == FIELD:
-            kept |= {MEAN: jnp.mean(recorded[name]), SD: jnp.std(recorded[name])}
-        predicted = recorded[PREDICTED]
-        kept[LOG_LIKELIHOOD] = problem.noise.loglikelihood(predicted, zeta, problem.observed)
-        return kept, {}
+    simulations: integer(1, 10**6)
+    """The number of simulations, 200 for example."""
+    draws: integer(7, 9999) = 63
+    """The draws that each truth is ranked among."""
 
 
 @partial(Program, effort="none")
-def _truth_at(problem: InverseProblem, places, theta):
-    return Quantities(OrdinaryPosterior(problem), places).describe(theta)[0]
+def _describe(target, where):
+    return target.describe(where)[0]
 
 
 def calibrate(
@@ -154,69 +125,36 @@ def calibrate(
     problem = with_readings(plain(problem), "problem", "calibrate")
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
-    check_counts(simulations=simulations, draws=draws, warmup=warmup, seed=seed)
-    if not MIN_KEPT <= draws <= MAX_KEPT:
-        raise InputError("draws", f"from {MIN_KEPT} to {MAX_KEPT}", f"{draws}", "63 is usual")
-    if starts not in STARTS:
-        raise InputError("starts", f"one of {', '.join(STARTS)}", f"{starts!r}", "choose one")
+    check_options(CalibrationTable, simulations=simulations, draws=draws)
+    check_options(SamplerTable, warmup=warmup, seed=seed, starts=starts)
     if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
-    directory = None if directory is None else Path(directory)
     if directory is not None:
-        _check_is_ready(directory, resume)
+        _check_is_ready(directory := Path(directory), resume)
     display = nullcontext(on_simulation)
     if on_simulation is None:
         display = if_watched(simulations_display, simulations)
     locked = only_writer(directory) if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
-        task = _Task(problem, kernel, draws, warmup, seed, starts, random_places(problem, seed))
-        identity = task.identity()
+        task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))
+        identity, asked_for = task.identity(), range(simulations)
         saved = _simulations_done(directory, identity) if directory else []
         done = {each.simulation: each for each in saved}
-
-        def wanted() -> list[Simulation]:
-            return [done[number] for number in range(simulations) if number in done]
 
         def keep(simulation: Simulation) -> None:
             done[simulation.simulation] = simulation
             if directory is not None:
-                every = [done[number] for number in sorted(done)]
-                write_table(directory / TABLE, _table_of(every, task.names))
-            on_simulation(simulation, len(wanted()))
+                write_table(directory / TABLE, _table_of(done.values(), task.names))
+            on_simulation(simulation, sum(number in done for number in asked_for))
 
-        missing = [number for number in range(simulations) if number not in done]
-        _run(missing, task.simulate, keep)
-        calibration = Calibration(wanted(), task.names, draws, simulations)
+        _run([number for number in asked_for if number not in done], task.simulate, keep)
+        wanted = [done[number] for number in asked_for if number in done]
+        calibration = Calibration(wanted, task.names, draws, simulations)
         if directory is not None:
-            is_cut_short = len(calibration.simulations) < simulations
+            is_cut_short = len(wanted) < simulations
             record = {"identity": identity, "versions": versions(), "is_interrupted": is_cut_short}
             write_json(directory / RECORD, record | calibration.record())
         return calibration
-
-
-def _name_of_vector(problem: InverseProblem) -> str | None:
-    """The coefficients by their name, or a field that further unknowns stand beside."""
-    shapes = getattr(problem.prior, "shapes", ())
-    return FIELD if FIELD in dict(shapes) else problem.coefficients_name
-
-
-def random_places(problem: InverseProblem, seed: int) -> dict[str, int]:
-    """Unknown coefficients, at most 5, chosen by a seed: of a field by where they are."""
-    name = _name_of_vector(problem)
-    if name is None:
-        return {}
-    (num,) = problem.shapes_of_draws()[name]
-    part = getattr(problem.prior, "parts", {}).get(FIELD, problem.prior)
-    unknown = np.flatnonzero(~np.asarray(getattr(part, "is_known", np.zeros(num, dtype=bool))))
-    size = min(len(unknown), NUM_PLACES)
-    chosen = np.random.default_rng(seed).choice(unknown, size, replace=False)
-    chosen, mesh = sorted(chosen.tolist()), mesh_of(problem.prior)
-    if name != FIELD or mesh is None:
-        return {f"{name}[{place}]": place for place in chosen}
-    is_nodal = part.location == "nodes"
-    points = mesh.points if is_nodal else mesh.points[mesh.cells].mean(axis=1)
-    texts = (", ".join(f"{each:.3g}" for each in points[place] + 0.0) for place in chosen)
-    return {f"{name}({text})": place for text, place in zip(texts, chosen, strict=True)}
 
 
 # The directory ------------------------------------------------------------------------------------
@@ -235,8 +173,7 @@ def _check_is_ready(directory: Path, is_resuming: bool) -> None:
 def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simulation]:
     """The simulations in a directory, which is made this calibration's if it is nobody's.
 
-    ``identity`` is all that decides the ranks, except how many simulations there are. An InputError
-    if the calibration in the directory is another one, or a file is damaged.
+    An InputError if the calibration in the directory is another one, or a file is damaged.
     """
     path, table = directory / RECORD, directory / TABLE
     if not path.exists():
@@ -254,12 +191,12 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
     raise InputError(f"{path}, {others[0]}", f"{identity[others[0]]}", found, remedy)
 
 
-def _table_of(simulations: Sequence[Simulation], names: Sequence[str]) -> pd.DataFrame:
-    """A row for each simulation, the last columns the ranks of quantities."""
+def _table_of(simulations: Iterable[Simulation], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each simulation, in order, the last columns the ranks of quantities."""
     own = [each.name for each in fields(Simulation) if each.name != "ranks"]
-    rows = [{**vars(each), **each.ranks} for each in simulations]
-    table = pd.DataFrame(rows, columns=[*own, *names])
-    return table.astype(dict.fromkeys(names, "Int64")).set_index("simulation")
+    table = pd.DataFrame([vars(each) | each.ranks for each in simulations], columns=[*own, *names])
+    types = dict.fromkeys(names, "Int64")
+    return table.astype(types).set_index("simulation").sort_index()
 
 
 def _read_table(path: Path, names: Sequence[str]) -> list[Simulation]:
@@ -285,10 +222,10 @@ class _Task:
     num_warmup: int
     seed: int
     starts: str
-    places: dict[str, int]
+    entries: dict[str, dict[str, int]]
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the ranks, in a form that JSON keeps."""
+        """All that decides the ranks, but for the number of simulations, as JSON keeps it."""
         without_data = replace(self.problem, observed=np.zeros(self.problem.observed.shape))
         return {
             "method": type(self.kernel).__name__,
@@ -296,33 +233,27 @@ class _Task:
             "num_draws": self.num_kept,
             "seed": self.seed,
             "starts": self.starts,
-            "problem": digest(without_data, self.kernel, self.places),
+            "problem": digest(without_data, self.kernel, self.entries),
             "names": list(self.names),
         }
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Quantities that differ between simulations; few of each vector."""
+        """Quantities that differ between simulations: numbers first, entries of vectors last."""
         truths = []
         for simulation in range(NUM_TRIED):
             with suppress(InputError):
                 truths.append(self._simulated(simulation)[1])
-        if not truths:
-            truths = [self._simulated(0)[1]]  # which says why
-        columns = {}
-        for name in truths[0]:
-            column = [truth[name] for truth in truths]
-            if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column)):
-                columns[name] = column
-        rng, names = np.random.default_rng(self.seed), []
-        for vector in dict.fromkeys(map(vector_of, columns)):
-            entries = [name for name in columns if vector_of(name) == vector]
-            if len(entries) > NUM_PLACES:
-                chosen = np.sort(rng.choice(len(entries), NUM_PLACES, replace=False))
-                entries = [entries[place] for place in chosen]
-            names += entries
-        last = (MEAN, SD, LOG_LIKELIHOOD, *self.places)
-        return tuple(sorted(names, key=lambda name: last.index(name) if name in last else -1))
+        truths = truths or [self._simulated(0)[1]]  # which says why
+        columns = {name: [truth[name] for truth in truths] for name in truths[0]}
+        entries = [name for names in self.entries.values() for name in names]
+        found = [
+            name
+            for name, column in columns.items()
+            if len(truths) == 1 or np.ptp(column) > 1e-9 * np.max(np.abs(column))
+        ]
+        is_late = {LOG_LIKELIHOOD: 2} | dict.fromkeys(entries, 3)
+        return tuple(sorted(found, key=lambda name: is_late.get(name, "_field_" in name)))
 
     def simulate(self, simulation: int) -> Simulation:
         """Simulate readings, sample their posterior, and rank the truth."""
@@ -351,9 +282,9 @@ class _Task:
             return None if is_longest or outcome in (FINE, _NOT_FINITE) else 2 * num_draws
 
         num_draws = max(FIRST_DRAWS * self.num_kept, FEWEST_DRAWS)
-        plan, told = Plan(self.kernel, self.num_warmup, num_draws), Quantities(target, self._places)
-        starts = STARTS[self.starts](self.kernel, target, seed, 1)
-        return run_chains(told, plan, starts, seed, next_goal=next_goal).chains[0]
+        plan, starts = Plan(self.kernel, self.num_warmup, num_draws), STARTS[self.starts]
+        starts, recorder = starts(self.kernel, target, seed, 1), self._recorder(target)
+        return run_chains(recorder, plan, starts, seed, next_goal=next_goal).chains[0]
 
     def _judged(self, result: ChainResult) -> tuple[str, float, dict[str, np.ndarray]]:
         """Whether ranks among the draws of a chain count, its effective draws, and all by name."""
@@ -372,24 +303,23 @@ class _Task:
         states = np.random.SeedSequence((self.seed, simulation)).generate_state(2, np.uint64)
         return tuple(int(state) >> 1 for state in states)
 
-    @property
-    def _places(self) -> jax.Array:
-        return jax.device_put(np.array(list(self.places.values()), int))
+    def _recorder(self, target) -> RankedScalars:
+        places = {vector: np.array([*own.values()], int) for vector, own in self.entries.items()}
+        return RankedScalars(target, names_of_fields(self.problem), jax.device_put(places))
 
     def _simulated(self, simulation: int) -> tuple[InverseProblem, dict[str, float]]:
         """The problem with readings simulated for it, and the truth behind them."""
         problem, theta = simulate_problem(self.problem, self._seeds(simulation)[0])
-        found = _truth_at(problem, self._places, theta)
-        each = {name: np.asarray(value)[None] for name, value in found.items()}
-        return problem, {name: float(values[0]) for name, values in self._scalars(each).items()}
+        found = _describe(self._recorder(OrdinaryPosterior(problem)), theta)
+        each = self._scalars({name: np.asarray(value)[None] for name, value in found.items()})
+        return problem, {name: float(value[0]) for name, value in each.items()}
 
     def _scalars(self, recorded: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Scalars (num_draws,) by name of scalars and vectors (num_draws, k)."""
         scalars = {}
         for name, values in recorded.items():
-            numbered = [f"{name}[{entry}]" for entry in range(values[0].size)]
-            entries = self.places if name == _PLACES else numbered if values.ndim > 1 else [name]
-            scalars |= dict(zip(entries, np.atleast_2d(values.T), strict=True))
+            names = self.entries.get(name, [name])
+            scalars |= dict(zip(names, np.atleast_2d(values.T), strict=True))
         return scalars
 
 

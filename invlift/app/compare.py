@@ -7,20 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.progress import comparison_display, if_watched
-from invlift.app.sampling import check_counts, find_kernel, target_of
+from invlift.app.run_tables import SamplerTable
+from invlift.app.sampling import find_kernel, target_of
+from invlift.app.scalars import Scalars, names_of_fields
 from invlift.app.starts import chosen_starts
+from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.comparison import Efficiency, efficiency
-from invlift.posterior.names import FIELD, NOISE_SCORE, PREDICTED
 from invlift.programs.precision import require_float64
-from invlift.programs.pytrees import Module
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import choose_lanes, run_chains
 from invlift.samplers.chains.plan import Plan
@@ -33,29 +31,6 @@ NUMPYRO_NUTS = "numpyro-nuts"
 INTERRUPTED = "stopped before its time was over"
 #: Draws a chain makes at most, whatever its time.
 MAX_DRAWS = 1_000_000
-
-
-class Scalars(Module):
-    """A target of any kind that records scalars alone: the same for all methods, and little of it.
-
-    Of a field its mean and standard deviation over the coefficients, as in Au, Graham & Thiery
-    (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
-    """
-
-    target: Any
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "target":  # not set yet
-            raise AttributeError(name)
-        return getattr(self.target, name)
-
-    def describe(self, where) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """Scalars and short vectors by name, and no moments."""
-        kept = dict(self.target.describe(where)[0])
-        field, *_ = (kept.pop(name, None) for name in (FIELD, PREDICTED, NOISE_SCORE))
-        if field is not None:
-            kept |= {"field_mean": jnp.mean(field), "field_std": jnp.std(field)}
-        return kept, {}
 
 
 def compare(
@@ -100,13 +75,12 @@ def compare(
     """
     problem = plain(problem)
     named = dict(methods) if isinstance(methods, Mapping) else {name: name for name in methods}
-    walks = {name: _walk(problem, method) for name, method in named.items()}
-    check_counts(chains=chains, warmup=warmup, seed=seed)
-    if not seconds > 0:
-        raise InputError("seconds", "a positive number", f"{seconds!r}", "give each chain's time")
+    samplers = {name: _sampler(problem, method) for name, method in named.items()}
+    check_options(SamplerTable, chains=chains, warmup=warmup, seed=seed)
+    check_options(SamplerTable, "seconds", budget=seconds)
     require_float64()
-    rows = partial(_rows, problem, walks, seconds, chains, warmup, seed)
-    return rows(on_progress) if on_progress else _shown(rows, list(walks))
+    rows = partial(_rows, problem, samplers, seconds, chains, warmup, seed)
+    return rows(on_progress) if on_progress else _shown(rows, list(samplers))
 
 
 def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
@@ -114,7 +88,7 @@ def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
         yield from rows(on_progress)
 
 
-def _walk(
+def _sampler(
     problem: InverseProblem | ManifoldProblem, method: str | Kernel
 ) -> tuple[Kernel, Callable[[], Any]]:
     """The kernel of a method, and what makes its target."""
@@ -131,17 +105,18 @@ def _walk(
     return kernel, partial(target_of, problem, kernel)
 
 
-def _rows(problem, walks, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
-    for name, (kernel, make_target) in walks.items():
+def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iterator[Efficiency]:
+    fields = names_of_fields(problem)
+    for name, (kernel, make_target) in samplers.items():
         plan = Plan(kernel, warmup, MAX_DRAWS, max_seconds=seconds)
         try:
             target = make_target()
             with single_threaded_blas():
                 starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
-                told = Scalars(target)
-                lanes = choose_lanes(told, plan, chains)
+                recorder = Scalars(target, fields)
+                lanes = choose_lanes(recorder, plan, chains)
                 tell = partial(on_progress, name)
-                run = run_chains(told, plan, starts, seed, num_lanes=lanes, on_progress=tell)
+                run = run_chains(recorder, plan, starts, seed, num_lanes=lanes, on_progress=tell)
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue

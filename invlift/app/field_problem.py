@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from invlift.app.quantities import mesh_of
+from invlift.app.quantities import mesh_of, quantities_of
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.sensors import Sensors
@@ -14,6 +14,7 @@ from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.posterior.quantity import Quantity
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,12 @@ class FieldProblem(ProblemBase):
     def prior(self) -> Prior:
         """The prior of the field, which that of the problem may hold beside further unknowns."""
         prior = self.problem.prior
-        parts = prior.parts.values() if isinstance(prior, NamedPrior) else [prior]
-        return next(part for part in parts if getattr(part, "mesh", None) is not None)
+        return prior.parts[self.field.name] if isinstance(prior, NamedPrior) else prior
 
     @property
-    def is_nodal(self) -> bool:
-        """Whether the coefficients are at the nodes; else they are in the cells."""
-        return self.prior.location == "nodes"
-
-    def by_place(self, coefficients: dict, solutions: dict) -> tuple[dict, dict]:
-        """Fields by name on the nodes and in the cells: solutions, and those of coefficients."""
-        return (solutions | coefficients, {}) if self.is_nodal else (solutions, coefficients)
+    def field(self) -> Quantity:
+        """What that is: its name, and whether it is at the nodes or in the cells."""
+        return next(each for each in quantities_of(self.problem) if each.place)
 
     def lines(self) -> list[tuple[str, str]]:
         """As :meth:`ProblemBase.lines`: the mesh, and what the problem is made of."""

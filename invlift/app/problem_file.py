@@ -24,8 +24,6 @@ from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Tables within a section that are written with a heading of their own.
 _HEADINGS = {("sampler", "options")}
-#: Largest problem file that is read.
-MAX_BYTES = 2**20
 
 
 class RunOptions:
@@ -42,7 +40,7 @@ class RunOptions:
         sampler, ``draws`` for example: numbers also as the text that was typed, None where an
         option was not given. An InputError names the option, for example ``--draws``.
         """
-        typed = {key: _as_typed(value) for key, value in sampler.items() if value is not None}
+        typed = {key: as_typed(value) for key, value in sampler.items() if value is not None}
         given = {"sampler": typed, "output": {} if out is None else {"dir": os.fspath(out)}}
         update = {
             name: self._validated(name, options) for name, options in given.items() if options
@@ -86,27 +84,13 @@ class ProblemSpec(RunOptions, Sections):
 
 
 def read_problem(path: str | os.PathLike) -> ProblemSpec:
-    """Read a problem file.
+    """Read a problem file, in which relative paths start at its own directory.
 
-    Parameters
-    ----------
-    path : str or path-like
-        Relative paths in the file start at its own directory.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not TOML, or has an unknown key, a missing key, a value of
-        the wrong type or out of range, or two conditions on one boundary group.
+    An InputError if it cannot be read, is not TOML, or has an unknown key, a missing key, a value
+    of the wrong type or out of range, or two conditions on one boundary group.
     """
-    file = os.fspath(path)
-    text = read_text(
-        Path(path),
-        file,
-        "a problem file",
-        remedy="give the path of a problem file in TOML",
-        max_bytes=MAX_BYTES,
-    )
+    file, remedy = os.fspath(path), "give the path of a problem file in TOML"
+    text = read_text(Path(path), file, "a problem file", remedy=remedy)
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as reason:
@@ -116,20 +100,11 @@ def read_problem(path: str | os.PathLike) -> ProblemSpec:
 
 
 def parse_problem(data: Mapping[str, Any], file: str | os.PathLike) -> ProblemSpec:
-    """Check a problem given as nested dictionaries, as TOML would give them.
+    """Check a problem given as nested dictionaries, tables by name, as TOML would give them.
 
-    Parameters
-    ----------
-    data : mapping
-        The tables by name.
-    file : str or path-like
-        Stands for the problem file: relative paths start at its directory, errors name it and the
-        default output directory is results/<its name> beside it.
-
-    Raises
-    ------
-    InputError
-        As `read_problem`, except for the reading.
+    `file` stands for the problem file: relative paths start at its directory, errors name it and
+    the default output directory is results/<its name> beside it. An InputError as of
+    `read_problem`, except for the reading.
     """
     name, path = os.fspath(file), Path(file)
     context = {"base": path.parent.resolve(), "name": path.stem}
@@ -154,7 +129,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _as_typed(value: Any) -> Any:
+def as_typed(value: Any) -> Any:
     """Return the number that a text holds; anything else is left for the check of types."""
     for number in (int, float) if isinstance(value, str) else ():
         with suppress(ValueError):

@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 from invlift.app.build import build_noise, build_problem
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.problem_file import ProblemSpec, RunOptions, read_problem
-from invlift.app.sections import OutputTable, SamplerTable
+from invlift.app.run_tables import OutputTable, SamplerTable
 from invlift.errors import InputError, printable
 from invlift.files.input_files import read_text
 from invlift.files.tables import Table
@@ -25,8 +25,6 @@ from invlift.inverse.problem import InverseProblem
 
 #: What the problem is called in the file, if nothing is said.
 NAME = "problem"
-#: Largest file that is read.
-MAX_BYTES = 2**20
 
 
 class PythonSpec(RunOptions, Table):
@@ -75,7 +73,7 @@ def read_python_problem(text: str) -> PythonSpec:
 def read_python(file: str) -> str:
     """Content of a Python file; an InputError if it cannot be read."""
     remedy = "give the path of a Python file, model.py:problem"
-    return read_text(Path(file), file, "a Python file", remedy=remedy, max_bytes=MAX_BYTES)
+    return read_text(Path(file), file, "a Python file", remedy=remedy)
 
 
 def python_spec(text: str, content: str) -> PythonSpec:

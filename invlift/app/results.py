@@ -112,15 +112,14 @@ def build_posterior(
         if own.units:
             units = [own.units.get(name, "") for name in coordinates["name"]]
             coordinates = {UNITS: units} | coordinates
-    noise, scale, sigma = own.reading_noise(), own.noise.scale, None
-    is_of_arrays = hasattr(noise, "arrays")  # which have their own scales
-    if noise is not None and not scale.num_parameters and not is_of_arrays:
+    scale, sigma, arrays = own.noise.scale, None, own.arrays()
+    if not own.noise.is_exact and not scale.num_parameters and not arrays:  # which have their own
         sigma = np.asarray(scale.value(np.zeros(0)))
     return Posterior(
         quantities=quantities_of(own, labels, with_prior=True),
         mesh=mesh_of(own.prior),
-        sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates),
-        noise=noise,
+        sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates, arrays),
+        noise=own.reading_noise(),
         boundary_flux=own.model.boundary_flux,
         **parts,
     )

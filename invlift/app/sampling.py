@@ -16,8 +16,10 @@ import numpy as np
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
+from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.starts import chosen_starts
-from invlift.errors import InputError, is_integer
+from invlift.app.table_errors import check_options
+from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.reduced import reduced
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
@@ -40,10 +42,8 @@ from invlift.targets import ConstrainedTarget
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
-#: More are a slip: chains take memory before they draw.
-MAX_CHAINS = 10_000
-#: What asks for as many draws as it takes, and how many each chain makes first.
-UNTIL_CONVERGED, FIRST_GOAL = "converged", 200
+#: Draws that each chain makes first, where as many are asked for as it takes.
+FIRST_GOAL = 200
 
 
 def sample(
@@ -127,12 +127,9 @@ def sample(
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
-    check_counts(chains=chains, warmup=warmup, draws=first, seed=seed)
-    sizes = {"max_seconds": max_seconds, "max_field_megabytes": max_field_megabytes}
-    for name, value in sizes.items():
-        is_number = is_integer(value) or isinstance(value, float | np.floating)
-        if value is not None and not (is_number and value > 0):
-            raise InputError(name, "a positive number", f"{value!r}", "correct it")
+    check_options(SamplerTable, chains=chains, warmup=warmup, draws=draws, seed=seed)
+    check_options(SamplerTable, "max_seconds", budget=max_seconds)
+    check_options(OutputTable, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
     find_starts = chosen_starts(problem, starts, chains)
@@ -210,15 +207,6 @@ def versions() -> dict[str, str]:
     names = ("invlift", "jax", "jaxlib", "blackjax", "scikit-fem", "numpy", "scipy", "arviz")
     found = {name: importlib.metadata.version(name) for name in names}
     return found | {"python": platform.python_version()}
-
-
-def check_counts(**counts: int) -> None:
-    """Refuse what is no integer, is below 1 (seeds: 0), or beyond 10,000 chains."""
-    for name, value in counts.items():
-        least, most = int(name != "seed"), MAX_CHAINS if name == "chains" else 2**63 - 1
-        if not is_integer(value) or not least <= value <= most:
-            limits = f"from 1 to {most}" if name == "chains" else f"of at least {least}"
-            raise InputError(name, f"an integer {limits}", f"{value!r}", "correct it")
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:

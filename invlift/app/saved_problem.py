@@ -14,8 +14,6 @@ from invlift.posterior.run_folder import PROBLEM_FILES, REMEDY, problem_file
 
 #: Of what file and name in it the chains beside it are, and with what sampler.
 SOURCE = "chains/source.json"
-#: Largest file that is read.
-MAX_BYTES = 2**20
 
 
 def save_problem(spec: ProblemSpec | PythonSpec) -> None:
@@ -44,7 +42,7 @@ def open_saved(directory: Path) -> ProblemSpec | PythonSpec:
     if file.suffix != ".py":
         return read_problem(file)
     where, what = f"{directory / SOURCE}", "the source and the sampler of a run"
-    text = read_text(directory / SOURCE, where, what, remedy=REMEDY, max_bytes=MAX_BYTES)
+    text = read_text(directory / SOURCE, where, what, remedy=REMEDY)
     try:
         kept = json.loads(text)
         spec = python_spec(kept["source"], read_python(f"{file}"))

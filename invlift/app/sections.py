@@ -1,69 +1,25 @@
 """The sections of a problem file: names, types, defaults and ranges of their keys.
 
-The tables of priors, noises and kernels are in the modules of what they choose; here are those of
-everything else. Length units are those of the mesh, solution units those of the sensor table.
+The tables of priors, noises and kernels are in the modules of what they choose, those of sampler
+and output in `run_tables`; here are all others. Length units are those of the mesh, solution units
+those of the sensor table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
-from invlift.app.sampling import MAX_CHAINS, UNTIL_CONVERGED
-from invlift.errors import printable
+from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
-from invlift.files.tables import (
-    Table,
-    chosen,
-    integer,
-    json_schema,
-    number,
-    one_of,
-    problem,
-    table_of_dataclass,
-)
+from invlift.files.tables import Table, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
-from invlift.samplers.kernels import KERNELS
 
-
-def _resolve(value: Any, info: ValidationInfo) -> Path:
-    """Return an absolute path; a relative one starts at the problem file's directory."""
-    if not isinstance(value, str | Path) or not str(value).strip():
-        raise PydanticCustomError("path_type", "not a path")
-    base = (info.context or {}).get("base", Path.cwd())
-    try:
-        path = (base / Path(value).expanduser()).resolve()
-    except (RuntimeError, ValueError) as error:  # "~somebody" unknown, or a null character
-        raise PydanticCustomError("path_type", "not a path") from error
-    try:
-        str(path).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise problem(
-            expected="a path whose name is text in UTF-8, as a problem file must be",
-            found=printable(f"{path}"),
-            remedy="rename the folder or file, or choose another",
-        ) from error
-    return path
-
-
-_AbsolutePath = Annotated[Path, BeforeValidator(_resolve)]
 _Name = Annotated[str, Field(min_length=1)]
-#: Largest size of a number: wide enough for any unit, and its square and cube are numbers too.
-_SIZE = 1e50
-_Number, _Positive = number(-_SIZE, _SIZE), number(1 / _SIZE, _SIZE)
+_Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
 #: A number, or a distribution if it is unknown.
 _Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution")
 
@@ -71,7 +27,7 @@ _Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution")
 class MeshTable(Table):
     """[mesh]: the body."""
 
-    file: _AbsolutePath
+    file: AbsolutePath
     """The mesh file, relative to the problem file or absolute."""
 
 
@@ -174,12 +130,6 @@ class ConductivityTable(Table):
     known = { steel = 50.0 }: it is unknown elsewhere, and a node on the border is not known."""
 
 
-def _is_a_method(name: str) -> str:
-    if name not in KERNELS:
-        raise PydanticCustomError("name", "not a registered name")
-    return name
-
-
 class ExperimentTable(PdeTable):
     """[experiment.NAME]: what one of several experiments has in place of the keys of [pde].
 
@@ -195,7 +145,7 @@ class ExperimentTable(PdeTable):
 class ObservationsTable(Table):
     """[observations]: the sensor table and what to do with sensors outside the mesh."""
 
-    file: _AbsolutePath
+    file: AbsolutePath
     """The sensor table, relative to the problem file or absolute."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
@@ -203,84 +153,6 @@ class ObservationsTable(Table):
     """What all readings of a group of the table's column group are off by, in their unit, for
     example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
     number, of a logger that has drifted or an unknown datum."""
-
-
-class SamplerTable(Table):
-    """[sampler]: the method, how much to run, and in [sampler.options] the method's own keys."""
-
-    method: Annotated[str, AfterValidator(_is_a_method)] = "chmc"
-    """The sampling method."""
-    chains: integer(1, MAX_CHAINS) = 4
-    """The number of chains: several, 4 for example, to see whether they agree."""
-    warmup: integer(1) = 200
-    """The warm-up iterations of each chain: at least 200, so that the step size can settle."""
-    draws: integer(1) | Literal[UNTIL_CONVERGED] = 1000
-    """The draws of each chain: a number such as 1000, or "converged"."""
-    budget: number(above=0.0) = None
-    """The time after which the chains end, in seconds."""
-    seed: integer(0, 2**63 - 1) = 20260101
-    """The seed of the random numbers: the same one repeats the run."""
-    starts: Literal["prior", "laplace"] = "prior"
-    """What the starts are drawn from: chains that start far apart show whether they agree."""
-    options: dict[str, Any] = {}
-    """The options of the method."""
-
-    @field_validator("options")
-    @classmethod
-    def _are_those_of_the_method(cls, options, info):
-        if "method" not in info.data:  # which is an error of its own
-            return options
-        table = table_of_dataclass(KERNELS[info.data["method"]])
-        return table.model_validate(options).model_dump(exclude_unset=True)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema, handler):
-        table = handler.resolve_ref_schema(handler(schema))
-        forms = {}
-        for name, kernel in KERNELS.items():
-            options = json_schema(table_of_dataclass(kernel))
-            own = options | {"description": table["properties"]["options"]["description"]}
-            text = options.get("description", "")
-            forms[name] = {"description": text, "properties": {"options": own}}
-        return chosen(table, forms, "method", table["properties"]["method"]["default"])
-
-    @property
-    def num_draws(self) -> int | None:
-        """The draws of each chain; None for as many as it takes."""
-        return None if self.draws == UNTIL_CONVERGED else self.draws
-
-    def kernel(self) -> Any:
-        """Return the method with its options: an instance of the dataclass in `KERNELS`."""
-        return KERNELS[self.method](**self.options)
-
-
-def _all_different(values: list[float]) -> list[float]:
-    repeated = next((value for value in values if values.count(value) > 1), None)
-    if repeated is not None:
-        raise problem(
-            expected="different numbers", found=f"{repeated:g} twice", remedy="give each once"
-        )
-    return values
-
-
-class OutputTable(Table):
-    """[output]: where the results go, and what is asked of the conductivity."""
-
-    dir: _AbsolutePath = Field(
-        "results", validate_default=True, json_schema_extra={"default": "results/NAME"}
-    )
-    """The directory of the results, relative to the problem file: the default has its NAME."""
-    max_field_megabytes: number(above=0.0) = 200.0
-    """The memory and disk space for the draws of the fields, in megabytes."""
-    exceedance: Annotated[list[number(1 / _SIZE, _SIZE)], AfterValidator(_all_different)] = []
-    """Values of the conductivity, in its unit, for example exceedance = [2.0, 5.0]: the probability
-    of being above each is a field."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_named_like_the_problem_file(cls, data: Any, info: ValidationInfo) -> Any:
-        name = (info.context or {}).get("name")
-        return {"dir": f"results/{name}", **data} if name and isinstance(data, Mapping) else data
 
 
 class Sections(Table):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -258,58 +258,83 @@ def find_start(
     An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
     readings that follow from others, if that is why.
     """
-    problem, candidates, masses = target.problem, [], []
-    own, has_many = problem.own_lifted(), problem.num_unknowns > FEW_UNKNOWNS
+    problem, own = target.problem, target.problem.own_lifted()
+    draws = _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation)
+    start = (_of_a_likely_mode if own is None else _of_a_small_misfit)(problem, draws)
+    if start is None:
+        raise _no_start(problem, seed, chain)
+    return start
+
+
+def _finite_draws(
+    kernel, target, seed, chain, evaluate_fn, approximation
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Lifted points, positions and misfits of those draws at which all is finite."""
+    problem = target.problem
+    own = None if approximation is not None else problem.own_lifted()
     for attempt in range(MAX_STARTS):
-        if own is None or approximation is not None:
+        if own is None:
             lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
             lifted = _landed(own, seed, chain, attempt)
         lifted, position = np.asarray(lifted), np.asarray(_from_lifted(target, lifted))
         state = evaluate_fn(kernel, target, position)
-        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
-            continue
-        misfit = np.abs(lifted[problem.num_unknowns :])
-        misfit = np.zeros_like(misfit) if problem.noise.num_parameters else misfit
-        if own is not None:
-            start = Start(position, misfit, np.asarray(_estimated_sensitivity(problem, lifted)))
-            if np.max(misfit) <= MAX_MISFIT:
-                return start
-            candidates.append(start)
-            continue
+        if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
+            misfit = np.abs(lifted[problem.num_unknowns :])
+            is_fixed = not problem.noise.num_parameters
+            yield lifted, position, misfit if is_fixed else np.zeros_like(misfit)
+
+
+def _of_a_small_misfit(problem: InverseProblem, draws: Iterator) -> Start | None:
+    """The first that misses no reading by much, or the one that misses them least."""
+    starts = []
+    for lifted, position, misfit in draws:
+        sensitivity = np.asarray(_estimated_sensitivity(problem, lifted))
+        starts.append(Start(position, misfit, sensitivity))
+        if np.max(misfit) <= MAX_MISFIT:
+            return starts[-1]
+    return min(starts, key=lambda start: np.max(start.misfit), default=None)
+
+
+def _of_a_likely_mode(problem: InverseProblem, draws: Iterator) -> Start | None:
+    """The first near a mode that no other one's outweighs."""
+    starts, masses, has_many = [], [], problem.num_unknowns > FEW_UNKNOWNS
+    for lifted, position, misfit in draws:
         log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, lifted))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
-        candidates.append(Start(position, misfit, sensitivity))
+        starts.append(Start(position, misfit, sensitivity))
         is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
         if len(masses) == NUM_CANDIDATES or (has_many and is_agreed):
             break
-    if not candidates:
-        _check_signs(problem, f"chain {chain}, start")
-        if own is not None:
-            _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
-            position = onto_manifold(own, rough)
-            check_independent(own, position, _names_of_constraints(own))
-            miss = np.asarray(_miss(own, position))
-            if np.isfinite(miss).all():
-                worst = int(np.argmax(np.abs(miss)))
-                raise InputError(
-                    f"chain {chain}, start",
-                    "a draw from which all readings are reached",
-                    f"none of {MAX_STARTS}: the one of {name_of_reading(problem, worst)}, "
-                    f"{problem.observed[worst]:g}, is missed by {abs(miss[worst]):.3g}",
-                    "correct the readings, or the model or its noise, which may not reach them",
-                )
-        raise InputError(
-            f"chain {chain}, start",
-            "a prior draw at which the forward map is finite",
-            f"none in {MAX_STARTS} draws",
-            "check the prior (a smaller std), the noise scale and the forward map (its source, "
-            "say)",
-        )
+    least = max(masses, default=0.0) - NEGLIGIBLE
+    pairs = zip(starts, masses, strict=True)
+    return next((start for start, mass in pairs if mass >= least), None)
+
+
+def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
+    """Why there is no start; constraints that follow from others are an error of their own."""
+    where, own = f"chain {chain}, start", problem.own_lifted()
+    _check_signs(problem, where)
     if own is not None:
-        return min(candidates, key=lambda start: np.max(start.misfit))
-    least = max(masses) - NEGLIGIBLE
-    return next(start for start, mass in zip(candidates, masses, strict=True) if mass >= least)
+        _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
+        position = onto_manifold(own, rough)
+        check_independent(own, position, _names_of_constraints(own))
+        miss = np.asarray(_miss(own, position))
+        if np.isfinite(miss).all():
+            worst = int(np.argmax(np.abs(miss)))
+            return InputError(
+                where,
+                "a draw from which all readings are reached",
+                f"none of {MAX_STARTS}: the one of {name_of_reading(problem, worst)}, "
+                f"{problem.observed[worst]:g}, is missed by {abs(miss[worst]):.3g}",
+                "correct the readings, or the model or its noise, which may not reach them",
+            )
+    return InputError(
+        where,
+        "a prior draw at which the forward map is finite",
+        f"none in {MAX_STARTS} draws",
+        "check the prior (a smaller std), the noise scale and the forward map (its source, say)",
+    )
 
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:

@@ -13,10 +13,27 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from invlift.errors import InputError
 from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Pydantic's names for a key that is not there, and for one that does not exist.
 MISSING, UNKNOWN = "missing", "extra_forbidden"
+
+
+def check_options(table: type[Table], where: str = "", **options: Any) -> None:
+    """Check arguments, or options, by the keys of a table that are called the same.
+
+    They may be numbers of NumPy, and None where one is not given. An InputError of the first that
+    the table refuses, which names `where` in the place of the key.
+    """
+    values = {name: getattr(value, "tolist", lambda value=value: value)()
+              for name, value in options.items() if value is not None}  # fmt: skip
+    try:
+        table.model_validate(values)
+    except ValidationError as error:
+        for path, _, *parts in mistakes(error, table, values):
+            if path[0] in values:
+                raise InputError(where or path[0], *parts) from None
 
 
 class Mistake(NamedTuple):

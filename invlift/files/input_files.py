@@ -40,7 +40,7 @@ def read_input(path: Path, name: str, what: str, *, remedy: str, max_bytes: int)
     return content
 
 
-def read_text(path: Path, name: str, what: str, *, remedy: str, max_bytes: int) -> str:
+def read_text(path: Path, name: str, what: str, *, remedy: str, max_bytes: int = 2**20) -> str:
     """The same as text in UTF-8; a byte-order mark in front, as spreadsheets write it, is left out.
 
     An InputError also if the content is not text in UTF-8.

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
@@ -176,7 +176,7 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
     def parts(zeta):
         eta, slope = problem.noise_variables(predicted, zeta)
         sigma = 1.0 / slope  # in units of the observations
-        gram = Beside((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
+        gram = BorderedJacobian((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
         residual = sigma * eta - along
         reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
         return 0.5 * residual @ gram.solve(residual), 0.5 * gram.log_determinant() - reference

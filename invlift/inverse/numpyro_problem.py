@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -134,6 +134,17 @@ class NumPyroProblem(InverseProblem):
         made = replace(self, model=model, prior=prior, observed=model.sites.readings(data))
         return made, np.asarray(white)
 
+    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
+        """As :meth:`InverseProblem.arrays`, by site.
+
+        Those of ``numpyro.factor`` are none.  Of a lifted site with gaps a list of its events.
+        """
+        model = self.model
+        return {
+            site.name: (dict(site.kept[1]), np.asarray(site.without_gaps(model.data[site.name])))
+            for site in model.sites.measured
+        }
+
     def reading_noise(self) -> SitesNoise:
         """The distributions of the observed sites."""
         return SitesNoise(self)
@@ -147,7 +158,7 @@ class NumPyroProblem(InverseProblem):
 
 @dataclass(frozen=True, eq=False)
 class SitesNoise:
-    """Noise of the readings given draws, as a posterior asks for it: of arrays by site.
+    """Noise of the readings given draws, as a posterior asks for it: by site.
 
     Attributes
     ----------
@@ -156,41 +167,24 @@ class SitesNoise:
 
     problem: NumPyroProblem
 
-    @property
-    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
-        """Observed values by site, each with names and numbers along its axes.
-
-        Those of ``numpyro.factor`` are none.  Of a lifted site with gaps a list of its events.
-        """
-        model = self.problem.model
-        return {
-            site.name: (dict(site.kept[1]), np.asarray(site.without_gaps(model.data[site.name])))
-            for site in model.sites.measured
-        }
-
     def log_likelihoods(self, chains: Sequence) -> dict[str, list[np.ndarray]]:
         """Log densities by site, (num_draws, ...) for each chain, one for each event."""
         model = self.problem.model
         return self._by_name([_log_densities(model, self._latent(draws)) for draws in chains])
 
-    def new_arrays(self, rng: np.random.Generator, chains: Sequence) -> dict[str, list[np.ndarray]]:
-        """New readings by site, (num_draws, ...) for each chain, one set for each draw."""
+    def new_readings(
+        self, rng: np.random.Generator, chains: Sequence, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings by site, (num_draws, ...) for each chain, one set for each draw.
+
+        Of paths there are none, as they are not known as such.
+        """
         drawn = []
         for draws in chains:
             key = jax.random.key(rng.integers(2**32))
             keys = jax.random.split(key, len(draws["predicted"]))
             drawn.append(_new_readings(self.problem.model, self._latent(draws), keys))
         return self._by_name(drawn)
-
-    def new_readings(self, rng: np.random.Generator, chains: Sequence) -> list[np.ndarray]:
-        """New readings of lifted sites, (num_draws, d) for each chain."""
-        found = self.new_arrays(rng, chains)
-        lifted = [found[site.name] for site in self.problem.model.sites.lifted]
-        parts = zip(*lifted, strict=True)
-        return [np.concatenate([x.reshape(len(x), -1) for x in each], axis=1) for each in parts]
-
-    def new_along(self, rng, chains, name, rows) -> None:
-        """None: paths are not known as such."""
 
     def _by_name(self, chains):
         """Arrays by site in their order, for each chain."""

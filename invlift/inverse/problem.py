@@ -183,7 +183,7 @@ class InverseProblem(ProblemBase, Module):
 
         Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
         what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
-        ``look``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
+        ``slopes``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
         ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
         ``rough_position(drawn)``, from which chains get onto its manifold near a standard normal
         draw, and ``holds_noise``, with which they do so with zeta as it is.
@@ -197,6 +197,13 @@ class InverseProblem(ProblemBase, Module):
         theta = np.concatenate([zeta, white])
         values = self.noise.sample(rng, np.asarray(_predicted(self, theta)), zeta)
         return replace(self, observed=jax.device_put(values)), theta
+
+    def arrays(self) -> dict[str, tuple[dict, np.ndarray]]:
+        """Readings that are arrays of the model, by name: coordinates by axis, and values.
+
+        None of a model whose readings are one vector.
+        """
+        return {}
 
     def reading_noise(self) -> Any:
         """What a posterior asks about noise, given draws; None where readings are exact.

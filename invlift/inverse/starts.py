@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 
@@ -110,7 +110,7 @@ def fit(
         value, by_white = problem.value_and_jacobian(white)
         found, slope = problem.noise_variables(value, zeta)
         misfit = (eta - found) / slope  # in units of the observations
-        gram = Beside((by_white.T,), DiagonalJacobian(1.0 / slope)).inner()
+        gram = BorderedJacobian((by_white.T,), DiagonalJacobian(1.0 / slope)).inner()
         full = anchor + by_white.T @ gram.solve(misfit + by_white @ (white - anchor))
         return value, by_white, full
 

@@ -30,7 +30,7 @@ from scipy.stats import binom, poisson
 from invlift.errors import InputError
 from invlift.posterior.diagnostics import diagnose_block
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure, saved
-from invlift.posterior.verdict import format_verdict
+from invlift.posterior.verdict import VerdictText
 
 #: Probability of a wrong "not calibrated", over all quantities together (Bonferroni).
 LEVEL = 0.05
@@ -44,10 +44,9 @@ NUM_COLUMNS = 4
 GOOD, BAD = CHAIN_COLOURS[0], CHAIN_COLOURS[4]
 #: Outcome of a simulation whose ranks count.
 FINE = "ok"
-#: Relative difference below which two tail probabilities are one that was rounded.
-_ROUNDING = 1e-9
-#: Halvings of the interval in which a band's tail probability is searched for.
-_NUM_HALVINGS = 40
+#: Relative difference below which two tail probabilities are one that was rounded, and halvings of
+#: the interval in which a band's tail probability is searched for.
+_ROUNDING, _NUM_HALVINGS = 1e-9, 40
 
 NOT_CALIBRATED = (
     "run the same with another method (--method nuts, say): if that is calibrated, the method is "
@@ -85,7 +84,7 @@ class Simulation:
 
 
 @dataclass(frozen=True)
-class CalibrationVerdict:
+class CalibrationVerdict(VerdictText):
     """Verdict on a calibration: reasons speak against it, notes do not; best advice first."""
 
     is_calibrated: bool
@@ -93,10 +92,6 @@ class CalibrationVerdict:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return the verdict as a few lines of text."""
-        return format_verdict(self.headline, self.reasons, self.notes, self.advice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +118,11 @@ class Calibration:
     @property
     def failures(self) -> dict[str, list[int]]:
         """Numbers of the simulations that do not count, by outcome."""
-        found: dict[str, list[int]] = {}
-        for each in self.simulations:
-            if not each.counts:
-                found.setdefault(each.outcome, []).append(each.simulation)
-        return found
+        outcomes = dict.fromkeys(each.outcome for each in self.simulations if not each.counts)
+        return {
+            outcome: [each.simulation for each in self.simulations if each.outcome == outcome]
+            for outcome in outcomes
+        }
 
     @property
     def level(self) -> float:
@@ -177,24 +172,25 @@ class Calibration:
                 f"with {num} simulations a distribution function may be off by "
                 f"{0.5 * np.max(upper - lower):.2g} without being noticed"
             )
-        size, headline = len(self.names), "No verdict on the calibration."
+        size, headline = f"{len(self.names)} quantities", "No verdict on the calibration."
         if outside:
-            headline = f"Not calibrated: {len(outside)} of {size} quantities leave their bands."
+            headline = f"Not calibrated: {len(outside)} of {size} leave their bands."
         elif not reasons:
-            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} "
-            headline += "quantities are uniform."
+            headline = f"Calibrated, as far as {num} simulations can tell: the ranks of {size} are "
+            headline += "uniform."
         return CalibrationVerdict(not reasons, headline, *map(tuple, (reasons, notes, advice)))
 
     def record(self) -> dict[str, Any]:
         """Counts, p-values, bands and verdict, for `calibration.json`."""
         own = "num_requested", "num_counted", "num_draws", "level", "failures"
-        record = {"num_simulations": len(self.simulations)}
-        record |= {name: getattr(self, name) for name in own} | {
+        return {
+            "num_simulations": len(self.simulations),
+            **{name: getattr(self, name) for name in own},
             "p_values": self.p_values(),
             "shapes": {n: {"mean": x, "spread": y} for n, (x, y) in self.shapes().items()},
             "seconds": float(np.nansum([each.seconds for each in self.simulations])),
+            **asdict(self.verdict()),
         }
-        return record | asdict(self.verdict())
 
 
 def effective_draws(draws: Mapping[str, np.ndarray]) -> float:

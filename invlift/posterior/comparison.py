@@ -12,11 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from invlift.posterior.diagnostics import diagnose
-from invlift.posterior.parts import Chain, Standards, recorded, total
+from invlift.posterior.parts import Chain, recorded, total
 from invlift.posterior.plots import CHAIN_COLOURS, new_figure, saved
 from invlift.posterior.quantity import described
 from invlift.posterior.scalars import scalar_draws, vector_draws
 from invlift.posterior.verdict import MAX_R_HAT, MIN_ESS_PER_CHAIN
+from invlift.standards import Standards
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def write_fields(
 
     Points are (num_nodes, dim), dim 2 or 3, in the length unit of the mesh; cells are (num_cells,
     dim + 1), corners of triangles or tetrahedra, None for points alone. Fields, (num_nodes,) or
-    (num_cells,), are by name; NaN marks "no value". Numbers, or (k,) arrays, belong to no place:
-    they are VTK's field data. An InputError if a field does not fit the mesh.
+    (num_cells,), are by name; NaN marks "no value". Numbers, or arrays in a row, belong to no
+    place: they are VTK's field data. An InputError if a field does not fit the mesh.
     """
     cells = np.arange(len(points))[:, None] if cells is None else np.asarray(cells)
     for kind, data, size in ("point", point_data, len(points)), ("cell", cell_data, len(cells)):
@@ -80,7 +80,7 @@ def write_fields(
 def _field_data(numbers: Mapping[str, np.ndarray | float]) -> bytes:
     text = ""
     for name, values in numbers.items():
-        values = np.atleast_1d(np.asarray(values, dtype=float)).tolist()
+        values = np.ravel(np.asarray(values, dtype=float)).tolist()
         size = f'Name={quoteattr(name)} NumberOfTuples="{len(values)}"'
         written = " ".join(map(repr, values))
         text += f'<DataArray type="Float64" {size} format="ascii">{written}</DataArray>'
@@ -148,8 +148,8 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
 
     numbers = "step_size", "warmup_seconds", "sampling_seconds"
     totals = "num_steps", "num_factorisations", "num_projection_failures"
-    failures = [posterior.standards.failures] if posterior.standards else []
-    counts = {name: total(stats, name) for name in (*_COUNTED, *failures)}
+    names = filter(None, (*_COUNTED, posterior.standards.failures))
+    counts = {name: total(stats, name) for name in names}
     return {
         "num_chains": len(chains),
         "num_draws": posterior.num_draws,

@@ -36,7 +36,7 @@ def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.D
 
 def flux(posterior: Posterior, group: str) -> xr.DataArray:
     """See `Posterior.flux`."""
-    names = FIELD, SOLUTION
+    names = posterior.field.name if posterior.field else FIELD, SOLUTION
     if posterior.boundary_flux is None or not all(name in posterior.described for name in names):
         expected = "a field problem of one experiment with stored draws of its solution"
         found = "none" if posterior.boundary_flux is None else "no draws of it"

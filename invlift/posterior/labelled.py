@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import h5netcdf
-import h5py
 import numpy as np
 import xarray as xr
 
@@ -94,7 +94,7 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     if arrays:
         observed = {name: (tuple(axes), values) for name, (axes, values) in arrays.items()}
         yield "observed_data", _dataset(observed, _coordinates(quantities))
-    if replicated := posterior.new_arrays():
+    if replicated := posterior.replicated():
         yield "posterior_predictive", label(replicated, quantities)
     if logs := posterior.log_likelihoods:
         yield "log_likelihood", label(logs, {name: _along(quantities[name], logs) for name in logs})
@@ -146,14 +146,19 @@ def _common(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, list[np.ndar
 def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
     """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
     name = str(variable.name)
-    axes = {
-        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
-        for axis in variable.dims[2:]
-    }
     is_derived = bool(variable.attrs.get("is_derived", False))
     known = (constants.get(key) for key in (prior_sd_name(name), prior_density_name(name)))
     known = (None if values is None else values.to_numpy() for values in known)
-    return Quantity(name, axes, variable.attrs.get("units", ""), is_derived, *known)
+    unit = variable.attrs.get("units", "")
+    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known)
+
+
+def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:
+    """Axes by name, with coordinates where they have any."""
+    return {
+        str(axis): labelled[axis].to_numpy().tolist() if axis in labelled.coords else None
+        for axis in labelled.dims
+    }
 
 
 def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
@@ -226,14 +231,11 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
         temporary.write_bytes(content.getbuffer())
 
 
-def read_group(path: str | os.PathLike, name: str) -> xr.Dataset:
-    """Read one group of such a file, empty if there is none; an InputError if it cannot."""
+def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
+    """Read such a file: groups by name, empty ones where there are none; else an InputError."""
     try:
-        with h5py.File(path) as file:
-            if name not in file:
-                return xr.Dataset()
-        with xr.open_dataset(path, group=name, engine="h5netcdf") as group:
-            return group.load()
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            groups = {name: group.load().to_dataset() for name, group in tree.children.items()}
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise InputError(
             printable(os.fspath(path)),
@@ -241,3 +243,4 @@ def read_group(path: str | os.PathLike, name: str) -> xr.Dataset:
             f"one that cannot be read ({first_line(error)[:80]})",
             "take the file from a copy of the run, or run again",
         ) from None
+    return defaultdict(xr.Dataset, groups)

@@ -60,6 +60,9 @@ class Readings:
         Names of the readings.
     coordinates : mapping of str to sequence of d numbers or str
         What else is known of each reading, such as its time, by name.
+    arrays : mapping of str to (mapping of str to sequence or None, array)
+        Of a model whose readings are arrays with names: their axes, as those of a `Quantity`, and
+        values. Those without noise variables, such as counts, are not among the d.
     """
 
     values: np.ndarray
@@ -67,62 +70,30 @@ class Readings:
     points: np.ndarray | None = None
     labels: Sequence[str] | None = None
     coordinates: Mapping[str, Sequence] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[Mapping, np.ndarray]] = field(default_factory=dict)
 
 
 class ReadingNoise(Protocol):
-    """What a posterior asks of the noise of the readings, given the draws of its chains."""
+    """What a posterior asks of the noise of the readings, given the draws of its chains.
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, one set for each draw."""
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of that name, (num_draws, k) for each chain.
-
-        With the noise of the readings `rows`, (r,); None where these differ in its scale.
-        """
-
-    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
-
-        With all constants, in the logarithm of one over the unit of the readings.
-        """
-
-
-class NoiseOfArrays(Protocol):
-    """The same of readings that are arrays with names, of which some may have no noise variables.
-
-    In the place of `log_likelihood` it has these.
+    Readings go by the names that `Readings.arrays` has, and are "observed" where it has none.
     """
 
-    #: Readings by name, each with its axes as those of a `Quantity`.
-    arrays: Mapping[str, tuple[Mapping[str, Sequence | None], np.ndarray]]
+    def new_readings(
+        self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings by name, (num_draws, ...) for each chain, one set for each draw.
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """As of `ReadingNoise`: of those with noise variables."""
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """As of `ReadingNoise`."""
-
-    def new_arrays(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """New readings by name, (num_draws, ...) for each chain."""
+        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
+        rows, (r,), are given, unless these differ in its scale.
+        """
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """Log densities by name, (num_draws, ...) for each chain, along the first axes."""
+        """Log densities by name of readings given each draw, (num_draws, ...) for each chain.
 
-
-class Standards(Protocol):
-    """By what a kernel's statistics are judged; a run has those of its kernel."""
-
-    min_acceptance: float | None  # mean rate below which something is wrong
-    failures: str | None  # the statistic that counts what went wrong in an iteration
-    failures_in_words: str  # what that is: "projections onto the data manifold failed"
-    advice: str  # what to do about many failures
-    short_step: float | None  # step size below which a posterior bends sharply
-    caveat: str  # what holds of its draws however well it did
+        Along their first axes, as the entries of a vector may have one density; with all constants,
+        in the logarithm of one over the unit of the readings.
+        """
 
 
 def recorded(chains: Sequence[Chain], name: str) -> list[Mapping[str, Any]]:

@@ -27,10 +27,8 @@ from invlift.posterior.next_sensors import NextSensors, next_sensors
 from invlift.posterior.parts import (
     Chain,
     Mesh,
-    NoiseOfArrays,
     ReadingNoise,
     Readings,
-    Standards,
     check_chains,
     check_fit,
     every_of,
@@ -55,6 +53,7 @@ from invlift.posterior.series import (
     series_of,
 )
 from invlift.posterior.verdict import Verdict, verdict_of
+from invlift.standards import NO_STANDARDS, Standards
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
@@ -78,7 +77,7 @@ class Posterior:
     mesh, sensors : Mesh, Readings or None
         Of the fields among the quantities, to write and draw them. A sensor table may take the
         place of readings, whose `sigma`, if it has one, is the noise's scale.
-    noise, standards : ReadingNoise or NoiseOfArrays, Standards or None
+    noise, standards : ReadingNoise or None, Standards
         By what new readings and the likelihood of the readings are found, and by what the sampler's
         statistics are judged: the `standards` of the run.
     num_draws_requested, compile_seconds, is_interrupted : int, float, bool or None
@@ -103,8 +102,8 @@ class Posterior:
     quantities: Sequence[Quantity] = ()
     mesh: Mesh | None = None
     sensors: Readings | None = None
-    noise: ReadingNoise | NoiseOfArrays | None = None
-    standards: Standards | None = None
+    noise: ReadingNoise | None = None
+    standards: Standards = NO_STANDARDS
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -173,17 +172,15 @@ class Posterior:
         return self.all_draws.get(NOISE_SCORE) if self.has_fit else None
 
     def replicated(self) -> dict[str, list[np.ndarray]]:
-        """New readings, "observed" and along paths by name; empty if the noise is unknown here."""
+        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
         if self.noise is None or not self.has_fit:
             return {}
-        rng = np.random.default_rng(NOISE_SEED)
+        along = readings_along(self._coordinates).items()
+        paths = {path_name(name): rows for name, (_, rows) in along}
+        every = {path: every_of(self.chains, path) for path in paths if path in self.described}
+        paths = {path: rows for path, rows in paths.items() if every.get(path) == 1}
         chains = [chain.draws for chain in self.chains]
-        found = {OBSERVED: self.noise.new_readings(rng, chains)}
-        for name, (_, rows) in readings_along(self._coordinates).items():
-            path = path_name(name)
-            if path in self.described and every_of(self.chains, path) == 1:
-                found[path] = self.noise.new_along(rng, chains, path, rows)
-        return {name: new for name, new in found.items() if new is not None}
+        return self.noise.new_readings(np.random.default_rng(NOISE_SEED), chains, paths)
 
     @property
     def _coordinates(self) -> Mapping[str, Sequence]:
@@ -201,10 +198,11 @@ class Posterior:
         """Readings by name, each with its axes: `observed`, or those that are arrays of a model."""
         if self.sensors is None:
             return {}
+        if arrays := getattr(self.sensors, "arrays", None):
+            return dict(arrays)
         labels = (each.axes.get("sensor") for each in self.described.values())
         axes = {"sensor": next(filter(None, labels), None)}
-        values = np.asarray(self.sensors.values, dtype=float)
-        return dict(getattr(self.noise, "arrays", {OBSERVED: (axes, values)}))
+        return {OBSERVED: (axes, np.asarray(self.sensors.values, dtype=float))}
 
     @cached_property
     def log_likelihoods(self) -> dict[str, list[np.ndarray]]:
@@ -215,10 +213,7 @@ class Posterior:
         """
         if self.noise is None or not self.has_fit:
             return {}
-        chains = [chain.draws for chain in self.chains]
-        if hasattr(self.noise, "arrays"):
-            return self.noise.log_likelihoods(chains)
-        return {OBSERVED: self.noise.log_likelihood(chains)}
+        return self.noise.log_likelihoods([chain.draws for chain in self.chains])
 
     @property
     def log_likelihood(self) -> list[np.ndarray] | None:
@@ -226,13 +221,6 @@ class Posterior:
         parts = list(zip(*self.log_likelihoods.values(), strict=True))
         flat = [[part.reshape(len(part), -1) for part in each] for each in parts]
         return [np.concatenate(each, axis=1) for each in flat] or None
-
-    def new_arrays(self) -> dict[str, list[np.ndarray]]:
-        """New readings of the `arrays`, and along paths by name; empty if the noise is unknown."""
-        if self.has_fit and hasattr(self.noise, "arrays"):
-            rng = np.random.default_rng(NOISE_SEED)
-            return self.noise.new_arrays(rng, [chain.draws for chain in self.chains])
-        return self.replicated()
 
     @cached_property
     def scalars(self) -> dict[str, list[np.ndarray]]:

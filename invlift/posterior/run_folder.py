@@ -15,20 +15,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
-from invlift.posterior.labelled import coordinates_of, quantity_of, read_group
+from invlift.posterior.labelled import axes_of, coordinates_of, quantity_of, read_groups
 from invlift.posterior.names import OBSERVED
-from invlift.posterior.parts import Draws, Readings, Standards
+from invlift.posterior.parts import Draws, Readings
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.verdict import Verdict
+from invlift.standards import NO_STANDARDS, Standards
 
 DRAWS, RECORD = "posterior.nc", "run.json"
 #: What the problem is kept as: the problem file, complete, or the Python file that made it.
 PROBLEM_FILES = "problem.toml", "problem.py"
-#: Groups of the file of draws.
-GROUPS = (
-    "posterior", "sample_stats", "warmup_sample_stats", "posterior_predictive", "log_likelihood",
-    "observed_data", "constant_data",
-)  # fmt: skip
 #: What a posterior has from the record, and what its chains have.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
@@ -78,51 +74,16 @@ def read_record(directory: Path) -> Record:
 
 @dataclass(frozen=True, eq=False)
 class SavedNoise:
-    """New readings by name and likelihoods as files have them: see `ReadingNoise`."""
+    """New readings and log densities by name as files have them: see `ReadingNoise`."""
 
     replicated: Mapping[str, list[np.ndarray]]
-    likelihoods: list[np.ndarray]
-
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain."""
-        return self.replicated[OBSERVED]
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings along a path, (num_draws, k) for each chain, if there are any."""
-        return self.replicated.get(name)
-
-    def log_likelihood(self, chains: Draws) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain."""
-        return self.likelihoods
-
-
-@dataclass(frozen=True, eq=False)
-class SavedArrays:
-    """Readings that are arrays, new ones and likelihoods as files have them: see `NoiseOfArrays`.
-
-    `lifted` are the names of those with noise variables.
-    """
-
-    arrays: Mapping[str, tuple[Mapping, np.ndarray]]
-    lifted: list[str]
-    new: Mapping[str, list[np.ndarray]]
     likelihoods: Mapping[str, list[np.ndarray]]
 
-    def new_readings(self, rng: np.random.Generator, chains: Draws) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain."""
-        parts = zip(*(self.new[name] for name in self.lifted), strict=True)
-        return [np.concatenate([x.reshape(len(x), -1) for x in each], axis=1) for each in parts]
-
-    def new_along(
-        self, rng: np.random.Generator, chains: Draws, name: str, rows: np.ndarray
-    ) -> None:
-        """None: paths are not known as such."""
-
-    def new_arrays(self, rng: np.random.Generator, chains: Draws) -> dict[str, list[np.ndarray]]:
-        """New readings by name, (num_draws, ...) for each chain."""
-        return dict(self.new)
+    def new_readings(
+        self, rng: np.random.Generator, chains: Draws, paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings, and those along paths, by name, (num_draws, ...) for each chain."""
+        return dict(self.replicated)
 
     def log_likelihoods(self, chains: Draws) -> dict[str, list[np.ndarray]]:
         """Log densities by name, (num_draws, ...) for each chain."""
@@ -145,13 +106,13 @@ def read_posterior(
         remedy = "give the folder that invlift run has written; a run that was stopped before its "
         remedy += "first draw goes on with --resume"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
-    found, record = {name: read_group(file, name) for name in GROUPS}, read_record(directory)
+    found, record = read_groups(file), read_record(directory)
     try:
         return Posterior(
             _chains(found, record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(found),
-            standards=(standards or {}).get(record.method),
+            standards=(standards or {}).get(record.method, NO_STANDARDS),
             **{name: getattr(record, name) for name in _RECORDED},
         )
     except (LookupError, ValueError, TypeError) as reason:
@@ -168,36 +129,25 @@ def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:
 
     if "cells" in constants:
         found["mesh"] = SimpleNamespace(points=known("points"), cells=known("cells"))
-    if OBSERVED in groups["observed_data"]:
-        readings = groups["observed_data"][OBSERVED]
-        labels = readings["sensor"].to_numpy().tolist() if "sensor" in readings.coords else None
-        places = known("sensor_sigma"), known("sensor_points")
-        found["sensors"] = Readings(readings.to_numpy(), *places, labels, coordinates_of(constants))
-    new, likelihood = groups["posterior_predictive"], groups["log_likelihood"]
-    observed = groups["observed_data"]
-    if OBSERVED not in observed and observed.data_vars and new.data_vars:
-        arrays = {str(name): (_axes_of(each), each.to_numpy()) for name, each in observed.items()}
+    if observed := groups["observed_data"].data_vars:
+        axes = axes_of(groups["posterior"])
+        arrays = {str(name): (axes_of(each), each.to_numpy()) for name, each in observed.items()}
         coordinates = coordinates_of(constants)
-        lifted = list(dict.fromkeys(coordinates.get("name", ())))
-        values = np.concatenate([np.ravel(arrays[name][1]) for name in lifted])
-        labels = constants["sensor"].to_numpy().tolist()
-        found["sensors"] = Readings(values.astype(float), labels=labels, coordinates=coordinates)
-        found["noise"] = SavedArrays(arrays, lifted, *map(_chains_of, (new, likelihood)))
-    if OBSERVED in likelihood and OBSERVED in new:
-        found["noise"] = SavedNoise(_chains_of(new), list(likelihood[OBSERVED].to_numpy()))
+        # Those of a model without noise variables, such as counts, are in no such vector.
+        names = [OBSERVED] if OBSERVED in arrays else dict.fromkeys(coordinates["name"])
+        values = np.concatenate([np.ravel(arrays[name][1]) for name in names]).astype(float)
+        places = known("sensor_sigma"), known("sensor_points")
+        arrays.pop(OBSERVED, None)
+        found["sensors"] = Readings(values, *places, axes.get("sensor"), coordinates, arrays)
+    parts = groups["posterior_predictive"], groups["log_likelihood"]
+    if all(each.data_vars for each in parts):
+        found["noise"] = SavedNoise(*map(_chains_of, parts))
     return found
 
 
 def _chains_of(group: xr.Dataset) -> dict[str, list[np.ndarray]]:
     """Draws by name, (num_draws, ...) for each chain."""
     return {str(name): list(each.to_numpy()) for name, each in group.data_vars.items()}
-
-
-def _axes_of(variable: xr.DataArray) -> dict[str, list | None]:
-    return {
-        str(axis): variable[axis].to_numpy().tolist() if axis in variable.coords else None
-        for axis in variable.dims
-    }
 
 
 def _chains(groups: Mapping[str, xr.Dataset], record: Record) -> list[SimpleNamespace]:

@@ -90,7 +90,7 @@ def series_of(
 
     Readings ``hare`` go with the quantity ``hare_path``; where there is none, with their own
     predictions. Draws are (num_draws, ...) for each chain by name; so are new readings, with noise,
-    of all readings ("observed") and of paths.
+    of paths, and by their names or of all d ("observed").
     """
     found, used = [], set()
     along = {} if observed is None else readings_along(coordinates)
@@ -104,11 +104,11 @@ def series_of(
         elif PREDICTED in draws and len(set(read_at)) > 1:
             unit = coordinates.get(UNITS, {rows[0]: ""})[rows[0]]
             own = Quantity(name, {axis: read_at}, unit)
-            parts = (
-                None if each is None else [chain[:, rows] for chain in each]
-                for each in (draws[PREDICTED], new_readings.get(OBSERVED))
-            )
-            found.append(_series(name, own, *parts, **of))
+            new = new_readings.get(name)
+            if OBSERVED in new_readings:
+                new = [chain[:, rows] for chain in new_readings[OBSERVED]]
+            predicted = [chain[:, rows] for chain in draws[PREDICTED]]
+            found.append(_series(name, own, predicted, new, **of))
     alone = [each for name, each in quantities.items() if name in draws and name not in used]
     return found + [_series(q.name, q, draws[q.name]) for q in alone if axis_of(q)]
 

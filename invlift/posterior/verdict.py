@@ -17,8 +17,9 @@ import numpy as np
 from invlift.posterior.diagnostics import MIN_DRAWS as MIN_DRAWS_TO_DIAGNOSE
 from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
-from invlift.posterior.parts import Standards, recorded, total
+from invlift.posterior.parts import recorded, total
 from invlift.posterior.scalars import movement
+from invlift.standards import Standards
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -46,8 +47,23 @@ MAX_STUCK_SHARE = 0.20
 MAX_WRONG_RETURNS = 0.01
 
 
+class VerdictText:
+    """How verdicts are written: headline, reasons, notes or warnings, and advice."""
+
+    def __str__(self) -> str:
+        """Return the verdict as a few lines of text."""
+        own = vars(self)
+        notes = own.get("notes", own.get("warnings"))
+        marked = ("-", self.reasons), ("- note:", notes), ("->", self.advice)
+        return "\n".join([self.headline, *(f"  {x} {line}" for x, each in marked for line in each)])
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(VerdictText):
     """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
 
     is_converged: bool
@@ -55,24 +71,6 @@ class Verdict:
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     advice: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """Return the verdict as a few lines of text."""
-        return format_verdict(self.headline, self.reasons, self.warnings, self.advice)
-
-    def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
-        return f"<pre>{escape(str(self))}</pre>"
-
-
-def format_verdict(
-    headline: str, reasons: Sequence[str], notes: Sequence[str], advice: Sequence[str]
-) -> str:
-    """A verdict as a few lines of text."""
-    lines = [headline]
-    for mark, each in (("-", reasons), ("- note:", notes), ("->", advice)):
-        lines += [f"  {mark} {line}" for line in each]
-    return "\n".join(lines)
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
@@ -141,9 +139,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
             rules += _rules_of_vector(f"{field.place}s", *pair, needed)
         for name, each in posterior.vector_diagnostics.items():
             rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
-    if posterior.standards is not None:
-        rules += _rules_of_sampler(stats, posterior.standards)
-    rules += _rules_of_returns(stats)
+    rules += [*_rules_of_sampler(stats, posterior.standards), *_rules_of_returns(stats)]
     residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
     if residuals is not None and len(residuals):
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels

@@ -13,10 +13,10 @@ import threading
 from invlift.__main__ import main
 from invlift.app.calibrate import _Task
 from invlift.samplers.chains import parallel, workers
-from invlift.samplers.chains.parallel import _Conductor
+from invlift.samplers.chains.parallel import _Scheduler
 
 NUMBER = int(sys.argv.pop(1))
-hand_out, simulate = _Conductor._hand_out, _Task.simulate
+hand_out, simulate = _Scheduler._hand_out, _Task.simulate
 usual = parallel.SAVE_INTERVAL, workers.LOCAL_SECONDS
 is_let_go = threading.Event()
 waiting = []
@@ -28,17 +28,17 @@ def wait_for(is_stopped):
         pass
 
 
-def held_hand_out(conductor, team, goal, running):
-    state = conductor._states[team.start]
-    is_of_calibration = conductor._store is None
+def held_hand_out(scheduler, team, goal, running):
+    state = scheduler._states[team.start]
+    is_of_calibration = scheduler._store is None
     if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
-        hand_out(conductor, team, goal, running)
+        hand_out(scheduler, team, goal, running)
         return
     waiting.append(team)
-    if len(waiting) == len(conductor._teams):
-        wait_for(conductor._is_stopped.is_set)
+    if len(waiting) == len(scheduler._teams):
+        wait_for(scheduler._is_stopped.is_set)
         for each in waiting:
-            hand_out(conductor, each, goal, running)
+            hand_out(scheduler, each, goal, running)
 
 
 def held_simulation(task, simulation):
@@ -55,6 +55,6 @@ def listen():
 
 # Block by block, each of which is saved.
 parallel.SAVE_INTERVAL = workers.LOCAL_SECONDS = 0.0
-_Conductor._hand_out, _Task.simulate = held_hand_out, held_simulation
+_Scheduler._hand_out, _Task.simulate = held_hand_out, held_simulation
 threading.Thread(target=listen, daemon=True).start()
 main()

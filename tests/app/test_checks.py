@@ -9,9 +9,16 @@ import pytest
 from problem_files import write_problem
 from structured import box_mesh
 
-from invlift.app import checks
 from invlift.app.build import build_problem
-from invlift.app.checks import Finding, Report, check_problem, taylor_slope
+from invlift.app.checks import Finding, Report, check_problem
+from invlift.app.checks.derivatives import (
+    check_derivatives,
+    evaluate,
+    slope_finding,
+    taylor_slope,
+)
+from invlift.app.checks.field import check_mesh, check_prior, check_sensors
+from invlift.app.checks.starts import check_fit, check_method, check_sensitivity
 from invlift.app.problem_file import read_problem
 from invlift.app.starts import Start, find_start, name_of_reading
 from invlift.fem.mesh.mesh import mesh_from_arrays
@@ -86,7 +93,7 @@ def test_a_wrong_jacobian_is_called_wrong(factor, level):
     problem = InverseProblem(forward, prior, known_noise(0.1), jnp.asarray([0.2, -0.4]))
     lifted = LiftedPosterior(problem)
     position = jnp.asarray(0.3 * rng.standard_normal(6))
-    report = Report(checks._derivatives(lifted, checks._evaluate(lifted, position), rng))
+    report = Report(check_derivatives(lifted, evaluate(lifted, position), rng))
     found = finding(report, "derivative of the forward map")
     assert found.level == level, found
     assert report.is_good == (level == "ok")
@@ -112,7 +119,7 @@ def test_a_lifted_form_of_its_own_is_looked_at_likewise(lift, level):
     )
     lifted, rng = lift(problem), np.random.default_rng(1)
     position = jnp.asarray(0.3 * rng.standard_normal(lifted.dimension))
-    report = Report(checks._derivatives(lifted, checks._evaluate(lifted, position), rng))
+    report = Report(check_derivatives(lifted, evaluate(lifted, position), rng))
     assert finding(report, "derivative of the constraint").level == level
     assert finding(report, "second derivative of the constraint").level == "ok"
     assert finding(report, "gradient of log det G").level == "ok"
@@ -134,7 +141,7 @@ def test_taylor_slope_of_a_linear_function_is_round_off():
     slope, remainder = taylor_slope(lambda h: np.array([1.0 + 3 * h]), lambda h: 1.0 + 3 * h)
     assert np.isnan(slope)
     assert remainder < 1e-14
-    found = checks._slope_finding("f", lambda h: np.array([1.0 + 3 * h]), lambda h: 1.0 + 3 * h)
+    found = slope_finding("f", lambda h: np.array([1.0 + 3 * h]), lambda h: 1.0 + 3 * h)
     assert found.level == "ok"
     assert "linear to round-off" in found.detail
 
@@ -145,21 +152,21 @@ def test_derivatives_that_are_not_finite_are_not_called_right(flaw):
     nan = np.array([np.nan])
     value_fn = (lambda h: nan) if flaw == "values" else (lambda h: np.array([np.sin(h)]))
     linear_fn = (lambda h: nan) if flaw == "slope" else (lambda h: np.array([h]))
-    assert checks._slope_finding("f", value_fn, linear_fn).level == "bad"
+    assert slope_finding("f", value_fn, linear_fn).level == "bad"
 
 
 def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
     mesh = box_mesh(2, 4)
-    assert checks._mesh(mesh).level == "ok"
+    assert check_mesh(mesh).level == "ok"
     flat = mesh_from_arrays(mesh.points * [1.0, 1e-3], mesh.cells)
-    found = checks._mesh(flat)
+    found = check_mesh(flat)
     assert found.level == "note"
     assert "32 slivers below 0.1, the first is cell 0" in found.detail
     field = build_problem(spec)
-    edge, resolution = checks._prior(field)
+    edge, resolution = check_prior(field)
     assert (edge.level, resolution.level) == ("note", "ok")
     assert 'boundary = "robin"' in edge.detail
-    assert checks._prior(asked_for(field, correlation_range=0.3))[1].level == "note"
+    assert check_prior(asked_for(field, correlation_range=0.3))[1].level == "note"
 
 
 def asked_for(field, **nominal):
@@ -175,7 +182,7 @@ def test_sensors_outside_are_noted(tmp_path):
     for outside, fate in (("drop", "left out"), ("project", "moved onto the mesh")):
         path = write_problem(tmp_path / outside, {"observations.outside": outside}, sensors=table)
         spec = read_problem(path)
-        found = checks._sensors(build_problem(spec), spec)
+        found = check_sensors(build_problem(spec), spec)
         assert found.level == "note"
         assert "1 outside the mesh by up to 0.2" in found.detail
         assert fate in found.detail
@@ -186,7 +193,7 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
     for sigma, level in ((0.2, "note"), ("column", "ok")):
         path = write_problem(tmp_path / level, {"noise.sigma": sigma}, sensors=table)
         spec = read_problem(path)
-        found = checks._sensors(build_problem(spec), spec)
+        found = check_sensors(build_problem(spec), spec)
         assert found.level == level
         assert ("column sigma is not used" in found.detail) == (level == "note")
 
@@ -194,7 +201,7 @@ def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
 def test_rows_at_one_place_are_counted(tmp_path):
     rows = "x,y,value\n0.3,0.4,2.0\n0.3,0.4,3.0\n0.5,0.4,3.0\n"
     spec = read_problem(write_problem(tmp_path, sensors=rows))
-    found = checks._sensors(build_problem(spec), spec)
+    found = check_sensors(build_problem(spec), spec)
     assert found.level == "note"
     assert "3 in use; 1 rows repeat the place of another" in found.detail
 
@@ -203,7 +210,7 @@ def test_parts_that_do_not_touch_are_noted():
     mesh = box_mesh(2, 2)
     twin = mesh.points + np.array([1.0, 0.0])  # the line between them is there twice
     cells = np.concatenate([mesh.cells, mesh.cells + mesh.num_nodes])
-    found = checks._mesh(mesh_from_arrays(np.concatenate([mesh.points, twin]), cells))
+    found = check_mesh(mesh_from_arrays(np.concatenate([mesh.points, twin]), cells))
     assert found.level == "note"
     assert "2 parts that share no node" in found.detail
 
@@ -224,7 +231,7 @@ def test_parts_that_do_not_touch_are_noted():
 def test_readings_that_the_field_does_not_move(tmp_path, change, table, level, words):
     spec = read_problem(write_problem(tmp_path, change, sensors="x,y,value\n" + table))
     lifted = LiftedPosterior(build_problem(spec).problem)
-    found = checks._sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
+    found = check_sensitivity(lifted.problem, find_start(ConstrainedHMC(), lifted, 1, 0))
     assert found.level == level, found
     assert words in found.detail
 
@@ -243,21 +250,21 @@ def cooling():
 def test_readings_are_called_by_their_names():
     problem = cooling()
     start = Start(np.zeros(4), np.array([0.0, 900.0, 1.0]), np.array([0.0, 3.0, 5.0]))
-    found = checks._sensitivity(problem, start)
+    found = check_sensitivity(problem, start)
     assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
-    assert "at body[1.0], which contradicts" in checks._fit(problem, start).detail
+    assert "at body[1.0], which contradicts" in check_fit(problem, start).detail
 
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])
 def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
-    found = checks._prior(asked_for(build_problem(spec), std=std))[0]
+    found = check_prior(asked_for(build_problem(spec), std=std))[0]
     assert found.level == level
     assert "unit of length" in found.detail
 
 
 @pytest.mark.parametrize(("length", "level"), [(0.1, "bad"), (0.2, "note"), (2.0, "ok")])
 def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
-    found = checks._prior(asked_for(build_problem(spec), correlation_range=length))[1]
+    found = check_prior(asked_for(build_problem(spec), correlation_range=length))[1]
     assert found.level == level
 
 
@@ -288,9 +295,9 @@ def test_nuts_is_recommended_where_few_unknowns_have_many_readings_and_are_nearl
     def flat(theta):
         return jnp.broadcast_to(jnp.sum(theta), 3)
 
-    (found,) = checks._method(jax_problem(line, 2, known_noise(0.1), observed))
+    (found,) = check_method(jax_problem(line, 2, known_noise(0.1), observed))
     assert (found.level, found.name) == ("note", "method")
     assert "12 readings of 2 unknowns" in found.detail
     # Negative controls: a curved posterior, and more unknowns than readings.
-    assert checks._method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
-    assert checks._method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []
+    assert check_method(jax_problem(banana, 2, known_noise(0.01), observed)) == []
+    assert check_method(jax_problem(flat, 5, known_noise(0.1), observed[:3])) == []

@@ -1,14 +1,21 @@
 """Fields on a mesh among named unknowns: their files, maps, values at points and means."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import meshio
 import numpy as np
 import pytest
+import structured
+from command_line import call
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from structured import box_mesh
 
 import invlift
 from invlift.app.cli import main
+from invlift.app.problems import load, open_problem
 from invlift.app.quantities import mesh_of
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.noise import known_noise
@@ -42,8 +49,7 @@ def folder(tmp_path_factory):
     """Results of a Python file with two fields."""
     folder = tmp_path_factory.mktemp("named")
     file = folder / "model.py"
-    tests = str(__import__("structured").__file__).rpartition("/")[0]
-    file.write_text(FILE.format(tests=tests))
+    file.write_text(FILE.format(tests=str(Path(structured.__file__).parent)))
     options = ["--chains", "2", "--warmup", "50", "--draws", "60", "--out", str(folder / "out")]
     with pytest.raises(SystemExit) as stop:
         main(["run", str(file), *options])
@@ -82,6 +88,47 @@ def test_values_at_points_and_means_are_of_each_field(folder):
     mean = posterior.mean_over(name="source")
     expected = posterior.draws("source")[0] @ mesh.volumes / mesh.volumes.sum()
     np.testing.assert_allclose(mean.values[0], expected, rtol=1e-9)
+
+
+OWN_NAME = """
+import sys
+import invlift
+sys.path.insert(0, {tests!r})
+from structured import box_mesh
+
+mesh = box_mesh(2, 3)
+sensors = invlift.read_sensors({table!r}, 2)
+forward = invlift.assemble_poisson(
+    mesh, invlift.locate(mesh, sensors), source=1.0, dirichlet={{"boundary": 0.0}}
+)
+prior = invlift.matern_prior(mesh, correlation_range=0.8, std=0.5, smoothness=1.0)
+problem = invlift.inverse_problem(
+    forward, {{"phi": prior}}, invlift.known_noise(0.01), sensors.values
+)
+"""
+
+
+def test_a_field_of_any_name_is_simulated_and_drawn(tmp_path, monkeypatch):
+    file, table = tmp_path / "model.py", tmp_path / "sensors.csv"
+    table.write_text("x,y,value\n0.3,0.4,0.1\n0.6,0.7,0.05\n")
+    tests = str(Path(structured.__file__).parent)
+    file.write_text(OWN_NAME.format(tests=tests, table=str(table)))
+    assert call("simulate", file, "--seed", 1, "--out", tmp_path / "a.csv") == 0
+    truth = meshio.read(tmp_path / "a_truth.vtu")
+    assert set(truth.point_data) == {"phi", "solution"}
+    assert call("simulate", file, "--seed", 1, "--draws", 2, "--out", tmp_path / "b.pvd") == 0
+    first = meshio.read(tmp_path / "b" / "b_0000.vtu")
+    np.testing.assert_allclose(first.point_data["phi"], truth.point_data["phi"], rtol=1e-9)
+    drawn = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **_: (drawn.append(figure), path.touch())
+    )
+    assert call("check", file, "--plot", tmp_path / "a.png") == 0
+    assert "phi" in {axes.get_ylabel() for axes in drawn[0].findobj(Axes)}
+    problem = load(open_problem(str(file)))
+    posterior = problem.posterior(invlift.sample(problem, chains=1, warmup=5, draws=5))
+    balance = posterior.flux("boundary") + 1.0  # of a source of one in all
+    np.testing.assert_allclose(balance, 0.0, atol=1e-9)
 
 
 def two_fields(first, second):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import invlift
-from invlift.app.checks import _evaluate, _trial
+from invlift.app.checks.derivatives import evaluate, trial_step
 from invlift.app.sampling import target_of
 from invlift.fem.voltages import injections_of
 from invlift.inverse.models.combinations import Combinations
@@ -77,9 +77,9 @@ def main(counts):
         for target in (target_of(problem, ConstrainedHMC(), 2e-3), LiftedPosterior(problem)):
             theta = jnp.zeros(target.problem.num_unknowns)
             position = np.asarray(jax.jit(type(target).lift)(target, theta))
-            point = _evaluate(target, position)
-            steps = median(lambda seed, at=target, p=point: _trial(at, p, seed, STEP))
-            single = median(lambda _, at=target, q=position: _evaluate(at, q))
+            point = evaluate(target, position)
+            steps = median(lambda seed, at=target, p=point: trial_step(at, p, seed, STEP))
+            single = median(lambda _, at=target, q=position: evaluate(at, q))
             size = target.problem.num_observations
             print(f"{num} readings by {size} numbers: {steps:.0f} ms, a point {single:.1f} ms")
 

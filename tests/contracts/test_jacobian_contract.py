@@ -19,7 +19,7 @@ from invlift.inverse.jacobians import (
     Triangular,
     differentiate,
 )
-from invlift.inverse.jacobians.beside import LowRankFactor
+from invlift.inverse.jacobians.bordered import LowRankFactor
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module
 
@@ -190,7 +190,7 @@ def test_diagonal_of_the_inverse():
     for num_columns in (2, 8):
         entries, columns = np.exp(rng.standard_normal(6)), rng.standard_normal((num_columns, 6))
         core = jacobians.diagonal.DiagonalJacobian(jnp.asarray(entries))
-        factor = jacobians.Beside((jnp.asarray(columns),), core).inner()
+        factor = jacobians.BorderedJacobian((jnp.asarray(columns),), core).inner()
         assert isinstance(factor, LowRankFactor) == (num_columns == 2)
         inverse = np.linalg.inv(columns.T @ columns + np.diag(entries**2))
         assert_close("diagonal", factor.inverse_diagonal(), np.diag(inverse), 1e-10)
@@ -201,7 +201,7 @@ def test_columns_a_million_times_larger_than_the_core_keep_their_digits():
     columns = 1e6 * rng.standard_normal((200, 5)) * [1.0, 0.5, 0.1, 1e-2, 1e-5]
     entries = rng.uniform(0.5, 2.0, 200)
     core = jacobians.diagonal.DiagonalJacobian(jnp.asarray(entries))
-    jacobian = jacobians.Beside((jnp.asarray(columns.T),), core)
+    jacobian = jacobians.BorderedJacobian((jnp.asarray(columns.T),), core)
     vector = rng.standard_normal(205)
     factor, rhs = jacobian.inner(), jacobian.apply(vector)
     onto_normal_space = jacobian.apply_transpose(factor.solve(rhs))

@@ -7,7 +7,7 @@ import pytest
 from inverse_cases import CorrelatedPrior, curved
 
 from invlift.inverse.distributions import lognormal
-from invlift.inverse.jacobians import Beside
+from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
@@ -99,7 +99,7 @@ def test_normal_moves_keep_their_digits_where_readings_move_much():
     rng = np.random.default_rng(4)
     columns = 1e5 * rng.normal(size=(50, 3)) * np.array([1.0, 0.1, 0.01])
     violation = columns @ rng.normal(size=3)
-    jacobian = Beside((jnp.asarray(columns.T),), DiagonalJacobian(jnp.ones(50)))
+    jacobian = BorderedJacobian((jnp.asarray(columns.T),), DiagonalJacobian(jnp.ones(50)))
     move = jacobian.apply_transpose(jacobian.inner().solve(jnp.asarray(violation)))
     # By the orthogonal factor of J^T, which does not square the condition number.
     orthogonal, triangular = np.linalg.qr(np.concatenate([columns, np.eye(50)], axis=1).T)

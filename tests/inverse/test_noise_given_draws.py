@@ -22,12 +22,13 @@ GROUPS = np.array([0, 1, 1, 0])
 
 
 def new_readings(noise, draws, seed):
-    (found,) = NoiseGivenDraws(noise, OBSERVED).new_readings(np.random.default_rng(seed), [draws])
+    rng = np.random.default_rng(seed)
+    (found,) = NoiseGivenDraws(noise, OBSERVED).new_readings(rng, [draws], {})["observed"]
     return found
 
 
 def log_likelihood(noise, draws):
-    (found,) = NoiseGivenDraws(noise, OBSERVED).log_likelihood([draws])
+    (found,) = NoiseGivenDraws(noise, OBSERVED).log_likelihoods([draws])["observed"]
     return found
 
 
@@ -112,8 +113,10 @@ def test_new_readings_along_a_path_have_the_noise_of_their_readings(relative):
     sigma = np.array([0.1, 0.3]) * np.linspace(0.5, 1.5, 4000)[:, None]
     draws = {"sigma": sigma, "predicted": np.ones((4000, 4)), "x_path": np.full((4000, 5), 2.0)}
     for rows, group in (([0, 1], 0), ([2, 3], 1)):
-        (new,) = found.new_along(np.random.default_rng(1), [draws], "x_path", np.array(rows))
+        paths = {"x_path": np.array(rows)}
+        (new,) = found.new_readings(np.random.default_rng(1), [draws], paths)["x_path"]
         score = (np.log(new / 2.0) if relative else new - 2.0) / sigma[:, [group]]
         assert new.shape == (4000, 5)
         assert abs(score.std() - 1.0) < 4 / np.sqrt(2 * score.size)
-    assert found.new_along(np.random.default_rng(1), [draws], "x_path", np.array([1, 2])) is None
+    paths = {"x_path": np.array([1, 2])}
+    assert "x_path" not in found.new_readings(np.random.default_rng(1), [draws], paths)

@@ -140,7 +140,7 @@ def test_vectors_may_be_missing():
 
     made = invlift.from_numpyro(model)
     noise = made.reading_noise()
-    axes, values = noise.arrays["y"]
+    axes, values = made.arrays()["y"]
     assert axes == {"y_used": (0, 2), "y_dim_1": (0, 1)}
     np.testing.assert_array_equal(values, pairs[[0, 2]])
     np.testing.assert_array_equal(made.observed, pairs[[0, 2]].ravel())
@@ -148,7 +148,7 @@ def test_vectors_may_be_missing():
     (found,) = noise.log_likelihoods([draws])["y"]
     known = log_likelihood(model, {"mean": draws["mean"]})["y"]
     np.testing.assert_allclose(found, known[:, [0, 2]], rtol=1e-9)
-    assert noise.new_arrays(np.random.default_rng(1), [draws])["y"][0].shape == (3, 2, 2)
+    assert noise.new_readings(np.random.default_rng(1), [draws], {})["y"][0].shape == (3, 2, 2)
 
 
 def test_vectors_of_which_a_part_is_missing_stay_in_the_density():
@@ -286,9 +286,10 @@ def test_results_are_read_back(drawn, problem, tmp_path):
         np.testing.assert_array_equal(again.arrays[name][1], values)
     np.testing.assert_array_equal(again.sensors.values, problem.observed)
     np.testing.assert_array_equal(again.log_likelihood, posterior.log_likelihood)
-    np.testing.assert_array_equal(
-        again.replicated()["observed"], posterior.replicated()["observed"]
-    )
+    expected = posterior.replicated()
+    assert expected.keys() == posterior.arrays.keys()
+    for name, chains in again.replicated().items():
+        np.testing.assert_array_equal(chains, expected[name])
 
 
 def test_problems_of_other_data_are_drawn(problem):

@@ -86,8 +86,9 @@ def test_a_likelihood_of_ones_own_is_used(runs):
     chains = [Chain({"predicted": chain.draws["predicted"]}) for chain in posteriors[0].chains]
 
     class Normal(NormalNoise):
-        def log_likelihood(self, chains):
-            return [norm(x["predicted"], model.sigma).logpdf(model.observed) for x in chains]
+        def log_likelihoods(self, chains):
+            logs = [norm(x["predicted"], model.sigma).logpdf(model.observed) for x in chains]
+            return {"observed": logs}
 
     own = Posterior(chains, sensors=Readings(model.observed), noise=Normal(model.observed))
     own = own.leave_one_out()

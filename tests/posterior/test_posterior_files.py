@@ -15,6 +15,7 @@ from scipy.stats import norm
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.files import in_three_dimensions, write_fields, write_json
+from invlift.standards import NO_STANDARDS
 
 FIELDS = {
     "log_conductivity_mean", "log_conductivity_sd", "log_conductivity_q05", "log_conductivity_q50",
@@ -178,7 +179,7 @@ def test_record_of_the_run(tmp_path):
 
 def test_record_counts_what_went_wrong_by_its_name():
     rng = np.random.default_rng(4)
-    for counted, presumed in (("num_divergences", None), ("num_stalls", Stalls())):
+    for counted, presumed in (("num_divergences", NO_STANDARDS), ("num_stalls", Stalls())):
         stats = {"acceptance_rate": np.ones(60), counted: np.arange(60) % 20 == 0}
         chains = [Chain({"parameters": rng.normal(size=(60, 2))}, stats) for _ in range(2)]
         record = Posterior(chains, standards=presumed).record()

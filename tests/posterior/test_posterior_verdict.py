@@ -19,7 +19,7 @@ from scipy.stats import t as student_t
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.verdict import Verdict, longest_run
 from invlift.samplers.kernels import HMC, NUTS, ConstrainedHMC, EllipticalSlice
-from invlift.samplers.kernels.base import Standards
+from invlift.standards import Standards
 
 
 def change_field(chains, index, change):
@@ -242,7 +242,6 @@ def test_low_acceptance_is_noted(chains):
     [
         (Standards(), 0),
         (Standards(min_acceptance=0.15), 0),
-        (None, 0),  # and no statistic by which the kernel could be known
         (Standards(min_acceptance=0.5), 4),
     ],
 )

@@ -7,25 +7,27 @@ from dataclasses import replace
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.calibrate import FIGURE, MAX_KEPT, MIN_KEPT, RECORD, TABLE, calibrate
+from invlift.app.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calibrate
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
-    integer_option,
     interrupts_raise,
     say,
     say_table,
 )
 from invlift.app.field_problem import plain, with_readings
+from invlift.app.problem_file import as_typed
 from invlift.app.problems import build, noise_of, open_problem
 from invlift.app.progress import simulations_display
+from invlift.app.table_errors import check_options
 from invlift.posterior.calibration import plot_calibration
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
-    num_simulations = integer_option("--simulations", parsed.simulations, 1, 10**6)
-    num_draws = integer_option("--draws", parsed.draws, MIN_KEPT, MAX_KEPT)
+    sizes = {name: as_typed(getattr(parsed, name)) for name in ("simulations", "draws")}
+    for name, value in sizes.items():
+        check_options(CalibrationTable, f"--{name}", **{name: value})
     options = {name: getattr(parsed, name) for name in ("method", "warmup", "seed")}
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
@@ -33,12 +35,11 @@ def execute(parsed, console: Console, errors: Console) -> int:
     problem = with_readings(build(spec, needs_values=False), parsed.problem, "calibrate")
     say(console, headline(problem))
     problem = replace(plain(problem), noise=noise_of(spec, problem))
-    with interrupts_raise(), simulations_display(errors, num_simulations) as on_simulation:
+    with interrupts_raise(), simulations_display(errors, sizes["simulations"]) as on_simulation:
         calibration = calibrate(
             problem,
             settings.kernel(),
-            simulations=num_simulations,
-            draws=num_draws,
+            **sizes,
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},
             directory=directory,
             resume=parsed.resume,

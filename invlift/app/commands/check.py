@@ -11,9 +11,10 @@ from invlift.app.checks import check_problem
 from invlift.app.commands.common import BAD_VERDICT, check_is_new, say
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problems import build, open_problem
-from invlift.app.simulate import prior_draws, prior_predictions
+from invlift.app.simulate import prior_draws
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
+from invlift.posterior.names import FIELD, PREDICTED
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 #: Draws from the prior of which the readings are drawn, and the fields among them.
@@ -54,19 +55,19 @@ def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path
     seed of the problem file.
     """
     from invlift.posterior.field_plots import Panel, plot_predictions, plot_prior
-    from invlift.posterior.plots import saved
+    from invlift.posterior.plots import saved, with_unit
 
     own, field = plain(problem), on_mesh(problem)
+    draws = list(prior_draws(own, NUM_DRAWS, seed))
+    predicted = np.stack([draw[PREDICTED] for draw in draws])
     if field is None or field.sensors is None:
-        predicted = prior_predictions(own, NUM_DRAWS, seed)
         saved(plot_predictions(np.asarray(own.observed), predicted), picture)
         return
-    is_nodal = field.is_nodal
-    draws = list(prior_draws(field, own.noise, NUM_DRAWS, seed))
+    name, unit, is_nodal = field.field.name, field.field.unit, field.field.place == "node"
+    label = "log-conductivity" if name == FIELD else with_unit(name, unit)
     panels = [
-        Panel(f"Draw {index}", draw.log_conductivity, is_nodal, "viridis", "log-conductivity")
+        Panel(f"Draw {index}", draw[name], is_nodal, "viridis", label)
         for index, draw in enumerate(draws[:NUM_FIELDS])
     ]
     std = Panel("Standard deviation", field.prior.pointwise_std(), is_nodal, "magma")
-    predicted = np.stack([draw.predicted for draw in draws])
     saved(plot_prior(field.mesh, field.sensors, panels, std, predicted), picture)

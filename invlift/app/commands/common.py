@@ -11,9 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rich.console import Console
 
 from invlift.app.field_problem import AnyProblem, on_mesh, plain, size_of
+from invlift.app.problem_file import as_typed
+from invlift.app.table_errors import expected
 from invlift.errors import InputError
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 
@@ -35,27 +38,14 @@ def say_table(console: Console, table: pd.DataFrame) -> None:
     say(console, shown.to_string(float_format="{:.4g}".format, na_rep="-"))
 
 
-def integer_option(option: str, text: str, least: int, most: int | None = None) -> int:
-    """The integer that an option's text holds; an InputError if none, or one out of range."""
+def typed(option: str, text: str, kind: Any) -> Any:
+    """What an option's text holds of a type, ``integer(1)`` say; an InputError if it holds none."""
+    adapter = TypeAdapter(kind, config=ConfigDict(strict=True, allow_inf_nan=False))
     try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least or (most is not None and value > most):
-        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise InputError(option, f"an integer {limits}", repr(text), "correct the option")
-    return value
-
-
-def positive_option(option: str, text: str) -> float:
-    """The positive number that an option's text holds; an InputError if it holds none."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise InputError(option, "a positive number", repr(text), "correct the option")
-    return value
+        return adapter.validate_python(as_typed(text))
+    except ValidationError:
+        allowed = expected(adapter.json_schema())
+        raise InputError(option, allowed, repr(text), "correct the option") from None
 
 
 def method_options(texts: Sequence[str]) -> dict[str, Any]:
@@ -78,8 +68,8 @@ def check_is_new(option: str, *files: Path) -> None:
             found = f"{file}, which is there already"
             raise InputError(option, "a new file to write", found, "choose another name")
     if not (folder := files[0].parent).is_dir():
-        expected = "a file in an existing directory"
-        raise InputError(option, expected, f"{folder}", "make the directory first")
+        what = "a file in an existing directory"
+        raise InputError(option, what, f"{folder}", "make the directory first")
 
 
 def headline(problem: AnyProblem) -> str:

@@ -8,14 +8,15 @@ from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
     interrupts_raise,
-    positive_option,
     say,
     say_table,
+    typed,
 )
 from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import comparison_display
 from invlift.errors import InputError
+from invlift.files.tables import number
 from invlift.posterior.comparison import plot_comparison, table_of
 from invlift.posterior.files import write_table
 from invlift.samplers.kernels import KERNELS
@@ -38,7 +39,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if unknown := [name for name in methods if name not in known]:
         expected = f"names among {', '.join(known)}"
         raise InputError("--methods", expected, unknown[0], "correct the option")
-    seconds = positive_option("--budget", parsed.budget)
+    seconds = typed("--budget", parsed.budget, number(above=0.0))
     names = "chains", "warmup", "seed"
     options = {name: getattr(parsed, name) for name in names}
     spec = open_problem(parsed.problem).with_overrides(**options)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT, check_is_new, integer_option, say, say_table
+from invlift.app.commands.common import BAD_VERDICT, check_is_new, say, say_table, typed
 from invlift.app.results import load
 from invlift.errors import InputError, printable
+from invlift.files.tables import integer
 from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.model_comparison import compare_runs
 from invlift.posterior.next_sensors import write_next_sensors
@@ -68,7 +69,7 @@ def next_sensor(parsed, console: Console, errors: Console) -> int:
     """Tell where one more reading would tell most; return the exit status."""
     del errors
     posterior = load(parsed.directory)
-    found = posterior.next_sensors(integer_option("--num", parsed.num, 1, MAX_NUM), parsed.of)
+    found = posterior.next_sensors(typed("--num", parsed.num, integer(1, MAX_NUM)), parsed.of)
     shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})
     say_table(console, shown)
     written = write_next_sensors(posterior, found, Path(parsed.directory))

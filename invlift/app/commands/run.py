@@ -12,11 +12,11 @@ from invlift.app.checks import find_objections
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
-    integer_option,
     interrupts_raise,
     method_options,
     say,
     say_table,
+    typed,
 )
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
@@ -26,6 +26,7 @@ from invlift.app.sampling import sample, versions
 from invlift.app.saved_problem import save_problem, text_of
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer
+from invlift.files.tables import integer
 from invlift.posterior.run_folder import PROBLEM_FILES
 
 #: The file that says which run the saved chains belong to.
@@ -81,7 +82,7 @@ def _executor(parsed):
     """Context of what runs the chains; that of None stands for threads."""
     workers = None
     if parsed.workers is not None:
-        workers = integer_option("--workers", parsed.workers, 1)
+        workers = typed("--workers", parsed.workers, integer(1))
         if parsed.scheduler is not None:
             expected = "a number of processes, without --scheduler"
             raise InputError("--workers", expected, "both", "choose one of the two")

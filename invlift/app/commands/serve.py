@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from invlift.app.commands.common import headline, integer_option, say
+from invlift.app.commands.common import headline, say, typed
 from invlift.app.field_problem import plain, with_readings
 from invlift.app.problems import build, open_problem
 from invlift.errors import InputError
+from invlift.files.tables import integer
 
 
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     del errors
-    port = integer_option("--port", parsed.port, 0, 2**16 - 1)
+    port = typed("--port", parsed.port, integer(0, 2**16 - 1))
     try:
         from aiohttp import web
     except ImportError:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import check_is_new, integer_option, positive_option, say
+from invlift.app.commands.common import check_is_new, say, typed
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problems import build, noise_of, open_problem
+from invlift.app.quantities import quantities_of
 from invlift.app.simulate import prior_draws, simulate_by_name, simulate_readings
 from invlift.errors import InputError
 from invlift.fem.sensors import write_sensors
 from invlift.fem.voltages import write_voltages
 from invlift.files.atomic import replace_on_success
+from invlift.files.tables import integer, number
 from invlift.inverse.noise import known_noise
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior.files import Step, write_fields, write_series, write_table
 from invlift.posterior.names import FIELD
+from invlift.posterior.quantity import Quantity
 
 #: Most draws of a series: their files are numbered with four digits.
 MAX_DRAWS = 10_000
@@ -28,13 +32,13 @@ MAX_DRAWS = 10_000
 def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     del errors
-    sigma = None if parsed.sigma is None else positive_option("--sigma", parsed.sigma)
-    seed = integer_option("--seed", parsed.seed, 0)
+    sigma = None if parsed.sigma is None else typed("--sigma", parsed.sigma, number(above=0.0))
+    seed = typed("--seed", parsed.seed, integer(0))
     out = Path(parsed.out)
     if parsed.draws is not None and sigma is not None:
         expected = "no noise scale with --draws, as no readings are made"
         raise InputError("--sigma", expected, parsed.sigma, "leave out one of the two")
-    num = parsed.draws and integer_option("--draws", parsed.draws, 1, MAX_DRAWS)
+    num = parsed.draws and typed("--draws", parsed.draws, integer(1, MAX_DRAWS))
     if num:
         _check_series(out)
     else:
@@ -70,14 +74,14 @@ def _write_sensors(field: FieldProblem, noise, sigma, seed: int, out: Path, cons
     truth_file = out.with_name(f"{out.stem}_truth.vtu")
     check_is_new("--out", truth_file)
     sensors, truth = simulate_readings(field, noise, seed)
-    fields = field.by_place({FIELD: truth.log_conductivity}, truth.solutions)
-    write_fields(truth_file, field.mesh.points, field.mesh.cells, *fields, numbers=truth.numbers)
+    step = _step(field, truth)
+    write_fields(truth_file, field.mesh.points, field.mesh.cells, *vars(step).values())
     with replace_on_success(out) as temporary:
         (write_sensors if sensors.electrodes is None else write_voltages)(temporary, sensors)
     kind = "of the problem file" if sigma is None else f"{sigma:g}"
     what = f"{len(sensors.values)} sensors, noise {kind}"
     say(console, f"Written: {out} ({what}) and the field behind them, {truth_file}")
-    _say_drawn(console, truth.numbers)
+    _say_drawn(console, step)
     return 0
 
 
@@ -90,23 +94,36 @@ def _check_series(out: Path) -> None:
 
 def _write_draws(field: FieldProblem, noise, num: int, seed: int, out: Path, console) -> int:
     """Write a series of draws from the prior and return the exit status."""
-    steps, draws = [], list(prior_draws(field, noise, num, seed))
-    for draw in draws:
-        phi = draw.log_conductivity
-        coefficients = {FIELD: phi, "conductivity": np.exp(phi)}
-        steps.append(Step(*field.by_place(coefficients, draw.solutions), draw.numbers))
+    draws = prior_draws(replace(field.problem, noise=noise), num, seed)
+    steps = [_step(field, draw, with_conductivity=True) for draw in draws]
     write_series(out, field.mesh.points, field.mesh.cells, steps)
     what = "a draw" if num == 1 else f"{num} draws"
     say(console, f"Written: {out} ({what} from the prior) and the folder {out.with_suffix('')}")
     if num == 1:
-        _say_drawn(console, draws[0].numbers)
+        _say_drawn(console, steps[0])
     return 0
 
 
-def _say_drawn(console: Console, numbers: dict[str, np.ndarray]) -> None:
+def _step(
+    field: FieldProblem, draw: dict[str, np.ndarray], with_conductivity: bool = False
+) -> Step:
+    """What a file shows of a draw: fields at the nodes and in the cells, and numbers."""
+    step = Step({}, {}, {})
+    on = {"node": step.on_nodes, "cell": step.on_cells, None: step.numbers}
+    kinds = {each.name: each for each in quantities_of(field.problem)}
+    for name, values in draw.items():
+        kind = kinds.get(name, Quantity(name))
+        if kind.place or not kind.is_derived:
+            on[kind.place][name] = values
+        if name == FIELD and with_conductivity:
+            on[kind.place]["conductivity"] = np.exp(values)
+    return step
+
+
+def _say_drawn(console: Console, step: Step) -> None:
     """Print what was drawn of unknown parameters, if anything."""
     with np.printoptions(precision=6, threshold=4, edgeitems=2):
-        texts = {name: x if x.ndim else format(x.item(), ".6g") for name, x in numbers.items()}
+        texts = {n: x if x.ndim else format(x.item(), ".6g") for n, x in step.numbers.items()}
         drawn = ", ".join(f"{name} {text}" for name, text in texts.items())
     if drawn:
         say(console, f"Drawn from their priors: {drawn}")

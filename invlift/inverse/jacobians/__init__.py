@@ -5,18 +5,18 @@ A structure is a module with three classes: what a person chooses (:class:`Struc
 """
 
 from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure
-from invlift.inverse.jacobians.beside import Beside, differentiate
 from invlift.inverse.jacobians.block_bidiagonal import BlockBidiagonal
 from invlift.inverse.jacobians.block_diagonal import BlockDiagonal
+from invlift.inverse.jacobians.bordered import BorderedJacobian, differentiate
 from invlift.inverse.jacobians.dense import Dense
 from invlift.inverse.jacobians.diagonal import Diagonal
 from invlift.inverse.jacobians.grouped import Grouped
 from invlift.inverse.jacobians.triangular import Triangular
 
 __all__ = [
-    "Beside",
     "BlockBidiagonal",
     "BlockDiagonal",
+    "BorderedJacobian",
     "ConstraintJacobian",
     "Dense",
     "Diagonal",

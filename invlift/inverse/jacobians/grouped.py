@@ -46,7 +46,7 @@ class GroupedFactor(Factor):
         alone = columns / self.core[:, None]
         along = self._within(self._sums(alone))
         found = alone - self._spread(along)
-        # As in :class:`~invlift.inverse.jacobians.beside.LowRankFactor`.
+        # As in :class:`~invlift.inverse.jacobians.bordered.LowRankFactor`.
         found += self._spread(self._within(along - self._sums(found)))
         return found.reshape(rhs.shape)
 

@@ -30,25 +30,26 @@ class NoiseGivenDraws:
     noise: Noise
     observed: np.ndarray
 
-    def new_readings(self, rng: np.random.Generator, chains: Sequence[Draws]) -> list[np.ndarray]:
-        """New readings, (num_draws, d) for each chain, exactly as noisy as the model has it."""
-        return [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]
+    def new_readings(
+        self, rng: np.random.Generator, chains: Sequence[Draws], paths: Mapping[str, np.ndarray]
+    ) -> dict[str, list[np.ndarray]]:
+        """New readings, "observed", (num_draws, d) for each chain, as noisy as the model has it.
 
-    def new_along(
-        self, rng: np.random.Generator, chains: Sequence[Draws], name: str, rows: np.ndarray
-    ) -> list[np.ndarray] | None:
-        """New readings of the draws of a name, (num_draws, k) for each chain.
-
-        With the noise of the readings ``rows``, (r,); None where these differ in its scale.
+        And of the draws of each path by name, (num_draws, k), with the noise of the readings whose
+        rows, (r,), are given, unless these differ in its scale.
         """
-        scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
-        if any(scale is None for scale in scales):
-            return None
-        pairs = zip(chains, scales, strict=True)
-        return [self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs]
+        found = {"observed": [self._noisy(rng, x["predicted"], self._sigma(x), x) for x in chains]}
+        for name, rows in paths.items():
+            scales = [shared_scale(self._sigma(draws), rows) for draws in chains]
+            if not any(scale is None for scale in scales):
+                pairs = zip(chains, scales, strict=True)
+                found[name] = [
+                    self._noisy(rng, draws[name], scale, draws) for draws, scale in pairs
+                ]
+        return found
 
-    def log_likelihood(self, chains: Sequence[Draws]) -> list[np.ndarray]:
-        """Log density of each reading given each draw, (num_draws, d) for each chain.
+    def log_likelihoods(self, chains: Sequence[Draws]) -> dict[str, list[np.ndarray]]:
+        """Log density of each reading, "observed", given each draw, (num_draws, d) for each chain.
 
         With all constants, in the logarithm of one over the unit of the readings.
         """
@@ -59,7 +60,7 @@ class NoiseGivenDraws:
             shape = [np.broadcast_to(each, len(predicted)) for each in self._shape(draws)]
             observed = np.asarray(self.observed, dtype=float)
             found.append(np.asarray(_log_densities(self.noise, predicted, observed, sigma, shape)))
-        return found
+        return {"observed": found}
 
     def _noisy(self, rng, predicted, sigma, draws):
         """Values with noise of this scale, (num_draws, k), of these without, (num_draws, k)."""

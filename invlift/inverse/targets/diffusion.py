@@ -8,12 +8,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.programs.pytrees import static
-from invlift.targets import Described, Sight
+from invlift.targets import Described, Slopes
 
 #: Of a rough position: moves of each interval, at most.
 MAX_MOVES = 30
@@ -62,7 +62,7 @@ class DiffusionPosterior(ManifoldTarget):
         read = jax.vmap(lambda state: self._read(state, found.values))(states)
         return self._grid.gather(read) - self._meant(found.zeta, found.eta)
 
-    def linearise(self, position: jax.Array) -> tuple[jax.Array, Beside]:
+    def linearise(self, position: jax.Array) -> tuple[jax.Array, BorderedJacobian]:
         """c(q), (d,), and its Jacobian: derivatives of all steps at once, then products of them."""
         found, model = self._meaning(position), self._model
         before, states = self._states(found)
@@ -98,7 +98,7 @@ class DiffusionPosterior(ManifoldTarget):
         by_eta, by_zeta = self._by_noise(found.zeta, found.eta)
         core = MarkovJacobian(carry, push, of_state, by_eta, grid)
         value = grid.gather(read) - self._meant(found.zeta, found.eta)
-        return value, Beside((by_zeta.T, by_white.T), core)
+        return value, BorderedJacobian((by_zeta.T, by_white.T), core)
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
@@ -110,12 +110,12 @@ class DiffusionPosterior(ManifoldTarget):
         reference += problem.noise.log_slope(problem.observed, zeta, found.eta)
         return reference - 0.5 * gram.log_determinant()
 
-    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
+    def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
         """As of the readings that v lead to: c is their difference from others and about zero, so
         that its size says nothing of its rounding errors.
         """
-        sight = super().look(position, heading)
-        return sight._replace(value=self.problem.observed + sight.value)
+        found = super().slopes(position, direction)
+        return found._replace(value=self.problem.observed + found.value)
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""

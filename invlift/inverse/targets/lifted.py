@@ -19,13 +19,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from invlift.inverse.jacobians import Beside, Factor
+from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.problem import InverseProblem
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module
-from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Sight
+from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Slopes
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -49,7 +49,7 @@ class Point(NamedTuple):
         x = X(w).
     byproducts : dict of arrays
         What the model computes on the way, such as the solution of the equation.
-    jacobian : Beside
+    jacobian : BorderedJacobian
         J: blocks of columns by zeta and by w, (h, d) and (m, d) as they are kept, beside the
         diagonal by eta.
     pushed : (N, d) or None
@@ -66,7 +66,7 @@ class Point(NamedTuple):
     predicted: jax.Array
     coefficients: jax.Array
     byproducts: dict[str, jax.Array]
-    jacobian: Beside
+    jacobian: BorderedJacobian
     pushed: jax.Array | None
     gram: Factor
     logdensity: jax.Array
@@ -91,8 +91,8 @@ class LiftedPosterior(Module):
     problem : InverseProblem
     """
 
-    #: What :meth:`look` differentiates.
-    looked_at: ClassVar[str] = "forward map"
+    #: What :meth:`slopes` differentiates.
+    differentiated: ClassVar[str] = "forward map"
 
     problem: InverseProblem
 
@@ -173,7 +173,7 @@ class LiftedPosterior(Module):
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
 
-    def _weigh(self, jacobian: Beside, gram: Factor):
+    def _weigh(self, jacobian: BorderedJacobian, gram: Factor):
         """What multiplies the normal coefficients by G^-1 from the right."""
         if not self.problem.prior.is_identity or jacobian.is_wide:
             return gram.solve_right
@@ -202,14 +202,14 @@ class LiftedPosterior(Module):
         coefficients = self.problem.prior.transform(white) if is_affine else None
         return NormalSpace(self, point, origin, coefficients, transposed)
 
-    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
-        """The readings at q along a heading, (h + m + d,), scaled to change the field by 1 at most.
+    def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
+        """Readings at q along a direction, (h + m + d,), scaled to change the field by 1 at most.
 
         Their slope is from the Jacobian of a point, the other derivatives are the model's along a
         direction.
         """
         point, problem = self.point(position), self.problem
-        _, along, _ = self.split(heading)
+        _, along, _ = self.split(direction)
         _, tangent = problem.prior.linearise(self.split(position)[1])
         direction = tangent.push(along)
         # Where the prior is wide, this would be too long a step to see the order.
@@ -220,7 +220,7 @@ class LiftedPosterior(Module):
         second = problem.model.higher_derivative(expansion, (direction,))[0]
         if not problem.prior.is_affine:
             second += problem.model.derivative(expansion, tangent.curvature(along))
-        return Sight(point, point.predicted, along @ point.gradients, first, second, scale)
+        return Slopes(point, point.predicted, along @ point.gradients, first, second, scale)
 
     def unknowns(self, point: Point) -> jax.Array:
         """Theta = (zeta, w), (h + m,), at a point."""
@@ -393,6 +393,6 @@ class NormalSpace(NamedTuple):
         return solve
 
 
-def _jacobian(by_zeta, white_transpose, by_eta) -> Beside:
+def _jacobian(by_zeta, white_transpose, by_eta) -> BorderedJacobian:
     """Of derivatives (d, h), (m, d) and (d,)."""
-    return Beside((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))
+    return BorderedJacobian((by_zeta.T, white_transpose), DiagonalJacobian(by_eta))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from invlift.inverse.jacobians import ConstraintJacobian, Factor, Structure, differentiate
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import Module
-from invlift.targets import Described, LocalConstraint, Sight
+from invlift.targets import Described, LocalConstraint, Slopes
 
 
 class ManifoldPoint(NamedTuple):
@@ -44,8 +44,8 @@ class ManifoldTarget(Module):
     density, through the Jacobian where that enters it.
     """
 
-    #: What :meth:`look` differentiates.
-    looked_at: ClassVar[str] = "constraint"
+    #: What :meth:`slopes` differentiates.
+    differentiated: ClassVar[str] = "constraint"
 
     @property
     def structure(self) -> Structure | None:
@@ -96,13 +96,13 @@ class ManifoldTarget(Module):
         """The constraint on the normal space of a point through ``origin``, (Q,)."""
         return ManifoldNormalSpace(self, point.jacobian, origin)
 
-    def look(self, position: jax.Array, heading: jax.Array) -> Sight:
-        """The constraint along a heading, (Q,), scaled to change it by 1 at most to first order."""
+    def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
+        """The constraint along a direction, (Q,), scaled to change it by about 1 at most."""
         point, still = self.point(position), jnp.zeros_like(position)
-        value, first, second = derivatives_along(self.constraint, (position, heading, still))
+        value, first, second = derivatives_along(self.constraint, (position, direction, still))
         scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(first)))
-        slope = self.apply_jacobian(point, heading)
-        return Sight(point, value, scale * slope, scale * first, scale**2 * second, scale)
+        slope = self.apply_jacobian(point, direction)
+        return Slopes(point, value, scale * slope, scale * first, scale**2 * second, scale)
 
     def describe(self, point: ManifoldPoint) -> Described:
         """The position, and nothing of which only moments are kept."""

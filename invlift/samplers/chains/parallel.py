@@ -112,7 +112,7 @@ def run_chains(
         size = min(-(-starts.shape[0] // num_lanes), num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
     kind = Threads if isinstance(executor, ThreadPoolExecutor) else Processes
-    conductor = _Conductor(
+    scheduler = _Scheduler(
         plan,
         num_lanes,
         kind(work, executor),
@@ -122,30 +122,30 @@ def run_chains(
         on_progress,
     )
     if max_seconds is not None:
-        conductor.deadline = time.monotonic() + max_seconds
+        scheduler.deadline = time.monotonic() + max_seconds
     # In a thread of its own, so that Ctrl-C cannot leave it with half a block.
-    leading = ThreadPoolExecutor(1, thread_name_prefix="conductor")
+    leading = ThreadPoolExecutor(1, thread_name_prefix="scheduler")
     is_interrupted = False
     try:
-        done = leading.submit(conductor.run)
+        done = leading.submit(scheduler.run)
         try:
             while not done.done():
                 wait([done], timeout=MAX_SLEEP)
         except KeyboardInterrupt:
             is_interrupted = True
-            conductor.stop()
+            scheduler.stop()
         done.result()
     finally:
-        conductor.stop()
+        scheduler.stop()
         leading.shutdown()
         if owned is not None:
             owned.shutdown()
-    chains = cut_to_one_length(conductor.hand_over())
-    seconds = conductor.workers.compile_seconds
+    chains = cut_to_one_length(scheduler.hand_over())
+    seconds = scheduler.workers.compile_seconds
     return Run(chains, seconds, is_interrupted, plan.kernel.standards)
 
 
-class _Conductor:
+class _Scheduler:
     """Hands out the segments of the chains, keeps what they bring, and saves it.
 
     Attributes

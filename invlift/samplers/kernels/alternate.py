@@ -32,7 +32,7 @@ class TargetInParts(Protocol):
         ...
 
 
-class Turn(NamedTuple):
+class AlternateState(NamedTuple):
     """Where a chain is.
 
     Attributes
@@ -77,15 +77,15 @@ class Alternate(Kernel, settings=True):
         """That of the kernel, one for all parts."""
         return self.kernel.adaptation
 
-    def init(self, target: TargetInParts, position: jax.Array) -> Turn:
+    def init(self, target: TargetInParts, position: jax.Array) -> AlternateState:
         """The position, (Q,), at the first part's turn; an InputError if the target has none."""
         if not hasattr(target, "parts"):
             expected = "a target in parts, as a diffusion is if exact readings depend on its state "
             found = type(target).__name__
             raise InputError("kernel", expected + "alone", found, "take chmc")
-        return Turn(position, jnp.asarray(0))
+        return AlternateState(position, jnp.asarray(0))
 
-    def step(self, target: TargetInParts, rng_key: jax.Array, state: Turn, tuning):
+    def step(self, target: TargetInParts, rng_key: jax.Array, state: AlternateState, tuning):
         """One transition of the kernel on the part whose turn it is."""
         parts = target.parts(state.position)
 
@@ -101,13 +101,13 @@ class Alternate(Kernel, settings=True):
         # The same in all lanes: a number of each would have all parts computed in each of them.
         turn = jnp.argmax(jnp.stack([any_lane(turn == number) for number in range(len(parts))]))
         position, found = jax.lax.switch(turn, [walk_on(part) for part in parts])
-        return Turn(position, state.iteration + 1), found
+        return AlternateState(position, state.iteration + 1), found
 
-    def distance(self, target: TargetInParts, state: Turn) -> jax.Array:
+    def distance(self, target: TargetInParts, state: AlternateState) -> jax.Array:
         """From the first part, (): there the kernel's own."""
         part = target.parts(state.position)[0]
         return self.kernel.distance(part, self.kernel.init(part, state.position))
 
-    def describe(self, target: TargetInParts, state: Turn) -> Described:
+    def describe(self, target: TargetInParts, state: AlternateState) -> Described:
         """What the target keeps of a position."""
         return target.describe_position(state.position)

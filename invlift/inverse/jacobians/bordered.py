@@ -59,7 +59,7 @@ class LowRankFactor(Factor):
         return self.capacitance.solve(self.scaled.T).T
 
 
-class Beside(ConstraintJacobian):
+class BorderedJacobian(ConstraintJacobian):
     """J = [U | C].
 
     Attributes
@@ -98,12 +98,14 @@ class Beside(ConstraintJacobian):
         """The parts of a vector, (n,), that belong to the blocks of columns and to C."""
         return jnp.split(vector, np.cumsum([each.shape[0] for each in self.transposed]))
 
-    def inner(self, other: Beside | None = None, product: jax.Array | None = None) -> Factor:
+    def inner(
+        self, other: BorderedJacobian | None = None, product: jax.Array | None = None
+    ) -> Factor:
         """J K^T.
 
         Parameters
         ----------
-        other : Beside or None
+        other : BorderedJacobian or None
             K = [V | D], or J itself.
         product : (d, d), optional
             U V^T where it is at hand: if K is wide it takes the place of U, which is not looked at.
@@ -146,4 +148,4 @@ def differentiate(
         return value, core
     units = jnp.eye(shared.size)
     _, columns = sweeps(lambda shared: fn(jnp.concatenate([shared, own])), shared, units)
-    return value, Beside((columns.T,), core)
+    return value, BorderedJacobian((columns.T,), core)

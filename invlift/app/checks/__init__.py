@@ -1,0 +1,91 @@
+"""Pre-flight: is this problem well posed, are its derivatives right, do steps find back?
+
+What takes no time, `run` refuses a problem by: the start of a chain, which is needed anyway, and
+the standard deviation of the prior.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+
+from invlift.app.checks.derivatives import (
+    KERNEL,
+    check_derivatives,
+    check_step,
+    evaluate,
+    slopes_along,
+    trial_step,
+)
+from invlift.app.checks.field import check_prior, check_tables
+from invlift.app.checks.findings import Finding, Report
+from invlift.app.checks.starts import check_method, check_start
+from invlift.app.field_problem import AnyProblem, on_mesh, plain
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import PythonSpec
+from invlift.app.sampling import target_of
+from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.programs import compile_chain
+from invlift.samplers.chains.workers import single_threaded_blas
+
+__all__ = ["Finding", "Report", "check_problem", "find_objections"]
+
+
+def check_problem(
+    problem: AnyProblem, spec: ProblemSpec | PythonSpec | None = None, *, seed: int = 0
+) -> Report:
+    """Look a problem over.
+
+    Parameters
+    ----------
+    problem : InverseProblem, ManifoldProblem or FieldProblem
+    spec : ProblemSpec or PythonSpec, optional
+        What it was made of on the command line, for what only the file says: its seed is then used.
+    seed : int
+        Of the start and the directions that are tried.
+
+    Returns
+    -------
+    Report
+        With ``findings``, each ``ok``, ``note`` or ``bad``, and a ``verdict``.
+
+    Raises
+    ------
+    InputError
+        If there is no start.
+    """
+    seed = seed if spec is None else spec.sampler.seed
+    own, field = plain(problem), on_mesh(problem)
+    with single_threaded_blas(), ThreadPoolExecutor() as pool:  # to compile all at once
+        lifted = target_of(own, KERNEL)  # whose programs a run shares
+        position = jax.ShapeDtypeStruct((lifted.dimension,), float)
+        shapes = slopes_along.shapes(lifted, position, position)
+        pool.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
+        pool.submit(slopes_along.prepare, lifted, position, position)
+        prior = pool.submit(check_prior, field)
+        position, of_start = check_start(
+            KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
+        )
+        point, rng = evaluate(lifted, position), np.random.default_rng(seed)
+        findings = check_tables(field, spec) + of_start
+        findings += check_derivatives(lifted, point, rng)
+        findings += prior.result()
+        findings.append(check_step(lifted, point, seed))
+        findings += check_method(own)
+    return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")
+
+
+def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list[str]:
+    """What makes a problem not ready to run; what the chains run is compiled at the same time."""
+    settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
+    with single_threaded_blas():
+        target = target_of(own, kernel)
+        pool = ThreadPoolExecutor()
+        pool.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
+        of_prior = pool.submit(check_prior, on_mesh(problem))
+        pool.shutdown(wait=False)
+        _, findings = check_start(kernel, target, own, settings.seed)
+    findings += of_prior.result()
+    return [str(finding) for finding in findings if finding.level == "bad"]

@@ -1,0 +1,139 @@
+"""Whether derivatives are right, by Taylor's theorem, and whether a step finds back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.programs.compilation import Program
+from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
+from invlift.samplers.kernels.chmc import ConstrainedHMC
+from invlift.targets import Slopes
+
+#: Of the kernel that problems are looked over for; its integrator is tried.
+KERNEL = ConstrainedHMC()
+#: Size of the step that is tried forwards and backwards.
+TRIAL_STEP = 0.3
+#: Difference steps of the Taylor tests.
+TAYLOR_STEPS = 2.0 ** -np.arange(3, 10)
+
+
+@partial(Program, effort="none")
+def slopes_along(lifted, position, direction) -> Slopes:
+    """One program for all that is asked of single positions: its parts share a factorisation."""
+    return lifted.slopes(position, direction)
+
+
+def evaluate(lifted, position):
+    """A target's point at a position."""
+    return slopes_along(lifted, position, np.zeros(lifted.dimension)).point
+
+
+def check_derivatives(lifted, point, rng) -> list[Finding]:
+    """Taylor slopes along a random direction, and the adjoint dot product."""
+    position = np.asarray(point.position)
+    direction, density = 0.1 * rng.standard_normal(position.shape), "log det G"
+    if isinstance(lifted, ManifoldProblem):  # of any units
+        direction, density = direction * np.maximum(1.0, np.abs(position)), "the log density"
+    else:  # where whitened unknowns are tall, a unit direction would be a leap
+        direction /= max(1.0, np.max(np.abs(position[: lifted.problem.num_unknowns])))
+    _, *found = slopes_along(lifted, position, direction)
+    value, slope, first, second, scale = map(np.asarray, found)
+    direction = scale * direction
+    there = {
+        h: slopes_along(lifted, position + h * direction, 0.0 * direction) for h in TAYLOR_STEPS
+    }
+    name, along = f"derivative of the {lifted.differentiated}", point.logdensity_grad
+    second_order = 0.5 * np.asarray(second)
+    findings = [
+        slope_finding(name, lambda h: there[h].value, lambda h: value + h * slope),
+        slope_finding(
+            f"second {name}", lambda h: there[h].value,
+            lambda h: value + h * first + h**2 * second_order, order=3,
+        ),
+        slope_finding(
+            f"gradient of {density}", lambda h: there[h].point.logdensity,
+            lambda h: point.logdensity + h * (np.asarray(along) @ direction),
+        ),
+    ]  # fmt: skip
+    probe = rng.standard_normal(value.shape)
+    left, right = first @ probe, slope @ probe
+    error = float(abs(left - right) / max(abs(left), abs(right), 1e-300))
+    level = "ok" if error < 1e-9 else "bad"
+    findings.append(Finding(level, "adjoint", f"<J v, w> and <v, J^T w> agree to {error:.1e}"))
+    return findings
+
+
+def slope_finding(name: str, value_fn, linear_fn, order: int = 2) -> Finding:
+    """What :func:`taylor_slope` says of a derivative."""
+    slope, remainder = taylor_slope(value_fn, linear_fn)
+    if not np.isfinite(remainder):
+        detail = "not finite: std, source or values too large, or readings out of the model's reach"
+        return Finding("bad", name, detail)
+    if np.isnan(slope):
+        shape = {2: "linear", 3: "quadratic"}[order]
+        return Finding("ok", name, f"{shape} to round-off (remainder {remainder:.1e})")
+    level, verdict = ("ok", "right") if slope > order - 0.2 else ("bad", "wrong")
+    detail = f"{verdict}: the Taylor remainder shrinks with order {slope:.2f} ({order} expected)"
+    return Finding(level, name, detail)
+
+
+def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]:
+    """Order at which the remainder of a linearisation vanishes.
+
+    `value_fn` and `linear_fn` give f(x + h v), an array, and f(x) + h Df(x) v for h, which
+    decreases along the steps. Returns the median slope of log remainder over log h where the
+    remainder is above round-off: 2 for a right derivative, 1 for a wrong one (with second
+    derivatives 3 and 2), NaN where everything is round-off; and the largest remainder relative to
+    the size of f.
+    """
+    values = [np.asarray(value_fn(step)) for step in steps]
+    remainders = np.array(
+        [np.linalg.norm(v - np.asarray(linear_fn(h))) for v, h in zip(values, steps, strict=True)]
+    )
+    size = max(*map(np.linalg.norm, values), 1e-300)  # where f is 0 at x, of what it is made of
+    usable = remainders > 1e-11 * size
+    slopes = np.diff(np.log(remainders[usable])) / np.diff(np.log(steps[usable]))
+    slope = float(np.median(slopes)) if slopes.size else float("nan")
+    return slope, float(remainders.max() / size)
+
+
+@partial(Program, effort="none")
+def trial_step(lifted, point, seed, size):
+    """A step with a random momentum, and the one back: failures, errors, factorisations."""
+    momentum = sample_momentum(lifted, jax.random.key(seed), point)
+
+    def turn_and_move(state, _):
+        state = state._replace(momentum=-state.momentum)
+        state = constrained_step(KERNEL.integrator, lifted, state, size)
+        violation = jnp.max(jnp.abs(state.point.constraint))
+        return state, (state.num_failures, state.work[0], violation)
+
+    # One step in a loop: the program holds it once.
+    end, (failures, evaluations, violations) = jax.lax.scan(
+        turn_and_move, build_state(point, momentum), length=2
+    )
+    error = jnp.max(jnp.abs(end.position - point.position))
+    return failures, error, violations[0], evaluations[0]
+
+
+def check_step(lifted, point, seed: int) -> Finding:
+    """One step forwards and back."""
+    size = TRIAL_STEP
+    found = trial_step(lifted, point, seed, size)
+    while int(found[0][0]) and size > 1e-3:
+        size *= 0.5
+        found = trial_step(lifted, point, seed, size)
+    (has_failed, num_failures), *numbers = found
+    error, violation, num_factorisations = map(float, numbers)
+    if has_failed:
+        detail = f"no step down to {size:.1e} could be projected back onto the manifold"
+        return Finding("bad", "step", detail)
+    detail = f"a step of {size:.2g} and back returns to within {error:.1e}; constraint met to "
+    detail += f"{violation:.1e}; {num_factorisations:.0f} factorisations"
+    return Finding("ok" if not num_failures and error < 1e-6 else "bad", "step", detail)

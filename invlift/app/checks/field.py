@@ -1,0 +1,169 @@
+"""The mesh of a field, its prior there, and the tables of electrodes and sensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.app.field_problem import FieldProblem
+from invlift.app.problem_file import ProblemSpec
+from invlift.app.problems import PythonSpec
+from invlift.fem.mesh.functionals import facet_sizes
+from invlift.fem.mesh.mesh import Mesh, mesh_quality
+from invlift.fem.priors.base import Nominal
+from invlift.fem.voltages import electrode_numbers
+from invlift.inverse.reduced import reduced
+
+#: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
+#: any range of its own.
+NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
+#: Share of the standard deviation asked for below which the prior's own is remarkable, and below
+#: which it is another prior.
+LOW_STD, LEAST_STD = 0.7, 0.3
+#: Radius-ratio quality below which an element spoils the accuracy around it.
+POOR_QUALITY = 0.1
+
+
+def check_tables(
+    field: FieldProblem | None, spec: ProblemSpec | PythonSpec | None
+) -> list[Finding]:
+    """Mesh, groups, electrodes and sensors, as far as there are any."""
+    if field is None:
+        return []
+    findings, sensors = [check_mesh(field.mesh)], field.sensors
+    if isinstance(spec, ProblemSpec) and spec.electrodes is None:
+        findings.append(_groups(spec, field))
+    if sensors is not None and sensors.electrode_groups:
+        findings.append(_electrodes(field))
+    return findings if sensors is None else [*findings, check_sensors(field, spec)]
+
+
+def check_mesh(mesh: Mesh) -> Finding:
+    """Size and quality, and whether it is in one piece."""
+    quality = mesh_quality(mesh)
+    poor = np.flatnonzero(quality < POOR_QUALITY)
+    kind = "triangles" if mesh.dim == 2 else "tetrahedra"
+    extent = " x ".join(f"{size:g}" for size in np.ptp(mesh.points, axis=0))
+    detail = (
+        f"{mesh.num_nodes} nodes, {mesh.num_cells} {kind}, extent {extent}; quality (1 is best) "
+        f"worst {quality.min():.2f}, median {np.median(quality):.2f}"
+    )
+    if poor.size:
+        detail += f"; {poor.size} slivers below {POOR_QUALITY}, the first is cell {poor[0]}"
+    num_parts = int(mesh.components.max()) + 1
+    if num_parts > 1:
+        detail += f"; {num_parts} parts that share no node: nothing flows between them (merge the "
+        detail += "nodes where they touch if it should)"
+    return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
+
+
+def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
+    mesh = field.mesh
+    used = {
+        group
+        for pde in spec.experiments.values()
+        for group in (*pde.dirichlet, *pde.neumann, *pde.robin)
+    }
+    held = {tuple(facet) for group in used for facet in np.sort(mesh.facets(group), axis=1)}
+    outer = {tuple(facet) for facet in np.sort(mesh.boundary_facets, axis=1)} - held
+    detail = f"boundary conditions on {', '.join(sorted(used))}"
+    if spec.experiment:
+        detail += f", of experiments {', '.join(spec.experiment)}"
+    if outer:
+        share = len(outer) / len(mesh.boundary_facets)
+        detail += f"; {100 * share:.0f} % of the boundary's facets are insulated"
+    if mesh.subdomains:
+        detail += f"; subdomains: {', '.join(sorted(mesh.subdomains))}"
+    return Finding("ok", "groups", detail)
+
+
+def _electrodes(field: FieldProblem) -> Finding:
+    mesh, names = field.mesh, field.sensors.electrode_groups
+    facets = [mesh.facets(name) for name in names]
+    counts = [len(each) for each in facets]
+    sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
+    what = "wide" if mesh.dim == 2 else "in area"
+    drives = np.sort(electrode_numbers(field.sensors, names)[:, :2], axis=1)
+    detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
+    detail += (
+        f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {len(np.unique(drives, axis=0))} pairs "
+    )
+    detail += "of them drive a current"
+    if (num := reduced(field.problem).num_observations) < len(field.sensors.values):
+        detail += f"; the readings are combinations of {num} numbers, which stand for them"
+    return Finding("ok", "electrodes", detail)
+
+
+def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:
+    """How many there are, and what of their table is not used or repeated."""
+    sensors = field.sensors
+    notes, is_file = [], isinstance(spec, ProblemSpec)
+    columns = sensors.points, sensors.minus, sensors.electrodes, sensors.experiments
+    places = np.column_stack([each.astype(str) for each in columns if each is not None])
+    if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
+        what = "the place" if sensors.electrodes is None else "the electrodes"
+        notes.append(f"{num_repeats} rows repeat {what} of another")
+    if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
+        notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")
+    if sensors.experiments is not None and is_file and not spec.experiment:
+        notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
+    if sensors.outside:
+        notes.append(sensors.outside)
+    kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
+    scale = field.problem.noise.scale
+    if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
+        notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
+    level = "note" if notes else "ok"
+    size = f"{len(sensors.values)} in use"
+    if len(kinds) > 1:
+        counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
+        size += f" ({', '.join(counts)})"
+    return Finding(level, "sensors", "; ".join([size, *notes]))
+
+
+def check_prior(field: FieldProblem | None) -> list[Finding]:
+    """Whether a field's prior is the one asked for, on its mesh; nothing without a field."""
+    if field is None:
+        return []
+    std = field.prior.pointwise_std()  # 0 where the field is known
+    parts = getattr(field.prior, "nominal", None) or [None]
+    return [each for part in parts for each in _of_part(field.mesh, std, part)]
+
+
+def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]:
+    """The same of a layer, or of the whole body."""
+    std = std[part.cells] if part is not None and part.layer else std
+    if not std.any():  # it is all known
+        return []
+    low, middle, high = np.quantile(std[std > 0.0], [0.0, 0.5, 1.0])
+    level, detail = "ok", "realised standard deviation of the log-conductivity "
+    detail += f"{low:.3g} to {high:.3g}, median {middle:.3g}"
+    if part is None:
+        return [Finding(level, "prior", detail)]
+    if part.std is not None:
+        detail += f" (asked for {part.std:.3g})"
+        if high > 1.3 * part.std and part.boundary == "neumann":
+            level = "note"
+            detail += "; the natural boundary inflates it near the edge: see [prior] boundary = "
+            detail += '"robin"'
+        elif middle < LOW_STD * part.std:
+            level = "bad" if middle < LEAST_STD * part.std else "note"
+            detail += "; far less than asked for: is the range in the mesh's unit of length?"
+    of_layer = f" of {part.layer}" if part.layer else ""
+    found = [Finding(level, f"prior{of_layer}", detail)]
+    return [*found, _resolution(mesh, part, f"resolution{of_layer}")]
+
+
+def _resolution(mesh: Mesh, part: Nominal, name: str) -> Finding:
+    """Whether the mesh resolves the range of the prior."""
+    corners, length = mesh.points[mesh.cells[part.cells]], part.correlation_range
+    edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+    per_range = length / float(np.median(edges))
+    level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
+    if per_range < LEAST_PER_RANGE:
+        level = "bad"
+        detail += ": the field has no range; is it in the mesh's unit of length?"
+    elif per_range < NODES_PER_RANGE:
+        level = "note"
+        detail += f"; below {NODES_PER_RANGE:g} the mesh decides the field: refine it"
+    return Finding(level, name, detail)

@@ -1,0 +1,129 @@
+"""Where the first chain would start, how readings depend on unknowns there, and samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.app.starts import (
+    MAX_MISFIT,
+    Start,
+    find_start,
+    name_of_reading,
+    random_starts,
+)
+from invlift.errors import InputError
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.programs.compilation import Program
+from invlift.samplers.chains.programs import evaluate_state
+from invlift.samplers.constrained.landing import distance_from_manifold
+from invlift.samplers.kernels.base import Kernel
+
+#: Share of the noise below which a reading's dependence on the field is none.
+BLIND = 1e-3
+#: Most unknowns of which a normal approximation is tried, draws of it, and the share of their
+#: weights from which on it is near: 0.7 and 0.12 of hare and lynx and of potassium channels, where
+#: NUTS is faster than constrained HMC; 0.05, 0.06 and 0.02 of sodium channels and two soils, where
+#: it is not.
+MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
+
+
+def check_start(
+    kernel: Kernel,
+    target: Any,
+    problem: InverseProblem | ManifoldProblem,
+    seed: int,
+    evaluate_fn: Callable = evaluate_state,
+) -> tuple[np.ndarray, list[Finding]]:
+    """Where the first chain would start, (target.dimension,), and what was found on the way there.
+
+    An InputError if there is no start.
+    """
+    if isinstance(problem, ManifoldProblem):
+        position = random_starts(kernel, target, seed, 1)[0]
+        return position, [_constraint(target, position)]
+    start = find_start(kernel, target, seed, 0, evaluate_fn)
+    problem = target.problem  # which may have other numbers in the place of many readings
+    return start.position, [check_sensitivity(problem, start), check_fit(problem, start)]
+
+
+def _constraint(target: ManifoldProblem, position: np.ndarray) -> Finding:
+    """What a start on the manifold says: its constraints hold and are independent there."""
+    distance = distance_from_manifold(target, position)
+    detail = f"{target.num_constraints} for {target.num_unknowns} unknowns, independent at a "
+    detail += f"random start, which was moved to within {distance:.1e} of the manifold"
+    return Finding("ok", "constraint", detail)
+
+
+def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
+    """How far the readings move with the unknowns, in standard deviations of their noise."""
+    if problem.noise.is_exact:
+        return Finding("ok", "sensitivity", "readings are exact: there is no noise to compare with")
+    moves, level = start.sensitivity, "ok"
+    blind = np.flatnonzero(moves < BLIND)
+    detail = f"readings move by {moves.min():.3g} to {moves.max():.3g} sd of the noise with the "
+    detail += "unknowns, as far as their prior allows"
+    if blind.size == moves.size:
+        level = "bad"
+        detail += ": nothing next to the noise; are source, boundary values and units right?"
+    elif blind.size:
+        first = name_of_reading(problem, blind[0])
+        level = "note"
+        detail += f"; {blind.size} readings say nothing about them, the first is {first}"
+    return Finding(level, "sensitivity", detail)
+
+
+def check_fit(problem: InverseProblem, start: Start) -> Finding:
+    """Whether some unknowns reproduce the readings: the start was fitted to them."""
+    if problem.noise.is_exact:
+        return Finding("ok", "fit", "the start reproduces the readings exactly")
+    if problem.noise.num_parameters:
+        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
+    worst = int(np.argmax(start.misfit))
+    most = start.misfit[worst]
+    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    if most <= MAX_MISFIT:
+        return Finding("ok", "fit", detail)
+    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
+    detail += "boundary value where it stands, a unit, too small a noise)"
+    return Finding("bad", "fit", detail)
+
+
+def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
+    """Whether a sampler that does not lift is worth a trial: see the page on samplers.
+
+    It is where few unknowns have many readings and draws of the Laplace approximation, weighed by
+    the posterior, count for much: the posterior is nearly normal then.
+    """
+    if isinstance(problem, ManifoldProblem) or problem.own_lifted() is not None:
+        return []
+    size = problem.num_unknowns
+    if size > min(MANY_UNKNOWNS, problem.num_observations):
+        return []
+    try:
+        target = laplace_whitened(problem)
+    except InputError:  # the noise may be too large or too small for one
+        return []
+    draws = np.random.default_rng(0).standard_normal((NUM_WEIGHED, size))
+    logs = np.asarray(_log_weights(target, draws))
+    weights = np.exp(logs - np.max(logs, initial=-np.inf, where=np.isfinite(logs)))
+    weights = np.where(np.isfinite(weights), weights, 0.0)
+    share = weights.sum() ** 2 / (NUM_WEIGHED * np.square(weights).sum())
+    if not share >= NEARLY_NORMAL:
+        return []
+    detail = f"{problem.num_observations} readings of {size} unknowns, and a nearly normal "
+    detail += f"posterior ({100 * share:.0f} % of the weights of its normal approximation): nuts "
+    detail += 'with metric = "dense" may take less time than chmc; invlift compare says which does'
+    return [Finding("note", "method", detail)]
+
+
+@partial(Program, effort="none")
+def _log_weights(target, draws):
+    return jax.lax.map(target.loglikelihood, draws)
