@@ -15,7 +15,7 @@ from msh import arrays_of, write_msh
 MESH = Path(__file__).with_name("ground.msh")
 ELECTRODES = 2.0 * np.arange(21)  # m along the line
 MARGIN = 80.0  # m
-SIZE_AT_ELECTRODES, GROWTH = 0.25, 0.25  # element size (m), growth per m
+SIZE_AT_ELECTRODES, GROWTH = 0.25, 0.3  # element size (m), growth per m
 
 
 def main(path=MESH):

@@ -29,7 +29,13 @@ from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
-from invlift.fem.voltages import Injections, electrode_numbers, injections_of, read_voltages
+from invlift.fem.voltages import (
+    Injections,
+    electrode_numbers,
+    injections_of,
+    pseudo_places,
+    read_voltages,
+)
 from invlift.inverse.distributions.tables import DistributionTable
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
@@ -117,7 +123,9 @@ def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
     numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
     found = injections_of(numbers + 1, len(positions) + 1)  # the first is far away
     voltages = [each[:, 1:] for each in found.voltages]
-    sensors = replace(sensors.take(found.order), positions=positions)
+    is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
+    places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
+    sensors = replace(sensors, positions=positions, points=places).take(found.order)
 
     def forward_map(**options) -> ForwardModel:
         model = point_electrode_model(

@@ -6,7 +6,7 @@ the standard deviation of the prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from invlift.app.field_problem import AnyProblem, FieldProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
@@ -32,7 +33,8 @@ from invlift.errors import InputError
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.base import Nominal
-from invlift.fem.voltages import electrode_numbers
+from invlift.fem.priors.partly_known import PartlyKnownPrior
+from invlift.fem.voltages import electrode_numbers, geometric_factors
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.reduced import reduced
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -53,6 +55,8 @@ NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
 #: Share of the standard deviation asked for below which the prior's own is remarkable, and below
 #: which it is another prior.
 LOW_STD, LEAST_STD = 0.7, 0.3
+#: Share of a reading of uniform ground that a mesh may miss it by without a note.
+FAR_OFF = 0.03
 #: Share of the noise below which a reading's dependence on the field is none.
 BLIND = 1e-3
 #: Most unknowns of which a normal approximation is tried, draws of it, and the share of their
@@ -159,7 +163,7 @@ def check_problem(
             if isinstance(spec, ProblemSpec) and spec.electrodes is None:
                 findings.append(_groups(spec, field))
             if field.sensors is not None:
-                if field.sensors.electrode_groups:
+                if field.sensors.electrodes is not None:
                     findings.append(_electrodes(field))
                 findings.append(_sensors(field, spec))
         findings += of_start
@@ -387,21 +391,47 @@ def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
     return Finding("ok", "groups", detail)
 
 
+@partial(Program, effort="none")
+def _readings(model, coefficients):
+    return model(coefficients)
+
+
 def _electrodes(field: FieldProblem) -> Finding:
-    mesh, names = field.mesh, field.sensors.electrode_groups
+    sensors, names = field.sensors, field.sensors.electrode_groups
+    num = len(names or sensors.positions)
+    numbers = electrode_numbers(sensors, names or range(1, num + 1), are_points=not names)
+    pairs = len(np.unique(np.sort(numbers[:, :2], axis=1), axis=0))
+    level, of_them = _contacts(field.mesh, names) if names else _points(field, numbers)
+    detail = f"{num} {of_them}; {pairs} pairs of them drive a current"
+    if (num := reduced(field.problem).num_observations) < len(sensors.values):
+        detail += f"; the readings are combinations of {num} numbers, which stand for them"
+    return Finding(level, "electrodes", detail)
+
+
+def _contacts(mesh: Mesh, names: Sequence[str]) -> tuple[str, str]:
     facets = [mesh.facets(name) for name in names]
     counts = [len(each) for each in facets]
     sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
     what = "wide" if mesh.dim == 2 else "in area"
-    drives = np.sort(electrode_numbers(field.sensors, names)[:, :2], axis=1)
-    detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
-    detail += (
-        f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {len(np.unique(drives, axis=0))} pairs "
-    )
-    detail += "of them drive a current"
-    if (num := reduced(field.problem).num_observations) < len(field.sensors.values):
-        detail += f"; the readings are combinations of {num} numbers, which stand for them"
-    return Finding("ok", "electrodes", detail)
+    detail = f"electrodes of {min(counts)} to {max(counts)} boundary facets, "
+    return "ok", detail + f"{min(sizes):.3g} to {max(sizes):.3g} {what}"
+
+
+def _points(field: FieldProblem, numbers: np.ndarray) -> tuple[str, str]:
+    """How close they are, and what the mesh makes of uniform ground with a flat surface."""
+    positions, model = field.sensors.positions, field.problem.model
+    detail = f"point electrodes, the closest two {pdist(positions).min():.3g} apart"
+    if np.ptp(positions[:, -1]) > 0.0 or isinstance(field.prior, PartlyKnownPrior):
+        return "ok", detail
+    size = field.mesh.num_nodes if field.is_nodal else field.mesh.num_cells
+    factors = geometric_factors(positions, numbers)
+    found = np.asarray(_readings(model, np.zeros(size)))
+    errors = np.abs(found * factors - 1.0)[np.isfinite(factors)]
+    detail += f", of uniform ground readings are up to {100 * errors.max():.2g} % off (median "
+    detail += f"{100 * np.median(errors):.2g} %)"
+    if errors.max() < FAR_OFF:
+        return "ok", detail
+    return "note", f"{detail}: refine the mesh near electrodes, or take it further out"
 
 
 def _sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:

@@ -217,6 +217,21 @@ def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         return 2.0 * np.pi / (inverse(2, 0) - inverse(3, 0) - inverse(2, 1) + inverse(3, 1))
 
 
+def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2) -> np.ndarray:
+    """Where readings of points of the ground are shown, (d, dim): their pseudo-section.
+
+    It is below the middle of their electrodes, by a fifth of the distance of the outermost: about
+    the depth above which half of what a reading is sensitive to lies (Edwards 1977, "A modified
+    pseudosection for resistivity and IP", Geophysics 42, table 1).  Arguments are those of
+    :func:`geometric_factors`; with a negative depth the last coordinate points down.
+    """
+    places = np.where((numbers < 0)[..., None], np.nan, positions[numbers])
+    low, high = np.nanmin(places, axis=1), np.nanmax(places, axis=1)
+    middles = np.nanmean(places, axis=1)
+    middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
+    return middles
+
+
 class Injections(NamedTuple):
     """Which currents are driven, and what is read of each: see :func:`injections_of`.
 

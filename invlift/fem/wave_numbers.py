@@ -10,9 +10,9 @@ for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np

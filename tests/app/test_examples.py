@@ -30,6 +30,7 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
         "wolfcamp/rim_in_doubt.toml",
         "electrodes/tank.toml",
         "electrodes/trunk.toml",
+        "ground_line/problem.toml",
         "plate/two_sheets.toml",
         "insert/problem.toml",
     ],
