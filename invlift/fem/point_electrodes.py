@@ -39,6 +39,8 @@ from invlift.programs.precision import require_float64
 
 #: How far outside the mesh an electrode may be, as a share of the smallest distance of two.
 CLOSE = 1e-3
+#: Smallest distance of two as a share of the largest: far below that of a survey's electrodes.
+APART = 4e-4
 
 
 def point_electrode_model(
@@ -86,8 +88,8 @@ def point_electrode_model(
     ------
     InputError
         If there is no such group, or it is inside the body or all of its boundary, a position is
-        outside the mesh by more than 1e-3 of the smallest distance between electrodes, two are the
-        same, or a shape is not what it must be.
+        outside the mesh by more than 1e-3 of the smallest distance between electrodes, two are in
+        the same place, or a shape is not what it must be.
     """
     require_float64(points=mesh.points)
     positions = np.asarray(positions, dtype=float)
@@ -144,7 +146,7 @@ def _for_each(element: Element, factors: np.ndarray) -> Element:
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:
     """Basis functions at positions, (K, num_nodes); those just outside are moved to the mesh."""
-    if not distances.size or distances.min() == 0.0:
+    if not distances.size or distances.min() < APART * distances.max():
         expected, remedy = "two or more electrodes in different places", "correct the positions"
         found = "two in the same" if distances.size else f"{len(positions)}"
         raise InputError("electrodes", expected, found, remedy)

@@ -41,7 +41,7 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
     Parameters
     ----------
     nearest, farthest : float
-        Distances r between which this holds, in L, nearest < farthest.
+        Distances r between which this holds, in L, the second 2 to 5,000 times the first.
     """
     distances = np.geomspace(nearest, farthest, 200)
 

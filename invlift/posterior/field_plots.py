@@ -39,6 +39,8 @@ CUT_EDGES = {
 }
 #: Width of a map without its bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
+#: Most sensors that are marked on maps of fields.
+MOST_MARKS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +168,12 @@ def plot_maps(
 ) -> Figure:
     """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
 
-    Each has a scale of its own, or all have one (`is_shared`).
+    More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
+    own, or all have one (`is_shared`).
     """
     flat = flatten(mesh.points, mesh.cells, sensor_points)
-    sensor_points = sensor_points if are_marked else None
+    if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
+        sensor_points = None
     num_columns = min(num_columns, len(panels))
     num_rows, num_bars = -(-len(panels) // num_columns), 1 if is_shared else num_columns
     width = num_columns * WIDTH + num_bars * BAR

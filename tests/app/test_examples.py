@@ -53,6 +53,16 @@ def test_example_runs(file, tmp_path, capsys):
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
 
 
+def test_a_measured_line_is_read_as_the_simulated_one():
+    """``gallery.toml`` is ``problem.toml`` with another table."""
+    simulated, measured = (
+        read_problem(EXAMPLES / "ground_line" / f"{name}.toml") for name in ("problem", "gallery")
+    )
+    assert measured.observations.file.name == "gallery.dat"
+    for table in ("mesh", "electrodes", "prior", "noise"):
+        assert getattr(measured, table) == getattr(simulated, table)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes"),
