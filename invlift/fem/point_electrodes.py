@@ -146,7 +146,7 @@ def _for_each(element: Element, factors: np.ndarray) -> Element:
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:
     """Basis functions at positions, (K, num_nodes); those just outside are moved to the mesh."""
-    if not distances.size or distances.min() < APART * distances.max():
+    if not distances.size or distances.min() <= APART * distances.max():
         expected, remedy = "two or more electrodes in different places", "correct the positions"
         found = "two in the same" if distances.size else f"{len(positions)}"
         raise InputError("electrodes", expected, found, remedy)

@@ -121,10 +121,10 @@ def test_commands_take_a_line(tmp_path, capsys, compiled_in_haste):
     path = on_line(tmp_path)
     command("simulate", path, "--seed", "1", "--out", tmp_path / "made.ohm")
     path.write_text(path.read_text().replace("sensors.csv", "made.ohm"))
-    command("check", path, "--plot")
+    command("check", path, "--plot", tmp_path / "prior.png")
     printed = capsys.readouterr().out
     assert "electrodes: 4 point electrodes, the closest two 0.3 apart, of uniform gr" in printed
-    assert "4 pairs of them drive" in printed
+    assert "5 pairs of them drive" in printed
     command("run", path, "--draws", "20", "--warmup", "20", "--anyway", "--out", tmp_path / "run")
     command("report", tmp_path / "run", "--out", tmp_path / "page.html")
     fit = pd.read_csv(tmp_path / "run" / "sensor_fit.csv", index_col=0)
