@@ -2,11 +2,12 @@
 
 ``python tests/benchmarks/bench_ground.py [accuracy] [time]``: the line of ``examples/ground_line``,
 of uniform ground, on its mesh and on this with 4 and 16 triangles for each; what evaluation and
-gradients cost there.
+gradients cost there, with the wave numbers in a loop, side by side or written out.
 """
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -46,17 +47,33 @@ def accuracy():
                   f"{off.max():.2g} % at most, {np.median(off):.2g} % in the median")  # fmt: skip
 
 
+def each_of(model, elements, fn, own):
+    """What :meth:`WaveNumbers._map` does for one wave number."""
+    pairs = zip(model.equation.terms, elements, strict=True)
+    terms = tuple(replace(term, element=element) for term, element in pairs)
+    return fn(replace(model.equation, terms=terms), *own)
+
+
+def by_vmap(model, fn, *parts):
+    """All wave numbers side by side."""
+    return jax.vmap(lambda elements, own: each_of(model, elements, fn, own))(model.elements, parts)
+
+
+def written_out(model, fn, *parts):
+    """One wave number after the other, in a longer program."""
+    num = len(model.elements[0].weight)
+    slices = [jax.tree.map(lambda x, k=k: x[k], (model.elements, parts)) for k in range(num)]
+    found = [each_of(model, elements, fn, own) for elements, own in slices]
+    return jax.tree.map(lambda *each: jax.numpy.stack(each), *found)
+
+
 def timing():
-    """Milliseconds of a point: readings with Jacobian, and the gradient of its product."""
-    problem = invlift.build_problem(
-        invlift.read_problem(ROOT / "examples/ground_line/problem.toml")
-    ).problem
+    """Milliseconds: readings with Jacobian, and with them the gradient of a product with it."""
+    problem = invlift.read_problem(ROOT / "examples/ground_line/problem.toml")
+    problem = invlift.build_problem(problem).problem
     model, size = problem.model, problem.num_unknowns
     field = np.full(size, np.log(0.006))
     directions = np.random.default_rng(0).standard_normal((size, len(problem.observed)))
-
-    def value(model, field):
-        return model(field)
 
     def linear(model, field):
         return model.linearise(field)[0]
@@ -66,15 +83,19 @@ def timing():
         pushed = model.push_forward(expansion, directions)[1]
         return linear, model.pull_back(expansion, pushed, lambda rows: rows)
 
-    for fn in (value, linear, both):
-        began = time.perf_counter()
-        program = jax.jit(fn).lower(model, field).compile()
-        compiled, times = time.perf_counter() - began, []
-        for _ in range(20):
+    mapped = wave_numbers.WaveNumbers._map
+    for name, way in (("map", mapped), ("vmap", by_vmap), ("written out", written_out)):
+        wave_numbers.WaveNumbers._map = way
+        for fn in (linear, both):
             began = time.perf_counter()
-            jax.block_until_ready(program(model, field))
-            times.append(1e3 * (time.perf_counter() - began))
-        print(f"{fn.__name__}: {min(times):.1f} ms, compiled in {compiled:.0f} s")
+            program = jax.jit(lambda *given, fn=fn: fn(*given)).lower(model, field).compile()
+            compiled, times = time.perf_counter() - began, []
+            for _ in range(20):
+                began = time.perf_counter()
+                jax.block_until_ready(program(model, field))
+                times.append(1e3 * (time.perf_counter() - began))
+            what = f"{fn.__name__}, by {name}"
+            print(f"{what}: {min(times):.1f} ms, compiled in {compiled:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
