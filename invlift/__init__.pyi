@@ -21,6 +21,7 @@ from .fem.experiments import assemble_experiments as assemble_experiments
 from .fem.mesh.mesh import Mesh as Mesh
 from .fem.mesh.mesh import mesh_from_arrays as mesh_from_arrays
 from .fem.mesh.mesh import read_mesh as read_mesh
+from .fem.point_electrodes import point_electrode_model as point_electrode_model
 from .fem.priors.hierarchical_matern import hierarchical_matern_prior as hierarchical_matern_prior
 from .fem.priors.inclusions import inclusion_prior as inclusion_prior
 from .fem.priors.independent import independent_prior as independent_prior
@@ -31,6 +32,7 @@ from .fem.readings.locate import locate as locate
 from .fem.sensors import Sensors as Sensors
 from .fem.sensors import read_sensors as read_sensors
 from .fem.sensors import sensors_from_arrays as sensors_from_arrays
+from .fem.voltages import geometric_factors as geometric_factors
 from .inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from .inverse.distributions import Distribution as Distribution
 from .inverse.distributions import Positive as Positive

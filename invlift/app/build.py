@@ -15,15 +15,27 @@ from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
+from invlift.fem.electrodes import (
+    electrode_groups,
+    electrode_model,
+    mesh_with_electrodes,
+    positions_in,
+)
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.mesh.mesh import Mesh, read_mesh
+from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
-from invlift.fem.voltages import electrode_numbers, injections_of, read_voltages
+from invlift.fem.voltages import (
+    Injections,
+    electrode_numbers,
+    injections_of,
+    pseudo_places,
+    read_voltages,
+)
 from invlift.inverse.distributions.tables import DistributionTable
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
@@ -58,7 +70,9 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     The voltages of one injection after those of the other.
     """
     table, where = spec.electrodes, partial(spec.where, "electrodes")
-    sensors = read_voltages(spec.observations.file, mesh.dim, needs_values=needs_values)
+    are_points = table.surface is not None
+    options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
+    sensors = read_voltages(spec.observations.file, mesh.dim, **options)
     positions = sensors.positions
     if table.groups is not None:
         names = electrode_groups(mesh, table.groups, where("groups"))
@@ -67,8 +81,11 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
             raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
     elif positions is None:
         expected, found = f"positions of the electrodes in {sensors.name}", "none"
-        remedy = "give groups in place of width, or readings in the unified data format"
-        raise InputError(where("width"), expected, found, remedy)
+        key = "surface" if are_points else "width"
+        remedy = f"give groups in place of {key}, or readings in the unified data format"
+        raise InputError(where(key), expected, found, remedy)
+    elif are_points:
+        return mesh, *_point_electrodes(mesh, sensors, table.surface)
     else:
         mesh, names = mesh_with_electrodes(mesh, positions, table.width, sensors.name)
     found = injections_of(electrode_numbers(sensors, names), len(names))
@@ -83,12 +100,35 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
         )
         axes = {"electrode": names}
         further = {name: Unknown(own, axes=axes) for name, own in (model.further or {}).items()}
-        model = replace(model, further=further, sensors=sensors)
-        if found.matrix is None:
-            return model
-        return Combinations(model, jax.device_put(found.matrix))
+        return _combined(replace(model, further=further, sensors=sensors), found)
 
     return mesh, sensors, forward_map
+
+
+def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
+    """Readings of points of the ground by their injections, and what makes a model."""
+    positions = positions_in(mesh, sensors.positions, sensors.name)
+    numbers = electrode_numbers(sensors, range(1, len(positions) + 1), are_points=True)
+    found = injections_of(numbers + 1, len(positions) + 1)  # the first is far away
+    voltages = [each[:, 1:] for each in found.voltages]
+    is_upwards = np.mean(mesh.points[:, -1]) < np.mean(positions[:, -1])
+    places = pseudo_places(positions, numbers, 0.2 if is_upwards else -0.2)
+    sensors = replace(sensors, positions=positions, points=places).take(found.order)
+
+    def forward_map(**options) -> ForwardModel:
+        model = point_electrode_model(
+            mesh, positions, found.currents[:, 1:], voltages, surface=surface, **options
+        )
+        return _combined(replace(model, sensors=sensors), found)
+
+    return sensors, forward_map
+
+
+def _combined(model: ForwardModel, found: Injections) -> ForwardModel:
+    """The readings of a model that gives voltages of the injections."""
+    if found.matrix is None:
+        return model
+    return Combinations(model, jax.device_put(found.matrix))
 
 
 def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
@@ -236,6 +276,8 @@ def _key_of(where: str, spec: ProblemSpec, sensors: Sensors) -> str:
         return spec.where(*equation)
     if name in PdeTable.model_fields:
         return spec.where(*(equation if name in own else ("pde",)), name, *entries)
+    if name == "electrodes" and spec.electrodes.surface is not None:  # their places are the table's
+        return f"{sensors.name}, electrode {', '.join(entries)}"
     if name in _TABLES:
         return spec.where(*_TABLES[name], *entries)
     if section in ("prior", "noise", "electrodes") and key:

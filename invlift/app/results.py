@@ -103,8 +103,8 @@ def build_posterior(
     if (sensors := own.model.sensors) is not None:
         labels, points = sensors.labels, sensors.points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds} | sensors.further
-        if sensors.electrodes is not None:  # which have no one place
-            points = None
+        if sensors.electrodes is not None:
+            points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:

@@ -96,9 +96,9 @@ def _check_groups(pde: PdeTable, where: str = "") -> None:
 
 
 class ElectrodesTable(Table):
-    """[electrodes]: contacts on the boundary, in the place of [pde].
+    """[electrodes]: where currents enter and potentials are read, in the place of [pde].
 
-    Readings are voltages between them while a current flows (complete electrode model).
+    Contacts on the boundary (complete electrode model), or points of the ground.
     """
 
     groups: Annotated[list[_Name], Field(min_length=2)] | _Name = None
@@ -108,17 +108,27 @@ class ElectrodesTable(Table):
     """The width of each electrode, in the length unit of the mesh, where the table of readings says
     in the unified data format where they are: it has the boundary facets whose middles are within
     half of it."""
-    impedance: _Positive | one_of(DISTRIBUTIONS, "distribution")
+    surface: _Name = None
+    """The boundary group of the ground's surface, where electrodes are points whose positions the
+    table of readings has: the ground goes on beyond the rest of the boundary. In the plane they
+    are a line, and across it the conductivity is the same."""
+    impedance: _Positive | one_of(DISTRIBUTIONS, "distribution") = None
     """The contact impedance, in length over conductivity: a number, or the distribution of one, of
-    which each electrode has a value of its own."""
+    which each electrode has a value of its own. Points have none."""
 
     @model_validator(mode="after")
     def _says_where_they_are(self) -> ElectrodesTable:
-        given = [key for key in ("groups", "width") if getattr(self, key) is not None]
+        keys = "groups", "width", "surface"
+        given = [key for key in keys if getattr(self, key) is not None]
         if len(given) != 1:
             remedy = "name boundary groups, or give the width of electrodes whose positions the "
-            remedy += "table of readings has"
-            raise problem("one of groups and width", " and ".join(given) or "neither", remedy)
+            remedy += "table of readings has, or the surface of the ground on which they are points"
+            expected = "one of groups, width and surface"
+            raise problem(expected, " and ".join(given) or "none", remedy)
+        if (self.impedance is None) == (self.surface is None):
+            expected = "impedance with groups or width, and none with surface"
+            found = "none" if self.impedance is None else "both impedance and surface"
+            raise problem(expected, found, "give the contact impedance of electrodes with an area")
         return self
 
 
@@ -166,7 +176,8 @@ class Sections(Table):
     """The experiments by name, of letters and digits, where the body had several: of each the keys
     that differ from [pde], for example [experiment.left] neumann = { left = 1.0 }."""
     electrodes: ElectrodesTable = None
-    """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05."""
+    """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
+    surface = "ground"."""
     conductivity: ConductivityTable = ConductivityTable()
     """What is known of the conductivity, for example known = { steel = 50.0 }."""
     prior: one_of(PRIORS, "kind")

@@ -88,16 +88,10 @@ def electrode_model(
     """
     require_float64(points=mesh.points)
     num = len(electrodes)
-    currents = np.atleast_2d(np.asarray(currents, dtype=float))
-    several = isinstance(voltages, list | tuple) and any(np.ndim(each) > 1 for each in voltages)
-    voltages = [np.atleast_2d(np.asarray(each, dtype=float))
-                for each in (voltages if several else [voltages])]  # fmt: skip
     if num < 2:
         raise InputError("electrodes", "two or more", f"{num}", "name their boundary groups")
+    currents, voltages = as_injections(currents, voltages, num)
     for name, rows in (("currents", currents), *(("voltages", each) for each in voltages)):
-        if rows.shape[1] != num:
-            remedy = "give a number for each electrode"
-            raise InputError(name, f"{num} columns", f"shape {rows.shape}", remedy)
         sums = np.abs(rows.sum(axis=1))
         wrong = np.flatnonzero(~(sums <= 1e-9 * np.abs(rows).max(axis=1)))
         if wrong.size:
@@ -151,6 +145,27 @@ def electrode_model(
     return replace(equation, nodal=nodal, solutions=(), further=further)
 
 
+def as_injections(
+    currents: np.ndarray, voltages: np.ndarray | Sequence[np.ndarray], num: int
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Currents (L, K), and one (M, K) array of voltages for all injections or one for each.
+
+    Raises
+    ------
+    InputError
+        If they do not have a column for each of K electrodes.
+    """
+    currents = np.atleast_2d(np.asarray(currents, dtype=float))
+    several = isinstance(voltages, list | tuple) and any(np.ndim(each) > 1 for each in voltages)
+    voltages = [np.atleast_2d(np.asarray(each, dtype=float))
+                for each in (voltages if several else [voltages])]  # fmt: skip
+    for name, rows in (("currents", currents), *(("voltages", each) for each in voltages)):
+        if rows.shape[1] != num:
+            remedy = "give a number for each electrode"
+            raise InputError(name, f"{num} columns", f"shape {rows.shape}", remedy)
+    return currents, voltages
+
+
 def contact(impedance: jax.Array, element: Element) -> jax.Array:
     """The exchange with the electrode over a facet, (m + 1, m + 1), whose potential is last."""
     return exchange(1.0 / impedance, element)
@@ -196,8 +211,7 @@ def mesh_with_electrodes(
     ----------
     mesh : Mesh
     positions : (K, 2 or 3) array
-        In the length unit of the mesh; of a flat mesh a coordinate that is 0 throughout is left
-        out.
+        As of :func:`positions_in`.
     width : float
         In the same unit.
     name : str
@@ -208,12 +222,7 @@ def mesh_with_electrodes(
     InputError
         If positions have another dimension than the mesh, or there is no facet near one.
     """
-    if positions.shape[1] > mesh.dim:
-        positions = positions[:, np.any(positions != 0.0, axis=0)]
-    if positions.shape[1] != mesh.dim:
-        expected = f"{mesh.dim} coordinates of each electrode for the mesh {mesh.name!r}"
-        remedy = "give a mesh of the dimension of the electrodes"
-        raise InputError(name, expected, f"{positions.shape[1]}", remedy)
+    positions = positions_in(mesh, positions, name)
     middles = mesh.points[mesh.boundary_facets].mean(axis=1)
     own = {}
     for number, position in enumerate(positions, start=1):
@@ -228,3 +237,23 @@ def mesh_with_electrodes(
             )
         own[f"electrode_{number}"] = mesh.boundary_facets[is_near]
     return replace(mesh, boundaries=mesh.boundaries | own), list(own)
+
+
+def positions_in(mesh: Mesh, positions: np.ndarray, name: str) -> np.ndarray:
+    """Positions, (K, 2 or 3), as those of the mesh, (K, dim).
+
+    Of a flat mesh the first of three coordinates that is 0 throughout is left out.
+
+    Raises
+    ------
+    InputError
+        If positions, called by their name, have another dimension than the mesh.
+    """
+    zeros = np.flatnonzero(~positions.any(axis=0))
+    if positions.shape[1] > mesh.dim and zeros.size:
+        positions = np.delete(positions, zeros[0], axis=1)
+    if positions.shape[1] != mesh.dim:
+        expected = f"{mesh.dim} coordinates of each electrode for the mesh {mesh.name!r}"
+        remedy = "give a mesh of the dimension of the electrodes"
+        raise InputError(name, expected, f"{positions.shape[1]}", remedy)
+    return positions

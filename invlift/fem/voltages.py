@@ -30,6 +30,8 @@ from invlift.fem.sensors import (
 #: The electrodes of a reading: current in and out, and between which is read.
 ROLES = "a", "b", "m", "n"
 _NUMBERS = "value", "sigma", "voltage", "current"
+#: What stands for an electrode that is infinitely far away.
+FAR = "", "0", "-1"
 #: Names of columns in the unified data format, in small letters, by what they are here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
            "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
@@ -38,7 +40,9 @@ _UNITS = {"v": 1.0, "mv": 1e-3, "uv": 1e-6, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "o
           "ohmm": 1.0, "1": 1.0, "%": 1e-2}  # fmt: skip
 
 
-def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
+def read_voltages(
+    path: str | os.PathLike, dim: int, *, needs_values: bool = True, in_space: bool = False
+) -> Sensors:
     """Read a table of voltages between electrodes.
 
     Parameters
@@ -54,6 +58,9 @@ def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = Tru
         Dimension of the mesh, 2 or 3.
     needs_values : bool
         If False, there may be no values; they are then zero.
+    in_space : bool
+        Whether currents spread in three dimensions: rhoa of electrodes on flat ground then does
+        not need k.
 
     Returns
     -------
@@ -90,11 +97,14 @@ def read_voltages(path: str | os.PathLike, dim: int, *, needs_values: bool = Tru
         _in_plain_units(by_name)
         is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
+    electrodes = np.stack([by_name[role] for role in ROLES], axis=1)
+    if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
+        numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
+        by_name.setdefault("k", geometric_factors(positions, numbers))
     values, used = _values(by_name, rows, name, needs_values)
     sigma = by_name.get("sigma")
     if "err" in by_name and used:  # it is relative
         sigma = by_name["err"] * np.abs(values)
-    electrodes = np.stack([by_name[role] for role in ROLES], axis=1)
     for first, second, what in ((0, 1, "where current leaves"), (2, 3, "against which is read")):
         same = np.flatnonzero(electrodes[:, first] == electrodes[:, second])
         if same.size:
@@ -140,31 +150,86 @@ def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def electrode_numbers(sensors: Sensors, names: Sequence[str]) -> np.ndarray:
+def electrode_numbers(
+    sensors: Sensors, names: Sequence[str], *, are_points: bool = False
+) -> np.ndarray:
     """Which of K electrodes, named or numbered from 1, those of the readings are: (d, 4) from 0.
+
+    Points of the ground may be infinitely far away, 0 or empty in the table, and are then -1.
 
     Raises
     ------
     InputError
-        Naming row and column of an entry that is none of them, such as 0 for an electrode that is
-        infinitely far away.
+        Naming row and column of an entry that is none of them, or if the potential is read of a
+        point that drives the current.
     """
+    parts = sensors.electrodes, names, sensors.rows, sensors.name
+    return _numbers(*parts, are_points=are_points)
+
+
+def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.ndarray:
+    """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table."""
     numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
-    numbers |= {name: number for number, name in enumerate(names)}
-    found = np.array([[numbers.get(each, -1) for each in row] for row in sensors.electrodes])
-    missing = np.argwhere(found < 0)
+    numbers |= {str(name): number for number, name in enumerate(names)}
+    numbers |= dict.fromkeys(FAR, -1) if are_points else {}
+    found = np.array([[numbers.get(each, -2) for each in row] for row in electrodes])
+    missing = np.argwhere(found == -2)
     if missing.size:
         row, role = missing[0]
-        entry = str(sensors.electrodes[row, role])
-        where = f"{sensors.name}, row {sensors.rows[row]}, column {ROLES[role]}"
-        expected = f"a number from 1 to {len(names)}, or one of {', '.join(names[:4])}, ..."
-        if entry in ("", "0", "-1"):
+        entry = str(electrodes[row, role])
+        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        expected = f"a number from 1 to {len(names)}, or one of {', '.join(map(str, names[:4]))}"
+        if entry in FAR:
             found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
             remedy = "remove the row, or give this electrode a place at the edge of a larger mesh"
         else:
             found, remedy = repr(entry), "correct it"
-        raise InputError(where, expected, found, remedy)
+        raise InputError(where, f"{expected}, ...", found, remedy)
+    drives, reads = found[:, :2, None], found[:, None, 2:]
+    both = np.argwhere((drives == reads) & (drives >= 0))
+    if are_points and both.size:
+        row, _, role = both[0]
+        where = f"{table}, row {rows[row]}, column {ROLES[2 + role]}"
+        expected = "an electrode that drives no current"
+        remedy = "remove the row: next to a point that does the potential grows without bound"
+        raise InputError(where, expected, repr(str(electrodes[row, 2 + role])), remedy)
     return found
+
+
+def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Factors k, (d,), that make resistances of points on flat ground apparent resistivities.
+
+    On uniform ground of resistivity rho a reading is rho / k; k is infinite where it is 0.
+
+    Parameters
+    ----------
+    positions : (K, 2 or 3) array
+    numbers : (d, 4) array of int
+        Which electrodes a, b, m and n are, from 0; -1 is infinitely far away.
+    """
+
+    def inverse(reads: int, drives: int) -> np.ndarray:
+        pair = numbers[:, [reads, drives]]
+        distance = np.linalg.norm(np.diff(positions[pair], axis=1)[:, 0], axis=1)
+        return 1.0 / np.where((pair < 0).any(axis=1), np.inf, distance)
+
+    with np.errstate(divide="ignore"):
+        return 2.0 * np.pi / (inverse(2, 0) - inverse(3, 0) - inverse(2, 1) + inverse(3, 1))
+
+
+def pseudo_places(positions: np.ndarray, numbers: np.ndarray, depth: float = 0.2) -> np.ndarray:
+    """Where readings of points of the ground are shown, (d, dim): their pseudo-section.
+
+    It is below the middle of their electrodes, by a fifth of the distance of the outermost: about
+    the depth above which half of what a reading is sensitive to lies (Edwards 1977, "A modified
+    pseudosection for resistivity and IP", Geophysics 42, table 1).  Arguments are those of
+    :func:`geometric_factors`; with a negative depth the last coordinate points down.
+    """
+    places = np.where((numbers < 0)[..., None], np.nan, positions[numbers])
+    low, high = np.nanmin(places, axis=1), np.nanmax(places, axis=1)
+    middles = np.nanmean(places, axis=1)
+    middles[:, -1] -= depth * np.linalg.norm(high - low, axis=1)
+    return middles
 
 
 class Injections(NamedTuple):
@@ -305,5 +370,5 @@ def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, t
         f"{name}, names of the columns",
         "the resistance r, or u and i, or rhoa and its geometric factor k",
         ", ".join(by_name),
-        "add a column: an apparent resistivity alone depends on what the ground was taken to be",
+        "add a column: an apparent resistivity alone is one of points on flat ground in space",
     )

@@ -6,7 +6,7 @@ A mesh in the plane is drawn as it is, one in space by a slice near its middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ CUT_EDGES = {
 }
 #: Width of a map without its bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
+#: Most sensors that are marked on maps of fields.
+MOST_MARKS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class FlatMesh:
     cells: np.ndarray  # (m,) of int, the original cell of each triangle
     axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
     place: str  # of the plane, in words; empty if the mesh is itself flat
+    view: np.ndarray | None = None  # (2, 2), corners of what is drawn; without it all is
 
     def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
         """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
@@ -73,6 +76,26 @@ class FlatMesh:
             return self.triangulation
         return Triangulation(*self.points.T, self.triangles, mask=is_missing)
 
+    def around(self, places: np.ndarray) -> FlatMesh:
+        """The part round places (d, 2), if a mesh goes on for more than twice its width and height.
+
+        Half the extent of the places is shown on all sides.
+        """
+        places = places[np.isfinite(places).all(axis=1)]
+        if not len(places):
+            return self
+        margin = 0.5 * np.ptp(places, axis=0).max()
+        low = np.maximum(places.min(axis=0) - margin, self.points.min(axis=0))
+        high = np.minimum(places.max(axis=0) + margin, self.points.max(axis=0))
+        if margin == 0.0 or np.any(2.0 * (high - low) > np.ptp(self.points, axis=0)):
+            return self
+        corners = self.points[self.triangles]
+        is_seen = ((corners.max(axis=1) >= low) & (corners.min(axis=1) <= high)).all(axis=1)
+        used, triangles = np.unique(self.triangles[is_seen], return_inverse=True)
+        parts = {name: getattr(self, name)[used] for name in ("points", "nodes", "weights")}
+        parts |= {"triangles": triangles.reshape(-1, 3), "cells": self.cells[is_seen]}
+        return replace(self, **parts, view=np.stack([low, high]))
+
     def outline(self) -> np.ndarray:
         """(e, 2, 2) end points of the edges that belong to one triangle only."""
         edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
@@ -80,13 +103,16 @@ class FlatMesh:
         return self.points[edges[count == 1]]
 
 
-def flatten(points: np.ndarray, cells: np.ndarray) -> FlatMesh:
-    """Show points (num_nodes, dim) and cells in a plane.
+def flatten(points: np.ndarray, cells: np.ndarray, near: np.ndarray | None = None) -> FlatMesh:
+    """Show points (num_nodes, dim) and cells in a plane: the part round places ``near``, (d, dim).
 
     In space it is the plane across the shortest side of the bounding box through the middle of the
     cell that is nearest to the box's own: it cuts something, whatever the shape of the body, and
     passes through hardly a node.
     """
+    if near is not None:
+        flat = flatten(points, cells)
+        return flat.around(np.asarray(near)[:, list(flat.axes)])
     points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     if points.shape[1] == 2:
         nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
@@ -138,12 +164,16 @@ def plot_maps(
     num_columns: int = 2,
     is_shared: bool = False,
     length_unit: str = "",
+    are_marked: bool = True,
 ) -> Figure:
-    """Draw fields in rows, with sensors (d, dim); of a mesh in space, a slice.
+    """Draw fields in rows, round sensors (d, dim) and with these; of a mesh in space, a slice.
 
-    Each has a scale of its own, or all have one (`is_shared`).
+    More than :data:`MOST_MARKS` would hide the fields and are left out.  Each has a scale of its
+    own, or all have one (`is_shared`).
     """
-    flat = flatten(mesh.points, mesh.cells)
+    flat = flatten(mesh.points, mesh.cells, sensor_points)
+    if not are_marked or np.shape(sensor_points)[:1] > (MOST_MARKS,):
+        sensor_points = None
     num_columns = min(num_columns, len(panels))
     num_rows, num_bars = -(-len(panels) // num_columns), 1 if is_shared else num_columns
     width = num_columns * WIDTH + num_bars * BAR
@@ -154,7 +184,7 @@ def plot_maps(
 
 def height_of(flat: FlatMesh) -> float:
     """Height of a map, in inches."""
-    across, up = np.ptp(flat.points, axis=0)
+    across, up = np.ptp(flat.points if flat.view is None else flat.view, axis=0)
     return WIDTH * float(np.clip(up / across, 0.2, 1.6))
 
 
@@ -209,6 +239,8 @@ def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **
         ax.tripcolor(flat.triangulation, facecolors=shown, rasterized=True, **style, **colours)
     ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7, zorder=2))
     ax.set_aspect("equal")
+    if flat.view is not None:
+        ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.yaxis.set_major_locator(MaxNLocator(4))
@@ -306,7 +338,7 @@ def plot_prior(
     ``predicted``, (num_draws, d), are noise-free readings of draws from the prior: of each sensor
     the intervals of 50 and 90 % of them are drawn beside the reading itself.
     """
-    flat, num = flatten(mesh.points, mesh.cells), len(draws)
+    flat, num = flatten(mesh.points, mesh.cells, sensors.points), len(draws)
     height, width = height_of(flat) + 0.8, WIDTH + BAR
     with new_figure(num * width, 2 * height) as figure:
         above, below = figure.subfigures(2, 1)

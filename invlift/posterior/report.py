@@ -147,7 +147,8 @@ def _maps(posterior: Posterior) -> Iterator[str]:
 def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figure:
     """The mesh, in space a slice, with its boundary groups, or with sensors by residual, (d,)."""
     mesh, sensors = posterior.mesh, posterior.sensors
-    flat = flatten(mesh.points, mesh.cells)
+    near = None if residual is None or sensors is None else sensors.points
+    flat = flatten(mesh.points, mesh.cells, near)
     with new_figure(6.0, 4.5) as figure:
         ax = figure.subplots()
         ax.triplot(flat.triangulation, color=FAINT, linewidth=0.4)
@@ -161,6 +162,8 @@ def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figu
             draw_sensors(ax, places, "white" if residual is None else residual, **colours)
             if colours:
                 draw_bar(ax, Panel("", residual, True, "", "standardised residual"), **colours)
+        if flat.view is not None:
+            ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
         ax.set(aspect="equal", xlabel=AXIS_NAMES[flat.axes[0]], ylabel=AXIS_NAMES[flat.axes[1]])
         ax.set_title(f"{flat.place}, sensors projected onto it" if flat.place else "")
         if groups:
@@ -175,7 +178,9 @@ def _draws(posterior: Posterior) -> Iterator[str]:
             Panel(f"Chain {chain}, draw {number}", values, *style)
             for chain, number, values in some_draws(posterior)
         ]
-        shown = plot_maps(posterior.mesh, panels, num_columns=4, is_shared=True)
+        points = getattr(posterior.sensors, "points", None)
+        style = {"num_columns": 4, "is_shared": True, "are_marked": False}
+        shown = plot_maps(posterior.mesh, panels, points, **style)
         yield _image(shown, f"{len(panels)} draws of {posterior.field.name}")
         yield _hint(
             "Each draw is a field that fits the readings. What all share is known; what changes "

@@ -27,6 +27,10 @@ UNIFIED = (
     "4# electrodes\n#x y\n0 0.5\n1 0.5\n0.5 0\n0.5 1\n3# readings\n#a b m n r err\n"
     "1 2 3 4 0.1 0.05\n2 4 1 3 -0.4 0.05\n1 3 1 3 2.1 0.05\n"
 )
+LINE = (
+    "4# electrodes\n#x z\n0 1\n0.3 1\n0.7 1\n1 1\n5# readings\n#a b m n rhoa err/%\n"
+    "1 2 3 4 2.1 1\n1 3 2 4 2.2 2\n2 0 3 0 1.9 1\n1 0 3 4 2.0 1\n3 0 2 0 1.9 1\n"
+)
 GROUPS = ["left", "right", "bottom", "top"]
 UNKNOWN = {"distribution": "gamma", "concentration": 4.0, "rate": 20.0}
 CHANGES = {
@@ -70,6 +74,62 @@ def test_positions_give_the_groups(tmp_path):
     np.testing.assert_allclose(found, by_name.problem.model(phi), rtol=1e-12)
     np.testing.assert_allclose(by_place.problem.noise.scale.known, 0.05 * np.abs([0.1, 2.1, 0.4]))
     assert by_place.problem.num_unknowns == 16
+
+
+def on_line(folder, table=LINE):
+    changes = {"electrodes": {"surface": "top"}, "noise": {"sigma": "column"}}
+    return write(folder, changes, table)
+
+
+def test_points_on_a_line(tmp_path):
+    """Of apparent resistivities, some with electrodes far away; two are reciprocal."""
+    field = build_problem(read_problem(on_line(tmp_path)))
+    sensors, model = field.sensors, field.problem.model
+    unit = np.vstack([np.zeros(4), np.eye(4)])
+    found = np.asarray(model(np.linspace(-1.0, 1.0, 16)))
+    for (a, b, m, n), value in zip(sensors.electrodes.astype(int), found, strict=True):
+        alone = invlift.point_electrode_model(
+            field.mesh, sensors.positions, unit[a] - unit[b], unit[m] - unit[n], surface="top"
+        )
+        np.testing.assert_allclose(value, alone(np.linspace(-1.0, 1.0, 16))[0], rtol=1e-9)
+    first = sensors.electrodes.tolist().index(["1", "2", "3", "4"])
+    factor = 2.0 * np.pi / (1 / 0.7 - 1 / 0.4 - 1.0 + 1 / 0.7)
+    np.testing.assert_allclose(sensors.values[first], 2.1 / factor, rtol=1e-12)
+    np.testing.assert_allclose(sensors.sigma[first], 0.021 / abs(factor), rtol=1e-12)
+    np.testing.assert_allclose(sensors.points[first], [0.5, 0.8])
+    poles = [k for k, row in enumerate(sensors.electrodes.tolist()) if row.count("0") == 2]
+    np.testing.assert_allclose(found[poles[0]], found[poles[1]], rtol=1e-12)
+
+
+def test_many_readings_of_points(tmp_path):
+    """More than pairs of electrodes: the same readings as one by one."""
+    few = build_problem(read_problem(on_line(tmp_path / "few")))
+    rows = LINE.splitlines()[7:]
+    many = LINE.replace("5# readings", "20# readings") + "\n".join(rows * 3) + "\n"
+    whole = build_problem(read_problem(on_line(tmp_path / "many", many)))
+    assert type(whole.problem.model).__name__ == "Combinations"
+    assert reduced(whole.problem).num_observations == 4
+    phi = np.linspace(-1.0, 1.0, 16)
+    found = dict(zip(map(str, few.sensors.electrodes), few.problem.model(phi), strict=True))
+    again = whole.problem.model(phi)
+    for row, value in zip(map(str, whole.sensors.electrodes), again, strict=True):
+        np.testing.assert_allclose(value, found[row], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_commands_take_a_line(tmp_path, capsys, compiled_in_haste):
+    path = on_line(tmp_path)
+    command("simulate", path, "--seed", "1", "--out", tmp_path / "made.ohm")
+    path.write_text(path.read_text().replace("sensors.csv", "made.ohm"))
+    command("check", path, "--plot", tmp_path / "prior.png")
+    printed = capsys.readouterr().out
+    assert "electrodes: 4 point electrodes, the closest two 0.3 apart, of uniform gr" in printed
+    assert "5 pairs of them drive" in printed
+    command("run", path, "--draws", "20", "--warmup", "20", "--anyway", "--out", tmp_path / "run")
+    command("report", tmp_path / "run", "--out", tmp_path / "page.html")
+    fit = pd.read_csv(tmp_path / "run" / "sensor_fit.csv", index_col=0)
+    assert fit["b"].tolist().count(0) == 3
+    assert (tmp_path / "run" / "sensors.vtu").exists()
 
 
 def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
@@ -134,9 +194,9 @@ def test_every_command_takes_it(folder, capsys, compiled_in_haste):
     [
         ({"pde": {"source": 1.0}}, SENSORS, ["[pde], or [electrodes]", "found both"]),
         ({"experiment": {"one": {}}}, SENSORS, ["[electrodes]", "[experiment.NAME]"]),
-        ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes] impedance", "no such key"]),
+        ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes]", "impedance with groups"]),
         ({"electrodes.impedance": 0.0}, SENSORS, ["[electrodes] impedance", "positive number"]),
-        ({"electrodes.groups": REMOVED}, SENSORS, ["[electrodes]", "groups and width", "neither"]),
+        ({"electrodes.groups": REMOVED}, SENSORS, ["[electrodes]", "one of groups", "none"]),
         ({"electrodes.width": 0.1}, SENSORS, ["[electrodes]", "found groups and width"]),
         ({"electrodes.groups": ["left"]}, SENSORS, ["[electrodes] groups", "list of 1"]),
         ({"electrodes.groups": ["left", "right", "botom", "top"]}, SENSORS,
@@ -151,6 +211,16 @@ def test_every_command_takes_it(folder, capsys, compiled_in_haste):
          ["sensors.csv, electrode 1", "within 0.05", "larger width"]),
         ({"electrodes.groups": GROUPS[:3]}, UNIFIED,
          ["[electrodes] groups", "as many boundary groups", "found 3"]),
+        ({"electrodes": {"surface": "top", "impedance": 1.0}}, LINE,
+         ["[electrodes]", "none with surface"]),
+        ({"electrodes": {"surface": "lid"}}, LINE, ["'lid'"]),
+        ({"electrodes": {"surface": "boundary"}}, LINE, ["[electrodes] surface", "outer boundary"]),
+        ({"electrodes": {"surface": "top"}}, SENSORS, ["[electrodes] surface", "positions"]),
+        ({"electrodes": {"surface": "top"}},
+         LINE.replace("1 1\n5#", "1 1.2\n5#").replace("rhoa", "r"),
+         ["sensors.csv, electrode 4", "0.2 outside"]),
+        ({"electrodes": {"surface": "top"}}, LINE.replace("1 2 3 4", "1 2 2 4"),
+         ["sensors.csv, row 9, column m", "drives no current"]),
         ({}, SENSORS.replace("right,top", "right,lid"), ["row 3, column b", "'lid'"]),
         ({}, SENSORS.replace("1,2,3,4", "1,0,3,4"), ["row 4, column b", "infinitely far away"]),
         ({}, "x,y,value\n0.3,0.4,2.1\n", ["row 1", "the columns a,b,m,n,value"]),

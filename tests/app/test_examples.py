@@ -30,6 +30,7 @@ SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
         "wolfcamp/rim_in_doubt.toml",
         "electrodes/tank.toml",
         "electrodes/trunk.toml",
+        "ground_line/problem.toml",
         "plate/two_sheets.toml",
         "insert/problem.toml",
     ],
@@ -50,6 +51,16 @@ def test_example_runs(file, tmp_path, capsys):
     data = grid.cell_data if "sheets" in file else grid.point_data
     assert data["log_conductivity_sd"].min() > 0
     assert pyvista.read(out / "sensors.vtu").n_points >= 10
+
+
+def test_a_measured_line_is_read_as_the_simulated_one():
+    """``gallery.toml`` is ``problem.toml`` with another table."""
+    simulated, measured = (
+        read_problem(EXAMPLES / "ground_line" / f"{name}.toml") for name in ("problem", "gallery")
+    )
+    assert measured.observations.file.name == "gallery.dat"
+    for table in ("mesh", "electrodes", "prior", "noise"):
+        assert getattr(measured, table) == getattr(simulated, table)
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ EXPECTED = {
     "tank": (
         2, 469, 864, {f"electrode_{k}" for k in range(1, 13)} | {"wall"}, {"tank"}, set(), 0.85,
     ),
+    "ground": (2, 859, 1550, {"surface", "rest"}, {"ground"}, set(), 0.5),
     "trunk": (2, 817, 1536, {"bark"}, {"wood"}, set(), 0.6),
     "wolfcamp": (2, 1900, 3689, {"rim"}, {"aquifer"}, {"boundary_head"}, 0.6),
 }  # fmt: skip

@@ -17,6 +17,7 @@ from invlift.fem.electrodes import electrode_model
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.forms import Elasticity, conduction, reaction
+from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.random_field import random_field
 from invlift.fem.readings.locate import locate
@@ -174,6 +175,22 @@ def combinations():
     return Combinations(electrodes(), matrix)
 
 
+def points():
+    """On a line, and currents that leave far away; a part is known."""
+    at, some = [[0.25, 1.0], [0.5, 1.0], [1.0, 1.0]], np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -0.5]])
+    voltages = [some, some[:1]]
+    return point_electrode_model(
+        box_mesh(2, 2), at, some, voltages, surface="top", known={"high": 2.0}
+    )
+
+
+def points_in_space():
+    at = [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.2, 0.0]]
+    unit = np.eye(3)
+    voltages = [unit[1:2], unit[2:], unit[:1]]
+    return point_electrode_model(box_mesh(3, 1), at, unit, voltages, surface="front")
+
+
 def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
@@ -198,6 +215,8 @@ MODELS = {
     "experiments": (experiments, 9, 1.5),
     "field, all at once": (field, 18, 1.0),
     "combinations": (combinations, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
+    "points": (points, 9),
+    "points, in space": (points_in_space, 8),
     "electrodes": (electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),

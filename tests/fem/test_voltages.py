@@ -13,7 +13,9 @@ from invlift.errors import InputError
 from invlift.fem.electrodes import electrode_model
 from invlift.fem.voltages import (
     electrode_numbers,
+    geometric_factors,
     injections_of,
+    pseudo_places,
     read_voltages,
     write_voltages,
 )
@@ -53,6 +55,30 @@ def read(tmp_path):
         return read_voltages(path, dim, **options)
 
     return read
+
+
+FLAT = "4# electrodes\n#x y z\n0 0 2\n2 0 2\n4 0 2\n6 0 2\n2# readings\n#a b m n rhoa\n"
+
+
+def test_apparent_resistivities_of_flat_ground(read):
+    """Wenner's array and dipoles; of ground that is not flat they need a factor."""
+    text = FLAT + "1 4 2 3 50\n1 2 3 4 50\n"
+    factors = 2.0 * np.pi * 2.0 * np.array([1.0, -3.0])
+    np.testing.assert_allclose(read(text, in_space=True).values, 50.0 / factors, rtol=1e-14)
+    for wrong, options in ((text, {}), (text.replace("0 0 2", "0 0 1"), {"in_space": True})):
+        with pytest.raises(InputError, match="flat ground"):
+            read(wrong, **options)
+
+
+def test_geometric_factors_with_electrodes_far_away():
+    at, far = np.array([[0.0, 0.0], [3.0, 0.0], [5.0, 0.0]]), -1
+    rows = np.array([[0, far, 1, far], [0, far, 1, 2], [0, 2, 1, far], [0, far, far, 1]])
+    inverse = [1 / 3, 1 / 3 - 1 / 5, 1 / 3 - 1 / 2, -1 / 3]
+    found = geometric_factors(at, rows)
+    np.testing.assert_allclose(found, 2.0 * np.pi / np.array(inverse), rtol=1e-14)
+    middles = [[1.5, -0.6], [8 / 3, -1.0], [8 / 3, -1.0], [1.5, -0.6]]
+    np.testing.assert_allclose(pseudo_places(at, rows), middles, rtol=1e-14)
+    assert geometric_factors(np.array([[0.0], [2.0], [1.0]]), np.array([[0, 1, 2, far]])) == np.inf
 
 
 def test_comma_separated(read):

@@ -53,6 +53,19 @@ def test_a_body_in_two_pieces_is_cut_through_one_of_them():
     assert area(flat) == pytest.approx(9.0)
 
 
+def test_a_mesh_that_goes_on_far_is_shown_round_the_sensors():
+    points, cells = square()
+    near = np.array([[0.45, 0.95], [0.55, 1.0], [np.nan, np.nan]])
+    flat = flatten(points, cells, near)
+    np.testing.assert_allclose(flat.view, [[0.4, 0.9], [0.6, 1.0]])
+    assert 0 < len(flat.triangles) < len(cells) / 2
+    np.testing.assert_array_equal(flat.shown(points[:, 0], True), flat.points[:, 0])
+    np.testing.assert_array_equal(points[cells[flat.cells]], flat.points[flat.triangles])
+    for whole in (near[:1], near[2:], np.array([[0.2, 0.5], [0.8, 0.6]])):
+        assert len(flatten(points, cells, whole).triangles) == len(cells)
+        assert flatten(points, cells, whole).view is None
+
+
 def test_flat_mesh_is_shown_as_it_is():
     points, cells = square()
     flat = flatten(points, cells)

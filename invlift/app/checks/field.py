@@ -1,18 +1,16 @@
-"""The mesh of a field, its prior there, and the tables of electrodes and sensors."""
+"""The mesh of a field, its prior there, and the table of sensors."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from invlift.app.checks.electrodes import check_electrodes
 from invlift.app.checks.findings import Finding
 from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
-from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.base import Nominal
-from invlift.fem.voltages import electrode_numbers
-from invlift.inverse.reduced import reduced
 
 #: Fewest mesh widths across the prior's range that resolve it, and fewest with which the field has
 #: any range of its own.
@@ -33,8 +31,8 @@ def check_tables(
     findings, sensors = [check_mesh(field.mesh)], field.sensors
     if isinstance(spec, ProblemSpec) and spec.electrodes is None:
         findings.append(_groups(spec, field))
-    if sensors is not None and sensors.electrode_groups:
-        findings.append(_electrodes(field))
+    if sensors is not None and sensors.electrodes is not None:
+        findings.append(check_electrodes(field))
     return findings if sensors is None else [*findings, check_sensors(field, spec)]
 
 
@@ -75,23 +73,6 @@ def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
     if mesh.subdomains:
         detail += f"; subdomains: {', '.join(sorted(mesh.subdomains))}"
     return Finding("ok", "groups", detail)
-
-
-def _electrodes(field: FieldProblem) -> Finding:
-    mesh, names = field.mesh, field.sensors.electrode_groups
-    facets = [mesh.facets(name) for name in names]
-    counts = [len(each) for each in facets]
-    sizes = [facet_sizes(mesh.points[each]).sum() for each in facets]
-    what = "wide" if mesh.dim == 2 else "in area"
-    drives = np.sort(electrode_numbers(field.sensors, names)[:, :2], axis=1)
-    detail = f"{len(names)} electrodes of {min(counts)} to {max(counts)} boundary facets, "
-    detail += (
-        f"{min(sizes):.3g} to {max(sizes):.3g} {what}; {len(np.unique(drives, axis=0))} pairs "
-    )
-    detail += "of them drive a current"
-    if (num := reduced(field.problem).num_observations) < len(field.sensors.values):
-        detail += f"; the readings are combinations of {num} numbers, which stand for them"
-    return Finding("ok", "electrodes", detail)
 
 
 def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) -> Finding:

@@ -1,0 +1,163 @@
+"""Electrodes that are points of the ground, such as stakes along a line.
+
+In the plane of a line the conductivity is the same across it: see :mod:`invlift.fem.wave_numbers`.
+The ground goes on where a mesh ends: there the potential falls off as that of a point source in
+the middle of the electrodes does in uniform ground, which is a Robin condition (Dey & Morrison
+1979, "Resistivity modelling for arbitrarily shaped two-dimensional structures", Geophys. Prospect.
+27, the "mixed" condition; in space by the same authors, "Resistivity modeling for arbitrarily
+shaped three-dimensional structures", Geophysics 44).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import jax
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist
+from scipy.special import kve
+
+from invlift.errors import InputError
+from invlift.fem import sparse
+from invlift.fem.discretisation import cell_basis, facet_basis
+from invlift.fem.electrodes import as_injections
+from invlift.fem.equation import LinearEquation
+from invlift.fem.equation_assembly import Form, linear_equation
+from invlift.fem.field_equation import known_conductivity
+from invlift.fem.forms import conduction, reaction
+from invlift.fem.mesh.checks import place
+from invlift.fem.mesh.functionals import rows_of
+from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.readings.base import extent
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.terms import Element
+from invlift.fem.wave_numbers import WaveNumbers, wave_numbers
+from invlift.programs.precision import require_float64
+
+#: How far outside the mesh an electrode may be, as a share of the smallest distance of two.
+CLOSE = 1e-3
+#: Smallest distance of two as a share of the largest: far below that of a survey's electrodes.
+APART = 4e-4
+
+
+def point_electrode_model(
+    mesh: Mesh,
+    positions: np.ndarray,
+    currents: np.ndarray,
+    voltages: np.ndarray | Sequence[np.ndarray],
+    *,
+    surface: str,
+    known: Mapping[str, float] | None = None,
+    location: str = "nodes",
+) -> LinearEquation | WaveNumbers:
+    """Voltages between points of the ground as a function of log-conductivity.
+
+    No potential is kept: at a point that drives a current it is infinite, and on a mesh a number
+    that depends on the mesh.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        Triangles of the plane below a line of electrodes, across which the conductivity does not
+        change, or tetrahedra; finer near the electrodes.
+    positions : (K, dim) array
+        On the surface or below, in L.
+    currents : (L, K) array
+        What each of L injections drives into the ground at each electrode; where a row does not
+        add up to zero the rest leaves far away.
+    voltages : (M, K) array, or one for each injection
+        What is read: rows are weights of the electrodes' potentials, relative to that far away.
+    surface : str
+        The boundary group of the ground's surface, through which nothing flows.  Beyond all other
+        parts of the boundary the ground goes on.
+    known : mapping of str to float, optional
+        Named subdomain -> conductivity, where it is known.
+    location : {"nodes", "cells"}
+        Where log-conductivity lives.
+
+    Returns
+    -------
+    LinearEquation or WaveNumbers
+        Of N values of log-conductivity; the readings of one injection after those of the other.
+        For a unit of current they are resistances, in 1 / (C L) with conductivities in C.
+
+    Raises
+    ------
+    InputError
+        If there is no such group, or it is inside the body or all of its boundary, a position is
+        outside the mesh by more than 1e-3 of the smallest distance between electrodes, two are in
+        the same place, or a shape is not what it must be.
+    """
+    require_float64(points=mesh.points)
+    positions = np.asarray(positions, dtype=float)
+    currents, voltages = as_injections(currents, voltages, len(positions))
+    distances = pdist(positions)
+    places = _places(mesh, positions, distances)
+    basis = cell_basis(mesh)
+    ground, outer = facet_basis(basis, mesh, surface).find, basis.mesh.boundary_facets()
+    facets = np.setdiff1d(outer, ground)
+    if not np.isin(ground, outer).all() or not facets.size:
+        expected, found = "a part of the outer boundary", "all of it, or facets inside"
+        remedy = "name the surface of the ground, which goes on beyond the rest of the boundary"
+        raise InputError("electrodes surface", expected, found, remedy)
+    rest = replace(mesh, boundaries={"rest": basis.mesh.facets.T[facets]})
+    check_anchored(rest, rest.boundaries)
+    sides, cells = facet_basis(basis, rest, "rest"), known_conductivity(mesh, known)
+    equation = linear_equation(
+        [
+            Form(basis, conduction, location=location, known=cells),
+            Form(sides, reaction, location=location, known=cells[sides.tind]),
+        ],
+        load=(currents @ places).T,
+        readings=[csr_array(each) @ places for each in voltages],
+        num_coefficients=mesh.num_nodes if location == "nodes" else mesh.num_cells,
+    )
+    nodal = sparse.as_index(np.zeros((0, mesh.num_nodes)))
+    equation = replace(equation, nodal=nodal, solutions=())
+
+    inside, outside = jax.tree.map(np.asarray, [term.element for term in equation.terms])
+    away = outside.place - np.mean(positions, axis=0)[:, None, None]
+    radius = np.linalg.norm(away, axis=0)
+    # Nothing is let through where a side looks towards the line.
+    cosine = np.maximum(np.sum(away * np.swapaxes(sides.normals, 1, 2), axis=0) / radius, 0.0)
+    if mesh.dim == 3:
+        outside = jax.device_put(outside._replace(weight=outside.weight * cosine / radius))
+        terms = equation.terms[0], replace(equation.terms[1], element=outside)
+        return replace(equation, terms=terms)
+    wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
+    # Half of a current goes to either side of the plane, and A / w has the solution w u.
+    scale = np.pi / weights[:, None, None]
+    along = np.broadcast_to(inside.gradient, (len(wave), *inside.gradient.shape))
+    across = np.multiply.outer(wave, inside.value)[:, :, None]
+    reach = np.multiply.outer(wave, radius)
+    decay = wave[:, None, None] * kve(1, reach) / kve(0, reach) * cosine
+    inside = _for_each(inside, scale)._replace(gradient=np.concatenate([along, across], axis=2))
+    return WaveNumbers(equation, jax.device_put((inside, _for_each(outside, scale * decay))))
+
+
+def _for_each(element: Element, factors: np.ndarray) -> Element:
+    """The element with K factors of its weight, (K, Q, E) or (K, 1, 1): arrays (K, ...)."""
+    every = Element(*(np.broadcast_to(each, (len(factors), *each.shape)) for each in element))
+    return every._replace(weight=factors * element.weight)
+
+
+def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:
+    """Basis functions at positions, (K, num_nodes); those just outside are moved to the mesh."""
+    if not distances.size or distances.min() <= APART * distances.max():
+        expected, remedy = "two or more electrodes in different places", "correct the positions"
+        found = "two in the same" if distances.size else f"{len(positions)}"
+        raise InputError("electrodes", expected, found, remedy)
+    found = locate(mesh, sensors_from_arrays(positions, np.zeros(len(positions))), "project")
+    outside = np.flatnonzero(found.distances > CLOSE * distances.min())
+    if outside.size:
+        at = positions[outside[0]]
+        raise InputError(
+            f"electrodes, {outside[0] + 1}",
+            f"a position in the mesh {mesh.name!r}, which spans {extent(mesh)}",
+            f"{place(at)}, {found.distances[outside[0]]:.4g} outside",
+            "make the mesh of these positions, with the same signs and in the same unit",
+        )
+    return rows_of(found.nodes, found.weights, mesh.num_nodes)
