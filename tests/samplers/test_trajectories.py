@@ -82,20 +82,40 @@ def tilted(position):
     return 1.5 * position[0]
 
 
-def squares_on_flower(kernel=QUARTER_PERIOD, num_draws=6000, step_size=0.6):
-    """Draws (chains, draws, 2) of squared coordinates at a step that often cannot be reversed."""
-    system = RelativeDensity(on_flower, tilted)
+FLOWER, STEP_SIZE = RelativeDensity(on_flower, tilted), 0.6
+
+
+def walk_on_flower(kernel=QUARTER_PERIOD, num_draws=6000):
+    """Squared coordinates (chains, draws, 2) by steps that often cannot be reversed.
+
+    With the information of each transition, and with state and key that it starts from.
+    """
 
     def run(rng_key):
         def body(state, key):
-            state, info = kernel.step(system, key, state, step_size)
-            return state, (kernel.position(state), info)
+            moved, info = kernel.step(FLOWER, key, state, STEP_SIZE)
+            return moved, (kernel.position(moved), info, (state, key))
 
-        start = kernel.init(system, jnp.asarray([petals(0.0), 0.0]))
+        start = kernel.init(FLOWER, jnp.asarray([petals(0.0), 0.0]))
         return jax.lax.scan(body, start, jax.random.split(rng_key, num_draws))[1]
 
-    positions, info = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
-    return np.asarray(positions) ** 2, info
+    positions, info, begins = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
+    return np.asarray(positions) ** 2, info, begins
+
+
+def repeated(begins, kernel=QUARTER_PERIOD):
+    """Information of the same transitions, from the same states: chains would add up rounding."""
+
+    @jax.jit
+    def step(begin):
+        return kernel.step(FLOWER, begin[1], begin[0], STEP_SIZE)[1]
+
+    return jax.jit(jax.vmap(lambda each: jax.lax.map(step, each)))(begins)
+
+
+def share_decided_otherwise(info, other):
+    names = ("num_projection_failures", "num_steps", "is_accepted")
+    return np.mean(np.any([np.not_equal(info[name], other[name]) for name in names], axis=0))
 
 
 def flower_squares():
@@ -108,11 +128,11 @@ def flower_squares():
 
 @pytest.fixture(scope="module")
 def flower():
-    return squares_on_flower()
+    return walk_on_flower()
 
 
 def test_irreversible_steps_are_rejected_and_the_density_stays_right(flower):
-    squares, info = flower
+    squares, info, _ = flower
     assert 0.5 < np.mean(info["num_projection_failures"]) < 0.7
     rejected = np.asarray(info["num_projection_failures"]) > 0
     np.testing.assert_array_equal(np.asarray(info["acceptance_rate"])[rejected], 0.0)
@@ -120,33 +140,31 @@ def test_irreversible_steps_are_rejected_and_the_density_stays_right(flower):
     assert_mean_within(squares, flower_squares(), min_ess=2000)
 
 
-def test_stopping_early_on_the_way_back_changes_no_decision(monkeypatch, flower):
-    squares, info = flower
+def test_stopping_early_on_the_way_back_changes_next_to_no_decision(monkeypatch, flower):
+    _, info, begins = flower
     monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.0)
-    squares_to_the_end, info_to_the_end = squares_on_flower()
-    np.testing.assert_array_equal(squares, squares_to_the_end)
-    failures, failures_to_the_end = (
-        np.asarray(some["num_projection_failures"]) for some in (info, info_to_the_end)
-    )
-    np.testing.assert_array_equal(failures, failures_to_the_end)
+    to_the_end = repeated(begins)
+    # Rounding decides where the way back comes to the edge between two roots: 0 or 1 of 48,000.
+    assert share_decided_otherwise(info, to_the_end) < 1e-4
+    failures = np.asarray(info["num_projection_failures"])
     assert failures.sum() > 1000
     counts, counts_to_the_end = (
-        np.asarray(some["num_factorisations"])[failures == 0].mean()
-        for some in (info, info_to_the_end)
+        np.asarray(some["num_factorisations"])[failures == 0].mean() for some in (info, to_the_end)
     )
     assert counts < 0.9 * counts_to_the_end
+    # Negative control: it is stopped too early.
+    monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.3)
+    monkeypatch.setattr(retractions, "CERTAIN_CONTRACTION", 0.9)
+    assert share_decided_otherwise(info, repeated(begins)) > 1e-4
 
 
 @pytest.mark.slow
 def test_exact_check_follows_the_way_back_to_its_end_and_decides_the_same(flower):
-    squares, info = flower
-    exact_squares, exact_info = squares_on_flower(ConstrainedHMC(return_check="exact"))
-    np.testing.assert_array_equal(squares, exact_squares)
-    for name in ("num_projection_failures", "num_steps", "is_accepted"):
-        np.testing.assert_array_equal(info[name], exact_info[name])
-    assert_mean_within(exact_squares, flower_squares(), min_ess=2000)
-    counts, exact_counts = (np.asarray(some["num_factorisations"]) for some in (info, exact_info))
-    assert np.all(exact_counts >= counts)
+    _, info, begins = flower
+    exact = repeated(begins, ConstrainedHMC(return_check="exact"))
+    assert share_decided_otherwise(info, exact) < 1e-4
+    counts, exact_counts = (np.asarray(some["num_factorisations"]) for some in (info, exact))
+    assert np.mean(exact_counts < counts) < 1e-4
     complete = np.asarray(info["num_projection_failures"]) == 0
     assert exact_counts[complete].mean() > 1.1 * counts[complete].mean()
 
@@ -154,7 +172,7 @@ def test_exact_check_follows_the_way_back_to_its_end_and_decides_the_same(flower
 def test_without_the_reversibility_check_the_density_is_wrong(monkeypatch):
     """Negative control of the check itself."""
     monkeypatch.setattr(retractions, "REVERSIBILITY_TOLERANCE", jnp.inf)
-    squares, _ = squares_on_flower()
+    squares, *_ = walk_on_flower()
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(squares, flower_squares(), min_ess=2000)
 
@@ -172,14 +190,14 @@ class NeverReversing(ConstrainedHMC, settings=True):
 
 @pytest.mark.slow
 def test_momentum_that_is_kept_leaves_the_density_right():
-    squares, _ = squares_on_flower(ConstrainedHMC(persistence=0.9))
+    squares, *_ = walk_on_flower(ConstrainedHMC(persistence=0.9))
     assert_mean_within(squares, flower_squares(), min_ess=1500)
 
 
 @pytest.mark.slow
 def test_momentum_not_reversed_by_a_rejection_makes_the_density_wrong():
     """Negative control of the reversal."""
-    squares, _ = squares_on_flower(NeverReversing(persistence=0.9))
+    squares, *_ = walk_on_flower(NeverReversing(persistence=0.9))
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(squares, flower_squares(), min_ess=1500)
 
