@@ -387,4 +387,5 @@ def test_no_example_is_forgotten():
         "pumping_tests",
         "calibration",
         "insert",
+        "ground_line",
     }
