@@ -81,6 +81,8 @@ class WaveNumbers(ForwardModel):
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
     has_lanes = LinearEquation.has_lanes
+    # It asks for the Jacobian alone.
+    push_forward = LinearEquation.push_forward
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Readings, (d,), for coefficients (N,)."""
@@ -105,12 +107,6 @@ class WaveNumbers(ForwardModel):
         """Readings, (d,), and what directional derivatives need."""
         values, parts = self._map(lambda each: each.expand(coefficients))
         return values.sum(axis=0), Expansions(parts)
-
-    def push_forward(
-        self, expansion: Expansions, directions: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """The Jacobian times directions, (N, k) to (d, k), and these for :meth:`pull_back`."""
-        return expansion.jacobian @ directions, directions
 
     def pull_back(
         self,
