@@ -1,9 +1,8 @@
 """What targets are to samplers: a density, or one on the manifold where a constraint vanishes.
 
 Samplers see a target through these methods alone, so that they run on a sphere as well as on the
-lifted posterior of a partial differential equation.  Of a target with a false ``has_lanes`` chains
-are not computed side by side in one program (:mod:`invlift.programs.lanes`).  Q is the dimension of
-positions, d the number of constraints.
+lifted posterior of a partial differential equation.  Q is the dimension of positions, d the number
+of constraints.
 """
 
 from __future__ import annotations

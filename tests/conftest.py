@@ -66,7 +66,6 @@ def forget_programs():
     for each in gc.get_objects():
         if isinstance(each, Program):
             each._compiled.clear()
-            each._traced.clear()
     jax.clear_caches()
 
 

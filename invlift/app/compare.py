@@ -20,7 +20,7 @@ from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.comparison import Efficiency, efficiency
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
-from invlift.samplers.chains.parallel import choose_lanes, run_chains
+from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
@@ -114,9 +114,8 @@ def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iter
             with single_threaded_blas():
                 starts = chosen_starts(problem, "prior", chains)(kernel, target, seed)
                 recorder = Scalars(target, fields)
-                lanes = choose_lanes(recorder, plan, chains)
                 tell = partial(on_progress, name)
-                run = run_chains(recorder, plan, starts, seed, num_lanes=lanes, on_progress=tell)
+                run = run_chains(recorder, plan, starts, seed, on_progress=tell)
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue

@@ -30,7 +30,7 @@ from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
-from invlift.samplers.chains.parallel import choose_lanes, run_chains
+from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
@@ -146,21 +146,18 @@ def sample(
         room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
         plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
         target = target_of(problem, kernel, scale)
-        num_lanes, store = choose_lanes(target, plan, chains, executor), None
+        store = None
         if checkpoint is not None:
             run = fingerprint(problem, plan, seed)
-            choices = {"typical_scale": scale, "num_lanes": num_lanes}
-            store = CheckpointStore(Path(checkpoint), run, choices)
+            store = CheckpointStore(Path(checkpoint), run, {"typical_scale": scale})
             lock.enter_context(store.lock())
             store = store.claim(is_resuming=resume)
             target = target_of(problem, kernel, store.choices["typical_scale"])
-            num_lanes = store.choices["num_lanes"]
         return run_chains(
             target,
             plan,
             find_starts(kernel, target, seed),
             seed,
-            num_lanes=num_lanes,
             executor=executor,
             store=store,
             max_seconds=max_seconds,

@@ -130,7 +130,6 @@ class LinearEquation(ForwardModel):
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
-    has_lanes: ClassVar[bool] = False
 
     @property
     def num_coefficients(self) -> int:

@@ -69,7 +69,6 @@ class Experiments(ForwardModel):
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
-    has_lanes = LinearEquation.has_lanes
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Readings, (d,), for coefficients (N,)."""

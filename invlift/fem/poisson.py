@@ -152,7 +152,6 @@ class PoissonMap(ForwardModel):
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3
-    has_lanes: ClassVar[bool] = False
     solutions: ClassVar[tuple[str, ...]] = (SOLUTION,)
 
     @property

@@ -80,7 +80,6 @@ class WaveNumbers(ForwardModel):
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
-    has_lanes = LinearEquation.has_lanes
     # It asks for the Jacobian alone.
     push_forward = LinearEquation.push_forward
 

@@ -89,11 +89,6 @@ class InverseProblem(ProblemBase, Module):
         return self.noise.num_parameters + self.prior.num_white
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: if they do for model and prior."""
-        return self.model.has_lanes and self.prior.has_lanes
-
-    @property
     def coefficients_name(self) -> str | None:
         """What the coefficients are called among the draws; None if they have several names."""
         return None if isinstance(self.prior, NamedPrior) else self.model.coefficients_name

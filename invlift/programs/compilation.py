@@ -43,14 +43,6 @@ class _Compiled(NamedTuple):
     shapes: tuple
 
 
-class _Traced(NamedTuple):
-    """The operations of an executable before it is compiled, and what it returns as above."""
-
-    operations: jax.stages.Traced
-    structure: Any
-    shapes: tuple
-
-
 class Program:
     """A function of pytrees that is compiled once for each structure and shapes of its arguments.
 
@@ -71,7 +63,6 @@ class Program:
     def __init__(self, fn: Callable, effort: Literal["none", "some", "full"] = "full") -> None:
         self._fn, self._effort = fn, effort
         self._compiled: dict[Any, _Compiled] = {}
-        self._traced: dict[Any, _Traced] = {}
         self._lock = threading.Lock()
         functools.update_wrapper(self, fn, updated=())
 
@@ -86,23 +77,16 @@ class Program:
         _, *key = _flatten(arguments)
         self._find(*key)
 
-    def operations(self, *arguments) -> jax.extend.core.Jaxpr:
-        """What the program for arguments like these consists of; compiling it then takes less."""
-        _, *key = _flatten(arguments)
-        with self._lock:
-            if tuple(key) not in self._traced:
-                self._traced[tuple(key)] = self._trace(*key)
-            return self._traced[tuple(key)].operations.jaxpr.jaxpr
-
     def shapes(self, *arguments) -> Any:
         """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
 
         It is not compiled for that.
         """
         _, *key = _flatten(arguments)
-        file = _file_of(self._fn, self._effort, *key)
-        if file is None or not file.exists():
-            return jax.eval_shape(self._fn, *arguments)
+        if tuple(key) not in self._compiled:
+            file = _file_of(self._fn, self._effort, *key)
+            if file is None or not file.exists():
+                return jax.eval_shape(self._fn, *arguments)
         found = self._find(*key)
         values = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in found.shapes]
         return jax.tree.unflatten(found.structure, values)
@@ -128,12 +112,6 @@ class Program:
 
     def _compile(self, structure, shapes) -> _Compiled:
         Program.num_begun += 1  # between threads one may go uncounted, but never all
-        traced = self._traced.get((structure, shapes)) or self._trace(structure, shapes)
-        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
-        run = traced.operations.lower().compile(compiler_options=known)
-        return _Compiled(run, traced.structure, traced.shapes)
-
-    def _trace(self, structure, shapes) -> _Traced:
         structure_out, shapes_out = None, ()
 
         def of_leaves(*leaves):
@@ -145,8 +123,10 @@ class Program:
             return leaves_out
 
         arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-        operations = jax.jit(of_leaves).trace(*arguments)
-        return _Traced(operations, structure_out, shapes_out)
+        lowered = jax.jit(of_leaves).lower(*arguments)
+        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
+        run = lowered.compile(compiler_options=known)
+        return _Compiled(run, structure_out, shapes_out)
 
 
 def _flatten(arguments) -> tuple[list, Any, tuple]:

@@ -36,7 +36,6 @@ def block_seconds(monkeypatch):
     """The time that every block of ten iterations takes, whatever the machine, s."""
     monkeypatch.setattr(chain, "time", steady_clock(0.005))
     monkeypatch.setattr(workers, "CALL_SECONDS", 0.0)  # a call runs a block
-    monkeypatch.setattr("invlift.app.compare.choose_lanes", lambda *_: 1)  # as on many cores
     return 0.005
 
 

@@ -21,6 +21,8 @@ SENSORS = (
     "x,y,value,sigma,group\n0.3,0.4,2.1,0.1,loggers\n0.6,0.7,2.9,0.2,own\n0.8,0.2,3.1,0.1,loggers\n"
 )
 VOLTAGES = "a,b,m,n,value,sigma,group\n1,2,3,1,0.4,0.1,old\n2,3,1,2,0.7,0.1,new\n"
+#: In the unified data format: electrodes on the upper side, and readings.
+LINE = "4\n# x z\n0.2 1\n0.4 1\n0.6 1\n0.8 1\n2\n# a b m n r err/%\n1 2 3 4 0.4 5\n2 3 4 1 0.7 5\n"
 FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
@@ -29,11 +31,11 @@ def run(tmp_path, compiled_in_haste):
     """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
     def check_and_run(changes, mesh, is_checked=True, experiments=(), sensors=SENSORS):
-        header, *rows = sensors.splitlines()
         if experiments:  # one row after the other
-            header += ",experiment"
+            header, *rows = sensors.splitlines()
             rows = [f"{row},{name}" for row, name in zip(rows, cycle(experiments), strict=False)]
-        path = write_problem(tmp_path, changes, sensors="\n".join([header, *rows]), mesh=mesh)
+            sensors = "\n".join([f"{header},experiment", *rows])
+        path = write_problem(tmp_path, changes, sensors=sensors, mesh=mesh)
         out = tmp_path / "results"
         checked = [["check", str(path)]] if is_checked else []
         for arguments in (*checked, ["run", str(path), *FEW, "--out", str(out)]):
@@ -119,7 +121,9 @@ def test_what_the_documentation_shows_runs(name, run):
         subdomains={NAMES[each]: cells for each, cells in mesh.subdomains.items()},
     )
     changes, sensors = {"pde.dirichlet": {"boundary": 0.0}}, SENSORS
-    if "electrodes" in SHOWN[name]:
+    if "surface" in SHOWN[name].get("electrodes", {}):
+        changes, sensors = {"pde": REMOVED}, LINE
+    elif "electrodes" in SHOWN[name]:
         changes, sensors = {"pde": REMOVED}, VOLTAGES
         named = zip(range(1, 4), mesh.boundaries.values(), strict=False)
         mesh = replace(mesh, boundaries={f"electrode_{k}": nodes for k, nodes in named})

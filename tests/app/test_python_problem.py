@@ -67,7 +67,6 @@ def test_every_command_takes_it(invlift, tmp_path, monkeypatch, name):
     assert "Ready to run" in said
     assert (tmp_path / "prior.png").stat().st_size > 10_000
     out, there = tmp_path / "out", tmp_path / "there"
-    # Of one chain, as several on one core are computed side by side, but not in other processes.
     options = ["--chains", "1", "--warmup", "50", "--seed", "3", "--draws"]
     invlift("run", file, *options, "20", "--out", out, status=3)
     invlift("run", file, *options, "40", "--out", out, "--resume", status=3)

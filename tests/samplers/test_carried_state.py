@@ -66,8 +66,8 @@ def pieces_of(name, target, call_seconds):
     """Iterations of each piece of a chain, and its positions."""
     plan = Plan(KERNELS[name](), 40, 60)
     position = start_chain(plan, START).position
-    pieces = chain_module.run_lanes(target, plan, chain_key(8, 0), [position], None, call_seconds)
-    nums, draws = zip(*((piece.num, piece.draws["position"]) for (piece,) in pieces), strict=True)
+    pieces = chain_module.run_blocks(target, plan, chain_key(8, 0), position, None, call_seconds)
+    nums, draws = zip(*((piece.num, piece.draws["position"]) for piece in pieces), strict=True)
     return list(nums), np.concatenate(draws)
 
 

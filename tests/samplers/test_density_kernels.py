@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from blackjax.mcmc.metrics import gaussian_euclidean
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import SPHERE
 
@@ -38,7 +37,6 @@ from invlift.samplers.kernels import (
     RiemannianHMC,
     SimplifiedManifoldMALA,
 )
-from invlift.samplers.kernels.euclidean import _metric
 
 METRICS = ("identity", "diagonal", "dense")
 
@@ -319,22 +317,6 @@ def test_warm_up_finds_the_scales(metric):
         assert abs(correlation - CORRELATION) < 0.1
         # Negative control: another covariance.
         assert abs(found[0, 1]) < 0.3 * SCALES[0] * SCALES[1]
-
-
-def test_a_dense_metric_without_lapack_is_that_of_blackjax():
-    root, *momenta = np.random.default_rng(0).normal(size=(9, 4, 4))
-    inverse_mass, key = jnp.asarray(root @ root.T), jax.random.key(1)
-    ours, theirs = _metric(inverse_mass), gaussian_euclidean(inverse_mass)
-    np.testing.assert_allclose(
-        ours.sample_momentum(key, jnp.zeros(4)), theirs.sample_momentum(key, jnp.zeros(4)), 1e-10
-    )
-    turns = []
-    for left, right, between, _ in momenta:
-        np.testing.assert_allclose(ours.kinetic_energy(left), theirs.kinetic_energy(left), 1e-12)
-        trajectory = left, right, left + right + between
-        turns.append(bool(ours.check_turning(*trajectory)))
-        assert turns[-1] == theirs.check_turning(*trajectory)
-    assert len(set(turns)) == 2
 
 
 def test_metric_is_estimated_from_the_positions_of_its_window():

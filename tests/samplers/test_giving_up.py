@@ -11,7 +11,7 @@ from invlift.samplers.chains import parallel
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, fingerprint
-from invlift.samplers.chains.workers import Member, Processes, Segment, Work
+from invlift.samplers.chains.workers import Processes, Segment, Work
 from invlift.samplers.kernels import ConstrainedHMC
 
 PLAN = Plan(ConstrainedHMC(), 10, 20)
@@ -27,7 +27,7 @@ class Scripted(Executor):
 
     def submit(self, function, name, segment, *content):
         future = Future()
-        if segment.members[0].chain == 2:
+        if segment.chain == 2:
             self.waiting.append(future)
             return future
         future.set_running_or_notify_cancel()
@@ -37,7 +37,7 @@ class Scripted(Executor):
         return future
 
     def _run(self, future, function, name, segment, *content):
-        if segment.members[0].chain == 0:
+        if segment.chain == 0:
             self.is_running.wait()
             future.set_exception(ZeroDivisionError("chain 0"))
         elif not content:
@@ -70,7 +70,7 @@ def test_a_segment_that_runs_while_another_chain_fails_is_kept(tmp_path, monkeyp
 
 def test_an_executor_that_cancels_by_itself_does_not_leave_a_chain_waiting():
     executor = Scripted()
-    answer = Processes(Work(SPHERE, PLAN, STARTS, 4), executor).submit(Segment((Member(2),), 20))
+    answer = Processes(Work(SPHERE, PLAN, STARTS, 4), executor).submit(Segment(2, 20))
     executor.waiting[0].cancel()
     with pytest.raises(CancelledError):
         answer.result(timeout=0)

@@ -82,8 +82,7 @@ def test_chains_run_side_by_side(monkeypatch):
     run_segment = workers.run_segment
 
     def meet(work, segment, *rest):
-        (member,) = segment.members
-        if member.chain < 2 and member.position is None:
+        if segment.chain < 2 and segment.position is None:
             meeting.wait()
         return run_segment(work, segment, *rest)
 
@@ -625,13 +624,12 @@ def test_what_was_computed_is_saved_when_a_worker_fails(tmp_path, monkeypatch):
     )
 
     def fails_later(work, segment, *rest):
-        (member,) = segment.members
-        iteration = member.position.iteration if member.position else 0
-        if member.chain == 2 and iteration >= 100:
+        iteration = segment.position.iteration if segment.position else 0
+        if segment.chain == 2 and iteration >= 100:
             waits.wait()
             failed.set()
             raise RuntimeError("lost")
-        if member.chain == 0 and iteration >= 50 and not waited:
+        if segment.chain == 0 and iteration >= 50 and not waited:
             waits.set()
             failed.wait()
             waited.append(iteration)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,8 +97,6 @@ class HierarchicalMaternPrior(Prior):
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
     nominal: tuple[Nominal, ...] | None = aside()
-
-    has_lanes: ClassVar[bool] = False
 
     @property
     def unknown(self) -> tuple[str, ...]:

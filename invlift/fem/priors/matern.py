@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from functools import cache, partial
 from numbers import Real
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -86,8 +85,6 @@ class MaternPrior(AffinePrior):
     location: str = static(default="nodes")
     mesh: Mesh | None = aside()
     nominal: tuple[Nominal, ...] | None = aside()
-
-    has_lanes: ClassVar[bool] = False
 
     @property
     def num_white(self) -> int:

@@ -65,16 +65,11 @@ class ForwardModel(Module):
         Of readings on a mesh, the table of them.
     boundary_flux : callable or None
         Of a field on a mesh, what flows through parts of the boundary.
-    has_lanes : bool
-        Whether several chains side by side in one program (:mod:`invlift.programs.lanes`) take
-        less time than one after the other: so they do where a processor mostly waits for small
-        operations.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
     max_derivative: ClassVar[int] = 1
     solutions: ClassVar[tuple[str, ...]] = ()
-    has_lanes: ClassVar[bool] = True
     # Not annotated: as fields of a subclass they would come before its others.
     readings = kept_axes = ()
     sensors = boundary_flux = None

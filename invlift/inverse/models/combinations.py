@@ -40,11 +40,6 @@ class Combinations(ForwardModel):
         return self.model.max_derivative
 
     @property
-    def has_lanes(self) -> bool:
-        """As of the model."""
-        return self.model.has_lanes
-
-    @property
     def solutions(self) -> tuple[str, ...]:
         """As of the model."""
         return self.model.solutions

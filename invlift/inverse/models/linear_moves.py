@@ -14,8 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.programs.lanes import any_lane
-
 #: Terms of the Taylor series, 3 2^k, and the norm up to which they are taken: what is left out is
 #: 2^24 / 25!, and 2^22 / 23! of second derivatives.
 NUM_TERMS, LARGEST_NORM = 24, 2.0
@@ -72,18 +70,30 @@ def linear_moves(
         return tuple(jnp.where(index < number, *pair) for pair in zip(new, value, strict=True))
 
     def step(value, index):
-        return jax.lax.cond(any_lane(index < most), double, _stay, value, index), None
+        return jax.lax.cond(_any_of_batch(index < most), double, _stay, value, index), None
 
     def steps(value, first):
         def go(value, first):
             return jax.lax.scan(step, value, first + jnp.arange(DOUBLINGS))[0]
 
-        return jax.lax.cond(any_lane(first < most), go, _stay, value, first), None
+        return jax.lax.cond(_any_of_batch(first < most), go, _stay, value, first), None
 
     begun = phi(0, powers), jnp.stack(vectors, axis=1)
     (_, found), _ = jax.lax.scan(steps, begun, jnp.arange(0, MAX_DOUBLINGS, DOUBLINGS))
     moves = times * found[:, 0]
     return moves if len(derivatives) == 1 else moves + times**2 * found[:, 2]
+
+
+@jax.custom_batching.custom_vmap
+def _any_of_batch(flag: jax.Array) -> jax.Array:
+    """Whether a flag, (), is true in any system of a batch, which then computes one branch."""
+    return flag
+
+
+@_any_of_batch.def_vmap
+def _(axis_size, in_batched, flag):
+    del axis_size, in_batched
+    return jnp.any(flag), False
 
 
 def _stay(value, index):

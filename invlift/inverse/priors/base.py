@@ -55,8 +55,6 @@ class Prior(Module):
     is_affine: ClassVar[bool] = False
     #: Whether the coefficients are the variables themselves.
     is_identity: ClassVar[bool] = False
-    #: As of a model: see :class:`~invlift.inverse.models.base.ForwardModel`.
-    has_lanes: ClassVar[bool] = True
 
     @property
     def num_white(self) -> int:

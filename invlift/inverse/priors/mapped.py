@@ -34,11 +34,6 @@ class MappedPrior(Prior):
         return self.is_map_affine and self.prior.is_affine
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: see :class:`Prior`."""
-        return self.prior.has_lanes
-
-    @property
     def num_white(self) -> int:
         """Number m of standard normal variables."""
         return self.prior.num_white

@@ -51,11 +51,6 @@ class NamedPrior(Prior):
         return {name: unit for (name, _), unit in zip(self.shapes, self.units, strict=True) if unit}
 
     @property
-    def has_lanes(self) -> bool:
-        """As of a model: where it pays for the priors among the parts."""
-        return all(getattr(part, "has_lanes", True) for part in self.parts.values())
-
-    @property
     def num_white(self) -> int:
         """Number m of standard normal variables."""
         return sum(self.parts[name].num_white for name, _ in self.shapes)

@@ -36,11 +36,6 @@ class ExactConditioning(ManifoldTarget):
         return self.problem.structure
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: see the problem."""
-        return self.problem.has_lanes
-
-    @property
     def dimension(self) -> int:
         """Number m of inputs."""
         return self.problem.num_unknowns

@@ -35,11 +35,6 @@ class LaplaceWhitened(Module):
         return self.posterior.problem
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: see the problem."""
-        return self.problem.has_lanes
-
-    @property
     def dimension(self) -> int:
         """Number h + m of unknowns."""
         return self.posterior.dimension

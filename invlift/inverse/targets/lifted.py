@@ -97,11 +97,6 @@ class LiftedPosterior(Module):
     problem: InverseProblem
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: see the problem."""
-        return self.problem.has_lanes
-
-    @property
     def dimension(self) -> int:
         """Dimension h + m + d of the ambient space."""
         return self.problem.num_unknowns + self.problem.num_observations

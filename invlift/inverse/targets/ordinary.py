@@ -21,11 +21,6 @@ class OrdinaryPosterior(Module):
     problem: InverseProblem
 
     @property
-    def has_lanes(self) -> bool:
-        """Whether chains side by side in one program pay: see the problem."""
-        return self.problem.has_lanes
-
-    @property
     def dimension(self) -> int:
         """Number h + m of unknowns."""
         return self.problem.num_unknowns

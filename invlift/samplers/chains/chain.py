@@ -9,7 +9,7 @@ was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
@@ -22,11 +22,11 @@ from invlift.samplers.chains.programs import (
     BLOCK,
     block_program,
     evaluate_state,
-    evaluate_states,
     is_carried_whole,
     num_rows,
     padded_schedule,
     restored,
+    state_shapes,
 )
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.state import Block, ChainState, Position, gather
@@ -64,7 +64,12 @@ class Progress(NamedTuple):
 
 
 def run_blocks(
-    target, plan: Plan, rng_key: jax.Array, position: Position, num_draws: int | None = None
+    target,
+    plan: Plan,
+    rng_key: jax.Array,
+    position: Position,
+    num_draws: int | None = None,
+    call_seconds: float = 0.0,
 ) -> Iterator[Block]:
     """Run a chain on from a position, block by block.
 
@@ -78,36 +83,6 @@ def run_blocks(
     position : Position
     num_draws : int, optional
         Draws after which to end, if not those of the plan.
-
-    Yields
-    ------
-    Block
-    """
-    for (block,) in run_lanes(target, plan, rng_key, [position], num_draws):
-        yield block
-
-
-def run_lanes(
-    target,
-    plan: Plan,
-    rng_keys: jax.Array,
-    positions: Sequence[Position],
-    num_draws: int | None = None,
-    call_seconds: float = 0.0,
-) -> Iterator[list[Block | None]]:
-    """Run chains side by side in one program, as many as there are positions.
-
-    Those that are behind the others go on first, alone.
-
-    Parameters
-    ----------
-    target
-    plan : Plan
-    rng_keys : (lanes,) jax.Array
-        The chains' own keys; of a single chain its key, ().
-    positions : sequence of Position
-    num_draws : int, optional
-        As of :func:`run_blocks`.
     call_seconds : float
         About how long a call of the program may take.  As many blocks of a small model as it lasts
         for are yielded as one; a single one during warm-up, where the time of an iteration changes,
@@ -115,44 +90,30 @@ def run_lanes(
 
     Yields
     ------
-    list of Block or None
-        For each chain what it brings, or None if it waits or has come to its end.
+    Block
     """
     total = plan.num_warmup + (plan.num_draws if num_draws is None else num_draws)
-    positions = list(positions)
-    lanes = _Lanes(target, plan, rng_keys, positions)
+    program = _Program(target, plan, rng_key, position.values.size)
     num_blocks = 1
     while True:
-        positions = [_skipped(plan, position) for position in positions]
-        going = [
-            lane
-            for lane, position in enumerate(positions)
-            if position.iteration < total and not _is_over(plan, position)
-        ]
-        if not going:
+        position = _skipped(plan, position)
+        if position.iteration >= total or _is_over(plan, position):
             return
-        iteration = min(positions[lane].iteration for lane in going)
-        moving = [lane for lane in going if positions[lane].iteration == iteration]
-        is_warmup = iteration < plan.num_warmup
-        left = (plan.num_warmup if is_warmup else total) - iteration
-        num = min(num_blocks * BLOCK, lanes.num_rows, left)
+        is_warmup = position.iteration < plan.num_warmup
+        left = (plan.num_warmup if is_warmup else total) - position.iteration
+        num = min(num_blocks * BLOCK, program.num_rows, left)
         began = time.perf_counter()
-        found = lanes.run(positions, moving, num)
+        values, carried, adapted, kept, accumulated, stats = program.run(position, num)
         seconds = time.perf_counter() - began
-        is_single = is_warmup or plan.fields or found[moving[0]][-2]
+        is_single = is_warmup or plan.fields or accumulated
         num_blocks = 1 if is_single else max(1, int(call_seconds * num / BLOCK / seconds))
-        spent = seconds / len(moving)
-        blocks: list[Block | None] = [None] * len(positions)
-        for lane in moving:
-            warmup, sampling = positions[lane].seconds
-            seconds = (warmup + spent, sampling) if is_warmup else (warmup, sampling + spent)
-            values, carried, adapted, kept, accumulated, stats = found[lane]
-            positions[lane] = Position(values, adapted, iteration + num, seconds, carried)
-            accumulated = {} if is_warmup else accumulated
-            fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
-            moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
-            blocks[lane] = Block(positions[lane], num, is_warmup, kept, stats, moments, fields)
-        yield blocks
+        warmup, sampling = position.seconds
+        spent = (warmup + seconds, sampling) if is_warmup else (warmup, sampling + seconds)
+        position = Position(values, adapted, position.iteration + num, spent, carried)
+        accumulated = {} if is_warmup else accumulated
+        fields = {name: accumulated[name] for name in plan.fields if name in accumulated}
+        moments = {name: Moments.of(x) for name, x in accumulated.items() if name not in fields}
+        yield Block(position, num, is_warmup, kept, stats, moments, fields)
 
 
 def _is_over(plan: Plan, position: Position) -> bool:
@@ -167,76 +128,48 @@ def _skipped(plan: Plan, position: Position) -> Position:
     return position
 
 
-class _Lanes:
-    """What runs blocks of some chains side by side, or of a single one."""
+class _Program:
+    """What runs the blocks of a chain."""
 
-    def __init__(
-        self, target, plan: Plan, rng_keys: jax.Array, positions: Sequence[Position]
-    ) -> None:
-        dimension = positions[0].values.size
-        self._target, self._plan, self._rng_keys = target, plan, rng_keys
-        self._num_lanes = len(positions)
-        self._run_block = block_program(dimension, self._num_lanes)
-        self._schedule = padded_schedule(target, plan, dimension)
+    def __init__(self, target, plan: Plan, rng_key: jax.Array, dimension: int) -> None:
+        self._target, self._plan, self._rng_key = target, plan, rng_key
+        self._run_block = block_program(dimension)
+        state = state_shapes(plan.kernel, target, dimension)
+        self._schedule, self.num_rows = padded_schedule(plan, state), num_rows(state)
         self._last: PyTree = None
-        self.num_rows = num_rows(target, dimension)
 
-    def run(self, positions: Sequence[Position], moving: Sequence[int], num: int) -> list[tuple]:
-        """Run ``num`` iterations of those that move, which are all at the same one.
+    def run(self, position: Position, num: int) -> tuple:
+        """Run ``num`` iterations from a position.
 
         Returns
         -------
-        list of tuple
-            For each lane its position, (Q,), what the kernel carries, the adaptation's state, and
-            draws, what the model computes on the way, and statistics, dicts of arrays (num, ...).
+        tuple
+            Position, (Q,), what the kernel carries, the adaptation's state, and draws, what the
+            model computes on the way, and statistics, dicts of arrays (num, ...).
         """
-        plan, first = self._plan, positions[moving[0]].iteration
-        # A lane that waits computes what another begins with; nothing of it is kept.
-        used = [positions[lane if lane in moving else moving[0]] for lane in range(self._num_lanes)]
-        parts = [(each.values, each.adaptation, each.carried) for each in used]
-        values, adapted, carried = self._together(parts)
-        self._last = self._state_at(values, carried)
+        plan, first = self._plan, position.iteration
+        self._last = self._state_at(position.values, position.carried)
         is_warmup = first < plan.num_warmup
         row = first if is_warmup else plan.num_warmup
         stages = self._schedule[row : row + self.num_rows]
-        found = self._run_block(
-            plan.kernel, self._target, self._last, adapted, self._rng_keys,
+        *end, kept, accumulated, stats = self._run_block(
+            plan.kernel, self._target, self._last, position.adaptation, self._rng_key,
             first, num, is_warmup, stages,
         )  # fmt: skip
-        return [_on_host(each, num) for each in self._apart(found)]
-
-    def _together(self, parts: Sequence[PyTree]) -> PyTree:
-        """With an axis of lanes in front, if there are several."""
-        if self._num_lanes == 1:
-            return parts[0]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *parts)
-
-    def _apart(self, found: PyTree) -> Sequence[PyTree]:
-        """The reverse."""
-        if self._num_lanes == 1:
-            return [found]
-        leaves, structure = jax.tree.flatten(found)
-        lanes = zip(*map(np.asarray, leaves), strict=True)
-        return [jax.tree.unflatten(structure, lane) for lane in lanes]
+        # On the host, as arrays of their own.
+        recorded = (kept, accumulated, stats)
+        recorded = jax.tree.map(lambda rows: np.asarray(rows)[:num].copy(), recorded)
+        return *jax.tree.map(np.array, end), *recorded
 
     def _state_at(self, values: np.ndarray, carried: dict[str, np.ndarray]) -> PyTree:
-        """The kernel's states at positions, with what is carried put in.
+        """The kernel's state at a position, with what is carried put in.
 
-        Not evaluated where that is all of it and the last states show its form.
+        Not evaluated where that is all of it and the last state shows its form.
         """
-        kernel, target, state = self._plan.kernel, self._target, self._last
-        if not carried or state is None or not is_carried_whole(kernel, target, values, state):
-            evaluate = evaluate_state if self._num_lanes == 1 else evaluate_states
-            state = evaluate(kernel, target, values)
-        return restored(target, values, state, carried)
-
-
-def _on_host(found: tuple, num: int) -> tuple:
-    """What a block returns of a chain, as arrays of their own, of the iterations that it made."""
-    *end, kept, accumulated, stats = found
-    recorded = (kept, accumulated, stats)
-    recorded = jax.tree.map(lambda rows: np.asarray(rows)[:num].copy(), recorded)
-    return *jax.tree.map(np.array, end), *recorded
+        kernel, state = self._plan.kernel, self._last
+        if not carried or state is None or not is_carried_whole(kernel, state):
+            state = evaluate_state(kernel, self._target, values)
+        return restored(values, state, carried)
 
 
 def run_chain(

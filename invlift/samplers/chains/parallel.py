@@ -12,13 +12,10 @@ from invlift.programs.compilation import num_cores
 from invlift.programs.memory import give_back_memory
 from invlift.samplers.chains.chain import Progress, progress_of
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.chains.programs import has_lapack
 from invlift.samplers.chains.results import ChainResult, Run, cut_to_one_length
 from invlift.samplers.chains.saving import CheckpointStore
-from invlift.samplers.chains.state import ChainState, Increment, gather
+from invlift.samplers.chains.state import Block, ChainState, Increment, gather
 from invlift.samplers.chains.workers import (
-    Member,
-    Piece,
     Processes,
     Segment,
     Threads,
@@ -33,36 +30,12 @@ SAVE_INTERVAL = 10.0
 MAX_SLEEP = 0.5
 
 
-def choose_lanes(target, plan: Plan, num_chains: int, executor: Executor | None = None) -> int:
-    """How many chains one program is to compute side by side (:mod:`invlift.programs.lanes`).
-
-    As many as there are for each core of this process, so that none of these waits.  One where the
-    target says so (``has_lanes``) or does not tell its dimension, where the program calls LAPACK,
-    and in other processes, whose cores are not known here.
-
-    Parameters
-    ----------
-    target, plan, executor
-        As of :func:`run_chains`.
-    num_chains : int
-    """
-    num_lanes = -(-num_chains // num_cores())
-    is_elsewhere = not isinstance(executor, ThreadPoolExecutor | None)
-    dimension = getattr(target, "dimension", None)
-    if is_elsewhere or num_lanes == 1 or dimension is None:
-        return 1
-    if not getattr(target, "has_lanes", True) or has_lapack(target, plan, dimension, num_lanes):
-        return 1
-    return num_lanes
-
-
 def run_chains(
     target,
     plan: Plan,
     starts: Any,
     seed: int,
     *,
-    num_lanes: int = 1,
     executor: Executor | None = None,
     store: CheckpointStore | None = None,
     max_seconds: float | None = None,
@@ -80,9 +53,7 @@ def run_chains(
         Positions on the manifold.  Or a pytree with that ``shape`` whose ``starts[chain]`` finds
         one, which each chain then does for itself.
     seed : int
-        Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else but the lanes.
-    num_lanes : int
-        Chains that one program computes side by side: see :func:`choose_lanes`.
+        Chain c uses ``fold_in(key(seed), c)``: its draws depend on nothing else.
     executor : concurrent.futures.Executor, optional
         Threads, one per core, if left out.  With any other kind the chains run in other processes,
         a few seconds at a time.
@@ -106,15 +77,14 @@ def run_chains(
     InputError
         If a start of the array is not on the manifold that the kernel walks on.
     """
-    work = Work(target, plan, starts, int(seed), num_lanes)
+    work = Work(target, plan, starts, int(seed))
     owned = None
     if executor is None:
-        size = min(-(-starts.shape[0] // num_lanes), num_cores())
+        size = min(starts.shape[0], num_cores())
         executor = owned = ThreadPoolExecutor(size, thread_name_prefix="chain")
     kind = Threads if isinstance(executor, ThreadPoolExecutor) else Processes
     scheduler = _Scheduler(
         plan,
-        num_lanes,
         kind(work, executor),
         [store.load(chain, plan) if store else None for chain in range(starts.shape[0])],
         store,
@@ -158,7 +128,6 @@ class _Scheduler:
     def __init__(
         self,
         plan: Plan,
-        num_lanes: int,
         workers: Workers,
         saved: Sequence[ChainState | None],
         store: CheckpointStore | None,
@@ -170,10 +139,6 @@ class _Scheduler:
         self._plan, self._store = plan, store
         self._next_goal, self._on_progress = next_goal, on_progress
         self._states = list(saved)
-        self._teams = [
-            range(first, min(first + num_lanes, len(saved)))
-            for first in range(0, len(saved), num_lanes)
-        ]
         self._recorded = [state.recorded if state else {} for state in saved]
         self._unsaved: list[list[Increment]] = [[] for _ in saved]
         self._saved_at = [time.monotonic()] * len(saved)
@@ -221,15 +186,15 @@ class _Scheduler:
 
     def _run_to(self, goal: int) -> None:
         """Run all chains until they have so many draws."""
-        running: dict[Future, range] = {}
-        for team in self._teams:
-            self._hand_out(team, goal, running)
+        running: dict[Future, int] = {}
+        for chain in range(len(self._states)):
+            self._hand_out(chain, goal, running)
         try:
             while running:
                 done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for future in sorted(done, key=lambda future: running[future].start):
-                    pieces = future.result()
-                    self._take(running.pop(future), pieces, goal, running)
+                for future in sorted(done, key=running.get):
+                    blocks = future.result()
+                    self._take(running.pop(future), blocks, goal, running)
                 patience = self.workers.patience
                 if patience is not None and time.monotonic() > self._stopped_at + patience:
                     return
@@ -237,7 +202,7 @@ class _Scheduler:
             self._give_up(running)
             raise
 
-    def _give_up(self, running: dict[Future, range]) -> None:
+    def _give_up(self, running: dict[Future, int]) -> None:
         """Have all chains end after a failure, and keep what they still bring.
 
         Of several chains that failed the first is blamed, whichever was sooner.
@@ -249,52 +214,41 @@ class _Scheduler:
         done, _ = wait(left, self.workers.patience)
         failed = [future for future in done if future.exception() is not None]
         for future in done.difference(failed):
-            self._keep(future.result())
-        for future in sorted(failed, key=lambda future: running[future].start):
+            self._keep(running[future], future.result())
+        for future in sorted(failed, key=running.get):
             future.result()
 
-    def _hand_out(self, team: range, goal: int, running: dict[Future, range]) -> None:
-        """Have chains that are computed side by side go on.
-
-        Unless all are where they are to be and that has been looked at.
-        """
-        members = [
-            Member(chain, state.position if state else None, self._recorded[chain])
-            for chain, state in zip(team, self._states[team.start : team.stop], strict=True)
-        ]
+    def _hand_out(self, chain: int, goal: int, running: dict[Future, int]) -> None:
+        """Have a chain go on, unless it is where it is to be and that has been looked at."""
+        state, recorded = self._states[chain], self._recorded[chain]
+        position = state.position if state else None
         end = self._plan.num_warmup + goal
-        is_there = all(
-            member.position and member.position.iteration >= end and not member.recorded
-            for member in members
-        )
+        is_there = position and position.iteration >= end and not recorded
         if not (self._is_over or is_there):
-            running[self.workers.submit(Segment(tuple(members), goal))] = team
+            running[self.workers.submit(Segment(chain, goal, position, recorded))] = chain
 
     def _take(
-        self, team: range, pieces: Sequence[Piece], goal: int, running: dict[Future, range]
+        self, chain: int, blocks: Sequence[Block], goal: int, running: dict[Future, int]
     ) -> None:
-        """Take what a segment has brought, and have its chains go on."""
-        for chain in team:
-            self._recorded[chain] = {}
-        if not pieces:  # they were at their end, or their own time is over
+        """Take what a segment has brought, and have its chain go on."""
+        self._recorded[chain] = {}
+        if not blocks:  # it was at its end, or its own time is over
             return
-        self._keep(pieces)
-        self._hand_out(team, goal, running)
-        for chain, block in pieces:
+        self._keep(chain, blocks)
+        self._hand_out(chain, goal, running)
+        for block in blocks:
             self._on_progress(progress_of(self._plan, chain, block))
-        is_due = time.monotonic() - self._saved_at[team.start] > SAVE_INTERVAL
-        end = self._plan.num_warmup + goal
-        if is_due or all(block.end.iteration >= end for block in dict(pieces).values()):
-            for chain in team:
-                self._save(chain)
+        is_due = time.monotonic() - self._saved_at[chain] > SAVE_INTERVAL
+        if is_due or blocks[-1].end.iteration >= self._plan.num_warmup + goal:
+            self._save(chain)
             give_back_memory()
 
-    def _keep(self, pieces: Sequence[Piece]) -> None:
-        """Add the blocks of a segment to its chains."""
-        for chain, block in pieces:
-            state = self._states[chain]
-            if state is None:
-                state = self._states[chain] = ChainState(block.end)
+    def _keep(self, chain: int, blocks: Sequence[Block]) -> None:
+        """Add the blocks of a segment to its chain."""
+        state = self._states[chain]
+        if blocks and state is None:
+            state = self._states[chain] = ChainState(blocks[0].end)
+        for block in blocks:
             increment = state.add(self._plan, block)
             if self._store:
                 self._unsaved[chain].append(increment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +10,13 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.programs.compilation import Program
-from invlift.programs.lanes import any_lane, calls_lapack
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
 
 #: Iterations of a block, between which a chain can be stopped and saved.
 BLOCK = 10
-#: Blocks that one call may run where all of a state is carried, and the most numbers of a position
+#: Blocks that one call may run where all of a state is carried, and the most numbers of a state
 #: times iterations of a call.
 MOST_BLOCKS, MOST_NUMBERS = 100, 100_000
 #: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
@@ -40,28 +38,12 @@ def evaluate(kernel, target, position):
 evaluate_state = Program(evaluate, "some")
 
 
-def _evaluate_lanes(kernel, target, positions):
-    return jax.vmap(lambda position: evaluate(kernel, target, position))(positions)
-
-
-#: The same at positions of several chains, (lanes, Q).
-evaluate_states = Program(_evaluate_lanes, "some")
-
-
 def _chain_key(seed, chain):
     """Key of a chain's random numbers, which depend on nothing else."""
     return jax.random.fold_in(jax.random.key(seed), chain)
 
 
 chain_key = Program(_chain_key, "none")
-
-
-def _chain_keys(seed, chains):
-    return jax.vmap(lambda chain: _chain_key(seed, chain))(chains)
-
-
-#: Those of several chains, (lanes,).
-chain_keys = Program(_chain_keys, "none")
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
@@ -82,10 +64,7 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
             return kernel.describe(target, state), ()
         position, before = kernel.position(state), last[1]
         has_moved = ~jnp.array_equal(position, last[0])
-        described = jax.lax.cond(
-            any_lane(has_moved), lambda: kernel.describe(target, state), lambda: before
-        )
-        described = jax.tree.map(partial(jnp.where, has_moved), described, before)
+        described = jax.lax.cond(has_moved, lambda: kernel.describe(target, state), lambda: before)
         return described, (position, described)
 
     def step(carry, key, stage):
@@ -106,29 +85,15 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         last = jnp.full_like(kernel.position(state), jnp.nan), nothing
     carry = state, adapted, last
     (state, adapted, _), recorded = _scan(step, carry, rng_key, first, num, stages)
-    carried = carried_of(kernel, target, state)
-    return kernel.position(state), carried, adapted, *recorded
-
-
-def _lanes(kernel, target, states, adapted, rng_keys, first, num, is_warmup, stages):
-    """The same of several chains side by side, with an axis of chains in front."""
-
-    def lane(state, adapted, rng_key):
-        return _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages)
-
-    return jax.vmap(lane)(states, adapted, rng_keys)
+    return kernel.position(state), carried_of(kernel, state), adapted, *recorded
 
 
 _FAST, _USUAL = Program(_block, "full"), Program(_block, "some")
-_FAST_LANES, _USUAL_LANES = Program(_lanes, "full"), Program(_lanes, "some")
 
 
-def block_program(dimension: int, num_lanes: int = 1) -> Program:
-    """A block, compiled for a dimension; of several chains with an axis of these in front."""
-    is_fast = SMALL < dimension <= LARGE
-    if num_lanes == 1:
-        return _FAST if is_fast else _USUAL
-    return _FAST_LANES if is_fast else _USUAL_LANES
+def block_program(dimension: int) -> Program:
+    """A block, compiled for a dimension Q."""
+    return _FAST if SMALL < dimension <= LARGE else _USUAL
 
 
 def _scan(step, carry, rng_key, first, num, stages):
@@ -145,84 +110,61 @@ def _scan(step, carry, rng_key, first, num, stages):
     return jax.lax.fori_loop(0, num, body, (carry, stacked))
 
 
-def num_rows(target, dimension: int) -> int:
-    """Iterations that one call runs at most, at positions of a dimension Q.
+def num_rows(state) -> int:
+    """Iterations that one call runs at most, from a state of these shapes.
 
-    More than a block for small models, whose iterations may take less time than a call.  Not for
-    those on a mesh, nor for large ones.
+    More than a block where a state is of few numbers: such iterations may take less time than a
+    call.
     """
-    if not getattr(target, "has_lanes", True):
-        return BLOCK
-    return BLOCK * max(1, min(MOST_BLOCKS, MOST_NUMBERS // (BLOCK * dimension)))
+    size = sum(leaf.size for leaf in jax.tree.leaves(state))
+    return BLOCK * max(1, min(MOST_BLOCKS, MOST_NUMBERS // (BLOCK * size)))
 
 
-def carried_of(kernel, target, state) -> dict[str, jax.Array]:
+def carried_of(kernel, state) -> dict[str, jax.Array]:
     """What of a state is handed on with its position: all where a call may run several blocks."""
-    if num_rows(target, kernel.position(state).size) == BLOCK:
+    if num_rows(state) == BLOCK:
         return kernel.carried(state)
     return {f"{number:03}": leaf for number, leaf in enumerate(jax.tree.leaves(state))}
 
 
-def is_carried_whole(kernel, target, values, state) -> bool:
-    """Whether a state like this one, at positions (..., Q), is handed on as a whole."""
-    is_small = num_rows(target, values.shape[-1]) > BLOCK
-    return is_small or {"position", *kernel.carries} == set(getattr(state, "_fields", ()))
+def is_carried_whole(kernel, state) -> bool:
+    """Whether a state like this one is handed on as a whole."""
+    is_all = {"position", *kernel.carries} == set(getattr(state, "_fields", ()))
+    return is_all or num_rows(state) > BLOCK
 
 
-def restored(target, values, state, carried):
-    """A state at positions, (..., Q), made of another, with what was carried put in."""
+def restored(values, state, carried):
+    """A state at a position, (Q,), made of another, with what was carried put in."""
     if not carried:
         return state
-    if num_rows(target, values.shape[-1]) > BLOCK:
+    if num_rows(state) > BLOCK:
         leaves = [leaf for _, leaf in sorted(carried.items())]
         return jax.tree.unflatten(jax.tree.structure(state), leaves)
     where = {"position": values} if "position" in state._fields else {}
     return state._replace(**where, **carried)
 
 
-def padded_schedule(target, plan: Plan, dimension: int) -> np.ndarray:
+def padded_schedule(plan: Plan, state) -> np.ndarray:
     """What the adaptation does in each iteration, with rows of nothing for a whole call behind."""
     schedule = plan.kernel.adaptation.schedule(plan.num_warmup)
-    nothing = np.zeros((num_rows(target, dimension), schedule.shape[1]), schedule.dtype)
+    nothing = np.zeros((num_rows(state), schedule.shape[1]), schedule.dtype)
     return np.concatenate([schedule, nothing])
 
 
-def compile_chain(target, plan: Plan, dimension: int, num_lanes: int = 1) -> None:
-    """Compile what :func:`run_lanes` calls, for positions of a dimension Q."""
-    # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
-    block_program(dimension, num_lanes).prepare(*_arguments(target, plan, dimension, num_lanes))
-    evaluate = evaluate_state if num_lanes == 1 else evaluate_states
-    evaluate.prepare(plan.kernel, target, _positions(dimension, num_lanes))
+def state_shapes(kernel, target, dimension: int):
+    """``jax.ShapeDtypeStruct`` of a kernel's state at positions of a dimension Q."""
+    return evaluate_state.shapes(kernel, target, jax.ShapeDtypeStruct((dimension,), float))
 
 
-def has_lapack(target, plan: Plan, dimension: int, num_lanes: int) -> bool:
-    """Whether a block of several chains calls LAPACK."""
-    arguments = _arguments(target, plan, dimension, num_lanes)
-    return calls_lapack(block_program(dimension, num_lanes).operations(*arguments))
-
-
-def _arguments(target, plan: Plan, dimension: int, num_lanes: int) -> tuple:
-    """Arguments of a block, or what stands for them."""
+def compile_chain(target, plan: Plan, dimension: int) -> None:
+    """Compile what :func:`run_blocks` calls, for positions of a dimension Q."""
     kernel = plan.kernel
-    evaluate = evaluate_state if num_lanes == 1 else evaluate_states
-    states = evaluate.shapes(kernel, target, _positions(dimension, num_lanes))
-    chains = kernel.adaptation.init(dimension), chain_key.shapes(0, 0)
-    adapted, keys = (_of_lanes(each, num_lanes) for each in chains)
-    stages = padded_schedule(target, plan, dimension)[: num_rows(target, dimension)]
-    return kernel, target, states, adapted, keys, 0, 0, True, stages
-
-
-def _positions(dimension: int, num_lanes: int) -> jax.ShapeDtypeStruct:
-    return _of_lanes(jax.ShapeDtypeStruct((dimension,), float), num_lanes)
-
-
-def _of_lanes(shapes, num_lanes: int):
-    """With an axis of lanes in front, if there are several."""
-    if num_lanes == 1:
-        return shapes
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((num_lanes, *leaf.shape), leaf.dtype), shapes
-    )
+    # Only the shapes at first: the search for a start compiles the evaluation, at the same time.
+    state = state_shapes(kernel, target, dimension)
+    adapted, rng_key = kernel.adaptation.init(dimension), chain_key.shapes(0, 0)
+    stages = padded_schedule(plan, state)[: num_rows(state)]
+    block_program(dimension).prepare(kernel, target, state, adapted, rng_key, 0, 0, True, stages)
+    evaluate_state.prepare(kernel, target, jax.ShapeDtypeStruct((dimension,), float))
 
 
 def _distance_of(kernel, target, state):

@@ -1,7 +1,7 @@
 """Who runs the segments of chains: threads of this process, or processes elsewhere.
 
-A segment is a few seconds of a chain, or of some that are computed side by side: it needs nothing
-but the positions where it begins, and returns the blocks that follow.  Whoever asks for it keeps
+A segment is a few seconds of a chain: it needs nothing but the position where it begins, and
+returns the blocks that follow.  Whoever asks for it keeps
 what the chain has gathered, so that a worker that is lost takes nothing with it, and needs neither
 files nor memory of its own.
 """
@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -25,11 +24,10 @@ from threadpoolctl import threadpool_limits
 
 from invlift.programs.compilation import keep_compiled_programs, keeps_compiled_programs
 from invlift.programs.precision import enable_x64
-from invlift.samplers.chains.chain import run_lanes
+from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import (
     chain_key,
-    chain_keys,
     check_reproduced,
     check_start,
     compile_chain,
@@ -65,23 +63,22 @@ class Work(NamedTuple):
         that is on the manifold is checked unless it has a true ``is_exact``.
     seed : int
         Chain c uses ``fold_in(key(seed), c)``.
-    num_lanes : int
-        Chains that one program computes side by side: chain c in lane c % num_lanes.
     """
 
     target: Target
     plan: Plan
     starts: Any
     seed: int
-    num_lanes: int = 1
 
 
-class Member(NamedTuple):
-    """Where a chain of a segment goes on.
+class Segment(NamedTuple):
+    """Where a chain goes on, and for how long.
 
     Attributes
     ----------
     chain : int
+    num_draws : int
+        Draws after which it ends.
     position : Position or None
         None for a chain that has not begun.
     recorded : mapping of str to array
@@ -89,31 +86,9 @@ class Member(NamedTuple):
     """
 
     chain: int
+    num_draws: int
     position: Position | None = None
     recorded: Mapping[str, np.ndarray] = {}
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Where chains that are computed side by side go on, and for how long.
-
-    Attributes
-    ----------
-    members : tuple of Member
-        The chains of all lanes that are in use, in their order.
-    num_draws : int
-        Draws after which they end.
-    """
-
-    members: tuple[Member, ...]
-    num_draws: int
-
-
-class Piece(NamedTuple):
-    """A block of a chain."""
-
-    chain: int
-    block: Block
 
 
 class Workers(Protocol):
@@ -131,7 +106,7 @@ class Workers(Protocol):
     def compile_seconds(self) -> float:
         """Time spent on compilation, as far as it is known here."""
 
-    def submit(self, segment: Segment) -> Future[list[Piece]]:
+    def submit(self, segment: Segment) -> Future[list[Block]]:
         """Have a segment run, at once or when a worker is free."""
 
     def stop(self) -> None:
@@ -153,14 +128,14 @@ class Threads:
         self._work, self._executor = work, executor
         self._is_stopped = threading.Event()
         # Beside the search for starts, which compiles and computes as well.
-        self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1], work.num_lanes)
+        self._compiling = _Compiling(work.target, work.plan, work.starts.shape[1])
 
     @property
     def compile_seconds(self) -> float:
         """Time until everything was compiled, s."""
         return self._compiling.seconds
 
-    def submit(self, segment: Segment) -> Future[list[Piece]]:
+    def submit(self, segment: Segment) -> Future[list[Block]]:
         """See `Workers`."""
         return self._executor.submit(
             run_segment, self._work, segment, LOCAL_SECONDS, self._is_stopped
@@ -212,7 +187,7 @@ class Processes:
         self._content = _dumps((work, keeps_compiled_programs()))
         self._name, self._executor = uuid4().hex, executor
 
-    def submit(self, segment: Segment) -> Future[list[Piece]]:
+    def submit(self, segment: Segment) -> Future[list[Block]]:
         """See `Workers`."""
         answer = _Answer()
 
@@ -225,11 +200,11 @@ class Processes:
                 answer.settle_cancelled()
                 return
             try:
-                pieces = asked.result()
-                if pieces is None:  # a process that does not know the work yet
+                blocks = asked.result()
+                if blocks is None:  # a process that does not know the work yet
                     ask(self._content)
                 else:
-                    answer.set_result(pieces)
+                    answer.set_result(blocks)
             except BaseException as error:
                 answer.set_exception(error)
 
@@ -251,43 +226,34 @@ def _dumps(work: Any) -> bytes:
 
 def run_segment(
     work: Work, segment: Segment, seconds: float, is_stopped: threading.Event | None = None
-) -> list[Piece]:
-    """Run a segment, of one block at least unless the chains are at their end."""
+) -> list[Block]:
+    """Run a segment, of one block at least unless the chain is at its end."""
     began = time.monotonic()
-    target, plan = work.target, work.plan
-    positions = [_position_of(work, member) for member in segment.members]
-    if all(each.iteration >= plan.num_warmup + segment.num_draws for each in positions):
+    target, plan, num_draws = work.target, work.plan, segment.num_draws
+    position = _position_of(work, segment)
+    if position.iteration >= plan.num_warmup + num_draws:
         return []
-    compile_chain(target, plan, positions[0].values.size, work.num_lanes)  # or wait for it
-    chains = [member.chain for member in segment.members]
-    if work.num_lanes == 1:
-        rng_keys = chain_key(work.seed, chains[0])
-    else:
-        # Lanes without a chain are at its end from the start.
-        spare = positions[0]._replace(iteration=plan.num_warmup + segment.num_draws)
-        num_spare = work.num_lanes - len(chains)
-        positions += num_spare * [spare]
-        rng_keys = chain_keys(work.seed, np.array([*chains, *num_spare * [chains[0]]]))
-    pieces = []
-    for blocks in run_lanes(target, plan, rng_keys, positions, segment.num_draws, CALL_SECONDS):
-        found = zip(chains, blocks, strict=False)
-        pieces += [Piece(chain, block) for chain, block in found if block is not None]
+    compile_chain(target, plan, position.values.size)  # or wait for it
+    rng_key = chain_key(work.seed, segment.chain)
+    blocks = []
+    for block in run_blocks(target, plan, rng_key, position, num_draws, CALL_SECONDS):
+        blocks.append(block)
         if time.monotonic() - began > seconds or (is_stopped and is_stopped.is_set()):
             break
-    return pieces
+    return blocks
 
 
-def _position_of(work: Work, member: Member) -> Position:
+def _position_of(work: Work, segment: Segment) -> Position:
     """Where a chain goes on, which is checked if it has not begun or comes from disk."""
-    target, plan = work.target, work.plan
-    if member.position is None:
-        position = start_position(plan, work.starts[member.chain])
+    target, plan, chain = work.target, work.plan, segment.chain
+    if segment.position is None:
+        position = start_position(plan, work.starts[chain])
         if not getattr(work.starts, "is_exact", False):
-            check_start(target, plan, position, member.chain)
+            check_start(target, plan, position, chain)
         return position
-    if member.recorded:
-        check_reproduced(target, plan, member.position, member.recorded, member.chain)
-    return member.position
+    if segment.recorded:
+        check_reproduced(target, plan, segment.position, segment.recorded, chain)
+    return segment.position
 
 
 #: The work that this process has been sent, by its name: that of one run.
@@ -297,7 +263,7 @@ _lock = threading.Lock()
 
 def run_remote_segment(
     name: str, segment: Segment, content: bytes | None = None
-) -> list[Piece] | None:
+) -> list[Block] | None:
     """The same in a worker process, whose JAX this sets up; None if it lacks the work."""
     enable_x64()
     with _lock:

@@ -177,7 +177,6 @@ def retract(
     *,
     ends_early: bool,
     is_audited: bool | jax.Array = False,
-    is_wanted: bool | jax.Array = True,
 ) -> Retracted:
     """Find lambda with c(origin - J(q)^T lambda) = 0.
 
@@ -201,8 +200,6 @@ def retract(
     is_audited : () bool
         Whether to follow it to its end nevertheless, decide by that, and count whether this is what
         an early end would have decided.
-    is_wanted : () bool
-        False in a lane for which the others are not to wait: it does not converge.
 
     Returns
     -------
@@ -231,7 +228,7 @@ def retract(
         _, move, _, is_expected, _, _, count = loop
         is_settled = (move <= move_tolerance) | (is_expected & stops_early)
         is_lost = ~jnp.isfinite(move) | (count >= retraction.max_iterations)
-        return is_wanted & ~is_settled & ~is_lost
+        return ~is_settled & ~is_lost
 
     def iterate(loop):
         multiplier, _, before, _, is_early, num_evaluations, count = loop

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.programs.lanes import any_lane
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.samplers.constrained.retractions import (
     POSITION_TOLERANCE,
@@ -98,7 +97,6 @@ def constrained_step(
     target: ConstrainedTarget,
     state: State,
     step_size: jax.Array,
-    is_wanted: bool | jax.Array = True,
 ) -> State:
     """One step of size ``step_size`` (negative: backwards in time).
 
@@ -110,9 +108,6 @@ def constrained_step(
     step_size : ()
         In units of the standard normal distribution's own period / (2 pi); with the Gaussian
         splitting below pi in size.
-    is_wanted : () bool
-        False in a lane whose trajectory is over: the other lanes do not wait for its step, which
-        counts as a failure.
 
     Returns
     -------
@@ -128,14 +123,11 @@ def constrained_step(
 
     def is_going(loop):
         num_flows, is_good, *_ = loop
-        return any_lane(is_good) & (num_flows < 2 * splitting.num_inner)
+        return is_good & (num_flows < 2 * splitting.num_inner)
 
     def flow(loop):
-        """Flow there from a new start (even numbers), then back from where that led (odd).
-
-        The number is the same in all lanes; those whose step has failed go with the others.
-        """
-        number, was_good, origin, point, momentum, done = loop
+        """Flow there from a new start (even numbers), then back from where that led (odd)."""
+        number, _, origin, point, momentum, done = loop
         is_there = number % 2 == 0
         origin = jnp.where(is_there, point.position, origin)
         expected = jnp.where(is_there, jnp.inf, origin)
@@ -146,7 +138,6 @@ def constrained_step(
             momentum,
             jnp.where(is_there, time, -time),
             expected,
-            was_good,
         )
 
         def arrive(_):
@@ -164,22 +155,22 @@ def constrained_step(
             return retracted.is_expected, point, momentum, work()
 
         is_good, point, momentum, extra = jax.lax.cond(
-            is_there & any_lane(was_good & retracted.is_converged), arrive, stay, None
+            is_there & retracted.is_converged, arrive, stay, None
         )
         return (
             number + 1,
-            was_good & is_good,
+            is_good,
             origin,
             point,
             momentum,
-            done + jnp.where(was_good, retracted.work + extra, 0),
+            done + retracted.work + extra,
         )
 
     # There and back share one loop body: the program holds the forward map only twice.
     _, is_good, _, new, momentum, done = jax.lax.while_loop(
         is_going,
         flow,
-        (0, jnp.asarray(is_wanted), start.position, start, momentum, state.work),
+        (0, jnp.asarray(True), start.position, start, momentum, state.work),
     )
     momentum = project_momentum(target, new, momentum + half * splitting.force(new))
     moved = build_state(new, momentum, done, state.num_failures)
@@ -191,7 +182,7 @@ def constrained_step(
     return jax.tree.map(lambda new, old: jnp.where(is_good, new, old), moved, failed)
 
 
-def _constrained_flow(integrator, target, point, momentum, time, expected, is_wanted):
+def _constrained_flow(integrator, target, point, momentum, time, expected):
     """Flow for a time, with an impulse along the normal space at the start."""
     splitting = integrator.splitting
     origin, _ = splitting.flow(point.position, momentum, time)
@@ -203,7 +194,6 @@ def _constrained_flow(integrator, target, point, momentum, time, expected, is_wa
         expected,
         ends_early=integrator.ends_early,
         is_audited=integrator.is_audited,
-        is_wanted=is_wanted,
     )
     impulse = target.apply_jacobian_transpose(point, retracted.multiplier)
     _, moved = splitting.flow(point.position, momentum - impulse / splitting.reach(time), time)

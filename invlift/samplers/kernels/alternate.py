@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from invlift.errors import InputError
-from invlift.programs.lanes import any_lane
 from invlift.programs.pytrees import static
 from invlift.samplers.chains.adaptation import Adaptation
 from invlift.samplers.kernels.base import Kernel, Standards
@@ -98,8 +97,6 @@ class Alternate(Kernel, settings=True):
             return walk
 
         turn = state.iteration % len(parts)
-        # The same in all lanes: a number of each would have all parts computed in each of them.
-        turn = jnp.argmax(jnp.stack([any_lane(turn == number) for number in range(len(parts))]))
         position, found = jax.lax.switch(turn, [walk_on(part) for part in parts])
         return AlternateState(position, state.iteration + 1), found
 

@@ -148,8 +148,7 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
 
         def advance(loop):
             state, count = loop
-            is_wanted = is_running(loop)
-            return constrained_step(integrator, target, state, step_size, is_wanted), count + 1
+            return constrained_step(integrator, target, state, step_size), count + 1
 
         end, count = jax.lax.while_loop(is_running, advance, (start, 0))
         acceptance = acceptance_probability(energy(start) - energy(end))

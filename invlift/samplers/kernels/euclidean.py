@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from invlift.files.tables import integer, number
-from invlift.programs.lanes import FEW_ROWS, eliminate
 from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
@@ -71,7 +70,7 @@ class HMC(_EuclideanKernel, settings=True):
         num_steps = jax.random.randint(key_length, (), low, high + 1)
         step_size, inverse_mass = tuning
         state, info = build_kernel()(
-            key_step, state, target.logdensity, step_size, _metric(inverse_mass), num_steps
+            key_step, state, target.logdensity, step_size, inverse_mass, num_steps
         )
         return state, _statistics(target, info, info.is_accepted, num_steps)
 
@@ -97,35 +96,10 @@ class NUTS(_EuclideanKernel, settings=True):
 
         step_size, inverse_mass = tuning
         new, info = build_kernel()(
-            rng_key, state, target.logdensity, step_size, _metric(inverse_mass), self.max_doublings
+            rng_key, state, target.logdensity, step_size, inverse_mass, self.max_doublings
         )
         has_moved = jnp.any(new.position != state.position)
         return new, _statistics(target, info, has_moved, info.num_integration_steps)
-
-
-def _metric(inverse_mass: jax.Array):
-    """What BlackJAX is to take as the metric of an inverse mass matrix, (Q,) or (Q, Q).
-
-    A matrix of few rows is factorised without LAPACK, for chains side by side in one program.
-    """
-    if inverse_mass.ndim == 1 or len(inverse_mass) > FEW_ROWS:
-        return inverse_mass
-    from blackjax.mcmc.metrics import Metric
-
-    upper, left = eliminate(inverse_mass)  # L^-1 of L D L^T, so that M = L^-T D^-1 L^-1
-    root = left.T / jnp.sqrt(jnp.diagonal(upper))
-
-    def sample_momentum(rng_key, position):
-        return root @ jax.random.normal(rng_key, position.shape, position.dtype)
-
-    def kinetic_energy(momentum, position=None):
-        return 0.5 * momentum @ (inverse_mass @ momentum)
-
-    def is_turning(left, right, total, position_left=None, position_right=None):
-        ahead = inverse_mass @ (total - 0.5 * (left + right))
-        return (left @ ahead <= 0.0) | (right @ ahead <= 0.0)
-
-    return Metric(sample_momentum, kinetic_energy, is_turning, None)
 
 
 def _statistics(target: Density, info, is_accepted, num_steps) -> dict[str, jax.Array]:
