@@ -14,18 +14,21 @@ import pytest
 
 import invlift
 
-# What a test compiles runs for seconds at most, so that the compiler is not to try hard.  Slow
-# tests, whose chains are long, have programs made as users have them.
+# What a test compiles runs for seconds at most, so that the compiler is not to try hard.
 _IN_HASTE = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1"
 )
+_NOT_IN_HASTE = {
+    "xla_backend_optimization_level": 3,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_cpu_parallel_codegen_split_count": 32,
+}
 
 
 def pytest_configure(config):
     """Before anything starts JAX; workers of pytest-xdist, and commands, inherit it."""
-    is_worker, is_slow = hasattr(config, "workerinput"), config.getoption("-m") == "slow"
-    if is_worker or is_slow or _OWN_FLAGS:
+    if hasattr(config, "workerinput") or _OWN_FLAGS:
         return
     environment = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {_IN_HASTE}"}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
@@ -88,17 +91,15 @@ def _programs_stay_few():
         forget_programs()
 
 
-@pytest.fixture
-def compiled_in_haste(monkeypatch):
-    """What a test compiles runs too shortly for the compiler to try hard.
-
-    It serves others of this kind alone.
-    """
-    none = compilation._OPTIONS["none"]
-    monkeypatch.setattr(compilation, "_OPTIONS", dict.fromkeys(compilation._OPTIONS, none))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(os.environ["XDG_CACHE_HOME"]) / "in_haste"))
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_long_chains(request):
+    """Programs of slow tests, whose chains are long, are made as users have them."""
+    options = dict(compilation._OPTIONS)
+    if request.config.getoption("-m") == "slow":
+        usual = {name: _NOT_IN_HASTE | options[name] for name in options}
+        compilation._OPTIONS.update(usual)
     yield
-    forget_programs()
+    compilation._OPTIONS.update(options)
 
 
 @pytest.fixture

@@ -25,6 +25,11 @@ from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 SHORT = {"chains": 2, "warmup": 20, "draws": 30}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_long_chains():
+    """There are none here."""
+
+
 def bent(theta, shift):
     return jnp.stack([theta[0] + theta[1] ** 2, jnp.sin(theta[2]) + shift])
 
@@ -92,7 +97,6 @@ def test_same_seed_same_bits_and_another_seed_another_run(run):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("compiled_in_haste")
 def test_all_kernels_run_and_differ(run):
     """Compiles every kernel, which takes 15 s."""
     constrained = {

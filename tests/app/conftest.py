@@ -26,6 +26,11 @@ def _page_where_it_is_used(request, monkeypatch):
 
 
 @pytest.fixture(scope="module", autouse=True)
+def programs_of_long_chains():
+    """In this folder no chain is long."""
+
+
+@pytest.fixture(scope="module", autouse=True)
 def _programs_are_kept(_programs_are_not_kept):
     """As commands keep them, also for tests that call what is behind a command."""
     keep_compiled_programs()

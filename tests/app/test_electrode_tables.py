@@ -117,7 +117,7 @@ def test_many_readings_of_points(tmp_path):
 
 
 @pytest.mark.slow
-def test_commands_take_a_line(tmp_path, capsys, compiled_in_haste):
+def test_commands_take_a_line(tmp_path, capsys):
     path = on_line(tmp_path)
     command("simulate", path, "--seed", "1", "--out", tmp_path / "made.ohm")
     path.write_text(path.read_text().replace("sensors.csv", "made.ohm"))
@@ -175,7 +175,7 @@ def test_a_run_tells_of_each_electrode_and_reading(folder):
 
 
 @pytest.mark.slow
-def test_every_command_takes_it(folder, capsys, compiled_in_haste):
+def test_every_command_takes_it(folder, capsys):
     path = folder / "problem.toml"
     command("check", path)
     printed = capsys.readouterr().out

@@ -27,7 +27,7 @@ FEW = ["--chains", "2", "--warmup", "10", "--draws", "20"]
 
 
 @pytest.fixture
-def run(tmp_path, compiled_in_haste):
+def run(tmp_path):
     """Check and run a problem: up to 15 s, as both compile all that a problem needs."""
 
     def check_and_run(changes, mesh, is_checked=True, experiments=(), sensors=SENSORS):

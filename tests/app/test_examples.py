@@ -19,7 +19,6 @@ from invlift.app.problems import load, read_python_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
 
 @pytest.mark.slow

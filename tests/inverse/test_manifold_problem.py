@@ -22,6 +22,11 @@ FACTORS = {
 DATA = {"weights": np.arange(8.0).reshape(4, 2), "pick": np.array([1, 0])}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_long_chains():
+    """There are none here."""
+
+
 def log_density(left, size, axis, data):
     return jnp.sum(data["weights"] * left) - 0.5 * jnp.sum((size - axis[data["pick"]]) ** 2)
 
@@ -88,7 +93,6 @@ def test_both_parts_of_the_orthogonal_group_are_started_from():
 
 
 @pytest.mark.slow  # a chain's program, twice: the page on manifolds shows most of it
-@pytest.mark.usefixtures("compiled_in_haste")
 def test_draws_come_back_by_name_and_other_data_need_no_compilation(tmp_path):
     options = {"chains": 2, "warmup": 20, "draws": 20, "seed": 1}
     run = sample(problem(), **options)
@@ -108,7 +112,6 @@ def test_draws_come_back_by_name_and_other_data_need_no_compilation(tmp_path):
     assert invlift.load(tmp_path).draws("left")[0].shape == (20, 4, 2)
 
 
-@pytest.mark.usefixtures("compiled_in_haste")
 def test_rough_starts_by_name_are_moved_onto_the_manifold():
     target = problem()
     rng = np.random.default_rng(5)
