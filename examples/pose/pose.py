@@ -47,7 +47,7 @@ def simulated(scene=SCENE, cameras=BOTH, noise=NOISE):
     return joints, image + noise * rng.standard_normal((2, *image.shape[1:]))[: len(cameras)]
 
 
-def problem_of(image, cameras):
+def problem_of(image, cameras, noise=NOISE):
     """Pose, person and place behind images, (c, 19, 2), by cameras."""
 
     def model(**unknowns):
@@ -56,7 +56,7 @@ def problem_of(image, cameras):
 
     names = ["left", "right"][: len(cameras)]
     axes = {"image": {"camera": names, "joint": JOINTS, "side": ["u", "v"]}, "joints": AXES}
-    noise = invlift.known_noise(NOISE)
+    noise = invlift.known_noise(noise)
     return invlift.inverse_problem(model, PRIOR, noise, {"image": image}, axes=axes)
 
 

@@ -18,7 +18,8 @@ from invlift.app.problem_file import read_problem
 from invlift.app.problems import load, read_python_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ["--chains", "2", "--warmup", "10", "--draws", "10"]
+DRAWS = 6
+SMALL = ["--chains", "1", "--warmup", "4", "--draws", f"{DRAWS}"]
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_a_measured_line_is_read_as_the_simulated_one():
     ("name", "sizes"),
     [
         ("hare_lynx/hare_lynx.py", {"hare_path": 21, "lynx_path": 21, "sigma": 2}),
-        ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "alpha21": 10}),
+        ("soil_carbon/soil_carbon.py:ak", {"carbon_path": 25, "alpha21": DRAWS}),
         ("voltage_clamp/voltage_clamp.py:potassium", {"109 mV_path": 61, "10.01 mV_path": 61}),
         ("voltage_clamp/voltage_clamp.py:sodium", {"109 mV_path": 61, "6 mV_path": 61}),
         ("fitzhugh_nagumo/fitzhugh_nagumo.py", {"x0_path": 200}),
@@ -272,7 +273,7 @@ def test_examples_of_images_run(name, said, draw, tmp_path, capsys):
     assert stop.value.code == 3
     assert said in capsys.readouterr().out
     draws = xr.load_dataset(tmp_path / "results" / "posterior.nc", group="posterior")
-    assert draws[draw[0]].shape == (2, 10, *draw[1])
+    assert draws[draw[0]].shape == (1, DRAWS, *draw[1])
     if name.endswith("limbs"):
         skeleton = runpy.run_path(str(EXAMPLES / "pose" / "skeleton.py"))
         joints = draws["joints"].values
@@ -322,9 +323,9 @@ def test_pose_compares(tmp_path, monkeypatch, capsys):
     settings = {
         "WARMUP, MONOCULAR_DRAWS = (1, 2), 4, 200, 600":
             "WARMUP, MONOCULAR_DRAWS = (2,), 2, 20, 20",
-        '"chmc", 300, False': '"chmc", 20, False',
-        "HMC, 1200, False": "HMC, 20, False",
-        "HMC, 1200, True": "HMC, 20, True",
+        '"chmc", 300)': '"chmc", 20)',
+        "num_steps=100), 1200)": "num_steps=100), 20)",
+        "3, 10, 20.0": "1, 2, 1.0",
     }  # fmt: skip
     small(folder / "compare.py", tmp_path / "compare.py", settings)
     monkeypatch.setattr("sys.argv", ["compare.py"])
@@ -335,7 +336,9 @@ def test_pose_compares(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     ends = [float(each) for each in re.search("constrained HMC: (.*) mm", said)[1].split(", ")]
     assert max(ends) < 50.0  # mm
-    assert (tmp_path / "poses.png").stat().st_size > 5_000
+    assert re.search("scene 1: constrained HMC is lower at [0-9]+% of the times", said)
+    for name in ("poses.png", "errors.png"):
+        assert (tmp_path / name).stat().st_size > 5_000
 
 
 def test_a_skeleton_keeps_its_limbs_and_angles():
