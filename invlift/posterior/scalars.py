@@ -17,7 +17,7 @@ from invlift.posterior.series import axis_of
 #: Longer series along an axis of numbers are not looked at entry by entry, of which pictures tell
 #: more, nor are larger matrices.
 MAX_ALONG = 50
-#: Spread of an entry, relative to the largest, up to which it is known but for rounding.
+#: Relative spread of an entry up to which it is known but for rounding.
 ROUNDING = 1e-9
 SUMMARY_COLUMNS = (
     "mean", "sd", *PROBABILITIES, "mcse_mean", "ess_bulk", "ess_tail", "r_hat",
@@ -30,7 +30,8 @@ def scalar_draws(
     """Scalars of a run, (num_draws,) for each chain: see `Posterior.scalars`.
 
     `draws` are one array (num_draws, ...) for each chain by name, `quantities` what each is; of
-    what is derived there are no scalars.
+    what is derived there are no scalars, nor of entries that are known, such as the zeros of a
+    triangular matrix.
     """
     own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     numbers, moments, entries = {}, {}, {}
@@ -39,9 +40,10 @@ def scalar_draws(
             numbers[name] = [np.asarray(chain, dtype=float) for chain in chains]
         elif not _is_long(quantities[name], chains):
             shape = np.shape(chains[0])[1:]
-            columns = [np.reshape(chain, (len(chain), -1)).astype(float).T for chain in chains]
-            for index, entry in enumerate(quantities[name].entries(shape)):
-                entries[entry] = [column[index] for column in columns]
+            rows = [np.reshape(chain, (len(chain), -1)).astype(float) for chain in chains]
+            names = np.array(quantities[name].entries(shape))
+            for index in np.flatnonzero(~_is_known(rows, is_alike=False)):
+                entries[str(names[index])] = [row[:, index] for row in rows]
         elif np.ndim(chains[0]) == 2 and f"{name}_field_mean" not in draws:
             moments[f"{name}_field_mean"] = [np.mean(values, axis=1) for values in chains]
             with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
@@ -50,15 +52,23 @@ def scalar_draws(
 
 
 def without_known(chains: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Draws of the entries of a vector, (num_draws, N), that differ between draws or chains.
+    """Draws of the entries of a vector, (num_draws, N), that differ between draws or chains."""
+    is_unknown = ~_is_known(chains, is_alike=True)
+    return [chain[:, is_unknown] for chain in chains]
 
-    By more than rounding; if all are the same they are all kept, as no chain has moved then.
+
+def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:
+    """Which entries, (N,), of draws (num_draws, N) are the same in all of all chains, to rounding.
+
+    Of their own, or of the largest where they are alike. None if all are, as no chain has moved
+    then.
     """
-    low = np.min([chain.min(axis=0) for chain in chains], axis=0)
-    high = np.max([chain.max(axis=0) for chain in chains], axis=0)
-    size = np.max(np.maximum(np.abs(low), np.abs(high)), initial=0.0)
-    is_known = high - low <= ROUNDING * size
-    return list(chains) if is_known.all() else [chain[:, ~is_known] for chain in chains]
+    low = np.min([chain.min(axis=0, initial=np.inf) for chain in chains], axis=0)
+    high = np.max([chain.max(axis=0, initial=-np.inf) for chain in chains], axis=0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):  # the verdict tells of draws that are not finite
+        is_known = high - low <= ROUNDING * (np.max(size, initial=0.0) if is_alike else size)
+    return is_known & ~is_known.all()
 
 
 def vector_draws(

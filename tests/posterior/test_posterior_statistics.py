@@ -107,6 +107,22 @@ def test_short_vectors_are_scalars_by_entry_and_long_ones_by_mean_and_deviation(
     np.testing.assert_array_equal(found["hand[right, 0]"][0], [2, 6, 10, 14, 18])
 
 
+def test_entries_that_are_known_are_no_scalars():
+    """Ones and zeros of a triangular matrix, but not a small number beside a large one."""
+    rng = np.random.default_rng(4)
+    factor = np.zeros((2, 6, 2, 2))
+    factor[..., 0, 0], factor[..., 1, :] = 1.0, rng.normal(size=(2, 6, 2))
+    sizes = np.stack([rng.normal(1e6, 1.0, (2, 6)), rng.normal(0.0, 1e-6, (2, 6))], axis=-1)
+    # Where chains stand at different values, or all entries stand, nothing is known.
+    apart, still = np.zeros((2, 6, 2)), np.zeros((2, 6, 2))
+    apart[1] = 1.0
+    draws = {"factor": factor, "sizes": sizes, "apart": apart, "still": still}
+    draws = {name: list(chains) for name, chains in draws.items()}
+    found = scalar_draws(draws, described({name: x[0].shape[1:] for name, x in draws.items()}))
+    others = [f"{name}[{index}]" for name in ("sizes", "apart", "still") for index in (0, 1)]
+    assert list(found) == ["factor[1, 0]", "factor[1, 1]", *others]
+
+
 def test_variance_reduction():
     np.testing.assert_allclose(
         variance_reduction(np.array([0.0, 1.0, 2.0, 3.0]), np.full(4, 2.0)), [1, 0.75, 0, -1.25]
