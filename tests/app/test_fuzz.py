@@ -26,7 +26,7 @@ from invlift.samplers.chains.saving import CheckpointStore, Fingerprint
 from invlift.samplers.chains.state import Block, start_chain
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
-FEW, MANY = 150, 10_000
+FEW, MANY = 150, 1_500
 #: What is put in the place of a word.
 WORDS = (
     b"", b"0", b"-1", b"999999999", b"1e308", b"-1e-320", b"nan", b"inf", b"1_0", b"\x00", b"\xff",
@@ -222,7 +222,7 @@ def test_a_long_name_of_a_section_does_not_cost_minutes(reader, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".vtu", ".vtk", ".node", ".inp", ".mesh"])
-@pytest.mark.parametrize("count", [3, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(15, marks=pytest.mark.slow)])
 def test_other_formats(reader, tmp_path, suffix, count):
     """In a process of their own, which takes half a second each."""
     mesh = box_mesh(3, 1)
