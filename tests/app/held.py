@@ -28,14 +28,14 @@ def wait_for(is_stopped):
         pass
 
 
-def held_hand_out(scheduler, team, goal, running):
-    state = scheduler._states[team.start]
+def held_hand_out(scheduler, chain, goal, running):
+    state = scheduler._states[chain]
     is_of_calibration = scheduler._store is None
     if is_let_go.is_set() or is_of_calibration or not state or state.position.iteration < NUMBER:
-        hand_out(scheduler, team, goal, running)
+        hand_out(scheduler, chain, goal, running)
         return
-    waiting.append(team)
-    if len(waiting) == len(scheduler._teams):
+    waiting.append(chain)
+    if len(waiting) == len(scheduler._states):
         wait_for(scheduler._is_stopped.is_set)
         for each in waiting:
             hand_out(scheduler, each, goal, running)
