@@ -41,11 +41,6 @@ def test_posterior_is_that_of_the_reference(runs):
 
 
 @pytest.mark.slow
-def test_posterior_with_dynamic_trajectories_is_the_same():
-    check_posterior(invlift.sample(example(1e-2), kernel="chmc-nuts", **SETTINGS))
-
-
-@pytest.mark.slow
 def test_step_size_and_effective_sample_size_do_not_depend_on_the_noise(runs):
     steps = [np.mean([chain.step_size for chain in run.chains]) for run in runs.values()]
     sizes = [summarise(run)[1] for run in runs.values()]
