@@ -335,7 +335,8 @@ def test_pose_compares(tmp_path, monkeypatch, capsys):
         monkeypatch.delitem(sys.modules, name, raising=False)
     runpy.run_path(str(tmp_path / "compare.py"), run_name="__main__")
     said = capsys.readouterr().out
-    ends = [float(each) for each in re.search("scene 2, constrained HMC: (.*) mm", said)[1].split(", ")]
+    found = re.search("scene 2, constrained HMC: (.*) mm", said)[1]
+    ends = [float(each) for each in found.split(", ")]
     assert max(ends) < 50.0  # mm
     assert re.search("scene 1: constrained HMC is lower at [0-9]+% of the times", said)
     for name in ("poses.png", "errors.png"):
