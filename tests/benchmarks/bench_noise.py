@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import runpy
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import invlift
@@ -23,6 +21,7 @@ import invlift
 invlift.enable_x64()  # before anything starts JAX
 
 import numpy as np
+from one_core import sampled
 
 from invlift.errors import InputError
 
@@ -41,29 +40,23 @@ def measure(name: str, method: str, sigma: float, options: argparse.Namespace) -
     example = runpy.run_path(str(EXAMPLES / name / f"{name}.py"))
     problem = example["problem"](sigma)
     starts = example["starts"](problem, NUM_CHAINS) if "starts" in example else "prior"
-    began = time.process_time(), time.perf_counter()
-    with ThreadPoolExecutor(1) as one_at_a_time:
-        run = invlift.sample(
-            problem,
-            METHODS[method],
-            chains=NUM_CHAINS,
-            warmup=options.warmup,
-            draws=options.draws,
-            seed=1,
-            starts=starts,
-            max_seconds=options.budget,
-            executor=one_at_a_time,
-        )
-    processor, clock = time.process_time() - began[0], time.perf_counter() - began[1]
+    run, seconds = sampled(
+        problem,
+        METHODS[method],
+        chains=NUM_CHAINS,
+        warmup=options.warmup,
+        draws=options.draws,
+        seed=1,
+        starts=starts,
+        max_seconds=options.budget,
+    )
     line = f"{name:>16} {method:>12} {sigma:6g}: "
     try:
         table = problem.posterior(run).summary()
     except InputError as error:
-        print(f"{line}{error.found} after {processor:.0f} s", flush=True)
+        print(f"{line}{error.found} after {seconds:.0f} s", flush=True)
         return
     unknowns = [row for row in table.index if "_path" not in row and "V[" not in row]
-    # Chains measure by the clock: what share of it the processor had is that of the whole run.
-    seconds = sum(chain.sampling_seconds for chain in run.chains) * processor / clock
     ess, steps = table.loc[unknowns, "ess_bulk"].min(), [c.step_size for c in run.chains]
     print(
         f"{line}step {np.median(steps):8.2g}  {ess / seconds:8.3g} ESS/s ({ess:.0f} in "

@@ -22,6 +22,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
+from one_core import sampled
 
 import invlift
 from invlift.app.numpyro_model import ACCEPTANCE
@@ -127,10 +128,7 @@ MODELS |= {f"regression, {n}": (regression, regression_data(n)) for n in (100, 1
 def timed(problem, kernel, draws, **options):
     """A run on one core, and the processor seconds of its sampling without warm-up."""
     invlift.sample(problem, kernel, draws=FEW, seed=1, **options)  # compiles
-    began = time.process_time(), time.perf_counter()
-    run = invlift.sample(problem, kernel, draws=draws, seed=1, **options)
-    share = (time.process_time() - began[0]) / (time.perf_counter() - began[1])
-    return run, share * sum(chain.sampling_seconds for chain in run.chains)
+    return sampled(problem, kernel, draws=draws, seed=1, **options)
 
 
 def by_chain(run):

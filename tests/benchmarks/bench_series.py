@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ invlift.enable_x64()  # before anything starts JAX
 import jax
 import jax.numpy as jnp
 import numpy as np
+from one_core import sampled
 
 from invlift.app.problems import load, read_python_problem
 from invlift.app.starts import find_start
@@ -93,15 +93,10 @@ def own(name: str, **options) -> Callable[..., Result]:
     """A sampler of this package."""
 
     def run(problem, settings) -> Result:
-        kernel = KERNELS[name](**options)
-        began = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(1) as one_at_a_time:
-            made = invlift.sample(
-                problem, kernel, chains=NUM_CHAINS, warmup=settings.warmup, draws=settings.draws,
-                seed=settings.seed, executor=one_at_a_time,
-            )  # fmt: skip
-        # What the process had of its core, as the chains' own times are wall-clock.
-        share = (time.process_time() - began[1]) / (time.perf_counter() - began[0])
+        made, seconds = sampled(
+            problem, KERNELS[name](**options), chains=NUM_CHAINS, warmup=settings.warmup,
+            draws=settings.draws, seed=settings.seed,
+        )  # fmt: skip
         chains = [chain.draws for chain in made.chains]
         names = jax.eval_shape(lambda: parameters(problem, jnp.zeros(problem.num_unknowns)))
         columns = [np.stack([column(draws, each) for each in names], axis=1) for draws in chains]
@@ -111,7 +106,7 @@ def own(name: str, **options) -> Callable[..., Result]:
         return Result(
             list(names),
             np.stack(columns),
-            share * sum(chain.sampling_seconds for chain in made.chains),
+            seconds,
             f"{failed} of {NUM_CHAINS * settings.draws} {made.standards.failures_in_brief}",
         )
 

@@ -1,9 +1,8 @@
 """Who runs the segments of chains: threads of this process, or processes elsewhere.
 
 A segment is a few seconds of a chain: it needs nothing but the position where it begins, and
-returns the blocks that follow.  Whoever asks for it keeps
-what the chain has gathered, so that a worker that is lost takes nothing with it, and needs neither
-files nor memory of its own.
+returns the blocks that follow.  Whoever asks for it keeps what the chain has gathered, so that a
+worker that is lost takes nothing with it, and needs neither files nor memory of its own.
 """
 
 from __future__ import annotations
