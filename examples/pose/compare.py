@@ -114,10 +114,9 @@ def plot_errors():
             for number, method in enumerate(FIXED):
                 found, colour = followed(method, scene), CHAIN_COLOURS[number]
                 ends[method] = found.mean(axis=0)
-                margin = 3 * found.std(axis=0, ddof=1) / np.sqrt(NUM_RUNS)
-                axes.plot(TIMES, ends[method], color=colour, label=method)
+                axes.semilogy(TIMES, ends[method], color=colour, label=method)
                 axes.fill_between(
-                    TIMES, ends[method] - margin, ends[method] + margin, color=colour, alpha=0.2
+                    TIMES, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2
                 )
                 last = ", ".join(f"{each:.0f}" for each in found[:, -1])
                 print(f"scene {scene}, {method}: {last} mm after {SECONDS:g} s", flush=True)
@@ -127,7 +126,6 @@ def plot_errors():
             )
             axes.set_title(f"scene {scene}")
             axes.set_xlabel("seconds")
-            axes.set_ylim(bottom=0.0)
         panels[0].set_ylabel("error of the mean, mm")
         panels[-1].legend()
         saved(figure, FOLDER / "errors.png")
