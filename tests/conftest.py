@@ -94,12 +94,14 @@ def _programs_stay_few():
 @pytest.fixture(scope="module", autouse=True)
 def programs_of_long_chains(request):
     """Programs of slow tests, whose chains are long, are made as users have them."""
-    options = dict(compilation._OPTIONS)
+    options, flags = dict(compilation._OPTIONS), os.environ.get("XLA_FLAGS", "")
     if request.config.getoption("-m") == "slow":
         usual = {name: _NOT_IN_HASTE | options[name] for name in options}
         compilation._OPTIONS.update(usual)
+        os.environ["XLA_FLAGS"] = flags.replace(_IN_HASTE, "")
     yield
     compilation._OPTIONS.update(options)
+    os.environ["XLA_FLAGS"] = flags
 
 
 @pytest.fixture

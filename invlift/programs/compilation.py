@@ -30,7 +30,15 @@ MAX_KEPT = 10**9
 # Of the compiler's two ways to make kernels the one that takes less time and memory.
 _LIGHTER_KERNELS = {"xla_cpu_use_fusion_emitters": False}
 _NOT_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-_OPTIONS = {"none": _LIGHTER_KERNELS | _NOT_OPTIMISED, "some": _LIGHTER_KERNELS, "full": {}}
+# Products of small matrices by a library's function cost a call each, and keep the loop that they
+# are in from becoming one kernel, on which the compiler's highest level takes much time for little.
+_ONE_KERNEL = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_backend_optimization_level": 2}
+_OPTIONS = {
+    "none": _LIGHTER_KERNELS | _NOT_OPTIMISED,
+    "small": _LIGHTER_KERNELS | _ONE_KERNEL,
+    "some": _LIGHTER_KERNELS,
+    "full": {},
+}
 #: Libraries whose classes and functions are the same wherever their versions are.
 _KNOWN = ("invlift", "jax", "jaxlib", "blackjax", "numpyro", "numpy", "builtins")
 
@@ -54,13 +62,17 @@ class Program:
     `effort` is what the compiler spends on it.  Compiled and run, the disc's evaluation of a
     position takes 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and 0.70 ms
     with "full"; to compile that of 30,301 nodes takes 0.3, 0.3 and 1.3 GB.  The integrator's step
-    runs 5 to 15 % slower with "some" than with "full".
+    runs 5 to 15 % slower with "some" than with "full".  "small" is for loops over small arrays,
+    which it makes one kernel each: what that gains is in docs/measurements.md.  An option that the
+    environment variable ``XLA_FLAGS`` sets is left as it is.
     """
 
     #: How many this process has had the compiler begin with.
     num_begun = 0
 
-    def __init__(self, fn: Callable, effort: Literal["none", "some", "full"] = "full") -> None:
+    def __init__(
+        self, fn: Callable, effort: Literal["none", "small", "some", "full"] = "full"
+    ) -> None:
         self._fn, self._effort = fn, effort
         self._compiled: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
@@ -124,7 +136,12 @@ class Program:
 
         arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
         lowered = jax.jit(of_leaves).lower(*arguments)
-        known = {name: to for name, to in _OPTIONS[self._effort].items() if _is_option(name, to)}
+        given = os.environ.get("XLA_FLAGS", "")
+        known = {
+            name: to
+            for name, to in _OPTIONS[self._effort].items()
+            if name not in given and _is_option(name, to)
+        }
         run = lowered.compile(compiler_options=known)
         return _Compiled(run, structure_out, shapes_out)
 

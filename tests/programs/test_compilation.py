@@ -33,7 +33,7 @@ def wave(x, scale):
 X, SCALE = np.arange(4.0), np.random.default_rng(0).normal(size=(4, 4))
 
 
-@pytest.mark.parametrize("effort", ["none", "some", "full"])
+@pytest.mark.parametrize("effort", ["none", "small", "some", "full"])
 def test_a_program_computes_what_the_function_does(effort):
     found = Program(wave, effort)(X, SCALE)
     expected = jax.jit(wave)(X, SCALE)
@@ -48,6 +48,15 @@ def test_options_that_this_version_of_the_compiler_does_not_know_are_left_out(mo
     assert float(Program(lambda x: 2.0 * x, "none")(3.0)) == 6.0
     with pytest.raises(RuntimeError, match="xla_of_another_version"):
         jax.jit(lambda x: x, compiler_options=unknown)(3.0)
+
+
+def test_an_option_that_the_environment_sets_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(compilation, "_OPTIONS", {"none": {"xla_refused": 1}})
+    monkeypatch.setattr(compilation, "_is_option", lambda name, to: True)
+    with pytest.raises(RuntimeError, match="xla_refused"):
+        Program(lambda x: 2.0 * x, "none")(3.0)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_refused=0")
+    assert float(Program(lambda x: 2.0 * x, "none")(3.0)) == 6.0
 
 
 def traced(fn):

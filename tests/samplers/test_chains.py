@@ -150,19 +150,20 @@ def test_step_sizes_beyond_the_bound_do_not_count_in_their_average():
     assert average(lambda state, rate: state.updated(rate, adaptation.target)) > 1.5
 
 
-def test_small_and_large_systems_draw_the_same_from_programs_compiled_with_less(whole, monkeypatch):
+def test_systems_of_each_size_draw_the_same_from_programs_compiled_for_it(whole, monkeypatch):
     efforts = []
     choose = chains.block_program
 
     def spy(*shape):
         program = choose(*shape)
-        efforts.append("full" if program is programs._FAST else "some")
+        efforts.append(program._effort)
         return program
 
     monkeypatch.setattr(chains, "block_program", spy)
-    for small, large in ((2, 50_000), (1, 2)):
+    for few, small, large in ((300, 1_000, 20_000), (1, 1_000, 20_000), (1, 2, 50_000), (1, 1, 2)):
+        monkeypatch.setattr(programs, "FEW", few)
         monkeypatch.setattr(programs, "SMALL", small)
         monkeypatch.setattr(programs, "LARGE", large)
         chain = chain_of()
         np.testing.assert_allclose(chain.draws["position"], whole.draws["position"], atol=1e-6)
-    assert efforts == ["full", "some"]
+    assert efforts == ["small", "some", "full", "some"]

@@ -19,6 +19,8 @@ BLOCK = 10
 #: Blocks that one call may run where all of a state is carried, and the most numbers of a state
 #: times iterations of a call.
 MOST_BLOCKS, MOST_NUMBERS = 100, 100_000
+#: Dimensions Q up to which arrays are small: see :class:`Program`.
+FEW = 300
 #: Dimensions Q between which a block is compiled at its fastest.  Below, a run of usual length is
 #: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
 #: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
@@ -88,12 +90,14 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
     return kernel.position(state), carried_of(kernel, state), adapted, *recorded
 
 
-_FAST, _USUAL = Program(_block, "full"), Program(_block, "some")
+_BLOCKS = {effort: Program(_block, effort) for effort in ("small", "some", "full")}
 
 
 def block_program(dimension: int) -> Program:
     """A block, compiled for a dimension Q."""
-    return _FAST if SMALL < dimension <= LARGE else _USUAL
+    if dimension <= FEW:
+        return _BLOCKS["small"]
+    return _BLOCKS["full" if SMALL < dimension <= LARGE else "some"]
 
 
 def _scan(step, carry, rng_key, first, num, stages):
