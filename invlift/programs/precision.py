@@ -15,10 +15,8 @@ from invlift.errors import InputError
 
 #: XLA's options beyond those that it names, and the one that makes a loop one kernel, if what it
 #: carries has fewer bytes.  By default a loop over the steps of a differential equation calls a
-#: kernel for each operation of each step, which takes several times as long.  The loop over the
-#: iterations of a larger model carries more, with its draws: to make it one kernel as well takes
-#: half as long again to compile, for steps a tenth quicker.
-_EXTRA, _LOOPS = "--xla_backend_extra_options", "xla_cpu_small_while_loop_byte_threshold=3000000"
+#: kernel for each operation of each step, which takes several times as long.
+_EXTRA, _LOOPS = "--xla_backend_extra_options", "xla_cpu_small_while_loop_byte_threshold=1000000000"
 
 
 def enable_x64() -> None:
