@@ -6,9 +6,9 @@ import pytest
 from hare_lynx import hare_lynx_problem
 
 from invlift import Posterior, gaussian_noise, jax_problem, known_noise, lognormal, sample
-from invlift.app import starts
+from invlift.app import start_search
 from invlift.app.sampling import target_of
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.inverse.laplace_approximation import find_mode
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 
@@ -64,7 +64,7 @@ def test_a_mode_of_a_thousandth_is_left_out_and_one_of_a_tenth_is_not(monkeypatc
     assert shares(4.0) == 0.0  # exp(-4^2 / 2 + 1 / 2) * 4 = 0.002
     assert 0.1 < shares(2.0) < 0.9  # exp(-2^2 / 2 + 1 / 2) * 2 = 0.45
     # Negative control: one candidate alone.
-    monkeypatch.setattr(starts, "NUM_CANDIDATES", 1)
+    monkeypatch.setattr(start_search, "NUM_CANDIDATES", 1)
     assert shares(4.0) > 0.1
 
 
@@ -96,7 +96,7 @@ def num_lost(seeds, draws=20):
 def test_no_chain_of_hare_and_lynx_is_lost_to_a_mode_without_mass(monkeypatch):
     assert num_lost(range(6)) == 0
     # Negative control: the first start of each chain, whatever mode it leads to.
-    monkeypatch.setattr(starts, "NUM_CANDIDATES", 1)
+    monkeypatch.setattr(start_search, "NUM_CANDIDATES", 1)
     assert num_lost(range(6)) >= 3
 
 

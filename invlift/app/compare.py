@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from invlift.app.field_problem import AnyProblem, plain
 from invlift.app.progress import comparison_display, if_watched
@@ -24,6 +23,7 @@ from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
+from invlift.targets import Target
 
 #: NUTS in the coordinates of NumPyro's own samplers, for its models.
 NUMPYRO_NUTS = "numpyro-nuts"
@@ -90,7 +90,7 @@ def _shown(rows: Callable, methods: list[str]) -> Iterator[Efficiency]:
 
 def _sampler(
     problem: InverseProblem | ManifoldProblem, method: str | Kernel
-) -> tuple[Kernel, Callable[[], Any]]:
+) -> tuple[Kernel, Callable[[], Target]]:
     """The kernel of a method, and what makes its target."""
     if method == NUMPYRO_NUTS:
         # What only this method needs takes a second to import.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from invlift.app.quantities import mesh_of, quantities_of
 from invlift.errors import InputError
@@ -62,7 +61,7 @@ class FieldProblem(ProblemBase):
 AnyProblem = FieldProblem | InverseProblem | ManifoldProblem
 
 
-def plain(problem: Any) -> Any:
+def plain(problem: AnyProblem) -> InverseProblem | ManifoldProblem:
     """The problem that samplers see of one that a person hands over."""
     return problem.problem if isinstance(problem, FieldProblem) else problem
 
@@ -75,7 +74,7 @@ def with_readings(problem: AnyProblem, where: str, command: str) -> FieldProblem
     return problem
 
 
-def on_mesh(problem: Any) -> FieldProblem | None:
+def on_mesh(problem: AnyProblem) -> FieldProblem | None:
     """A problem as one of a field on a mesh; None if it is none."""
     if isinstance(problem, FieldProblem):
         return problem

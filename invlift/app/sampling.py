@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from invlift.samplers.chains.state import gather
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.base import Kernel
-from invlift.targets import ConstrainedTarget
+from invlift.targets import ConstrainedTarget, Target
 
 #: Targets of an inverse problem, by what kernels call them.
 TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
@@ -206,7 +206,7 @@ def versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Any:
+def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Target:
     """The target of a problem that a kernel walks on, in the coordinates that suit the data.
 
     With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be

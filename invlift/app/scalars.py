@@ -14,7 +14,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
 from invlift.programs.pytrees import Module, static
-from invlift.targets import Described
+from invlift.targets import Described, Target
 
 
 def names_of_fields(problem: InverseProblem | ManifoldProblem) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ class Scalars(Module):
     (2023), section 6; parameters, and what is unknown about noise and prior, as they are.
     """
 
-    target: Any
+    target: Target
     fields: tuple[str, ...] = static()
 
     def __getattr__(self, name: str) -> Any:

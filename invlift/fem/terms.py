@@ -39,7 +39,7 @@ class Term(Module):
     Attributes
     ----------
     matrix, load : callable
-        Those of :class:`invlift.fem.equation_assembly.Form`.
+        Those of :class:`invlift.fem.form_assembly.Form`.
     shape : (k, Q, E)
         Basis functions of the coefficient at the quadrature points.
     coefficients : (k, E) int32

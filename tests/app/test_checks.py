@@ -20,7 +20,7 @@ from invlift.app.checks.derivatives import (
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.starts import check_fit, check_method, check_sensitivity
 from invlift.app.problem_file import read_problem
-from invlift.app.starts import Start, find_start, name_of_reading
+from invlift.app.start_search import Start, find_start, name_of_reading
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.base import ForwardModel

@@ -34,7 +34,7 @@ import numpy as np
 
 import invlift
 from invlift.app.sampling import sample
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.inverse.diffusion_problem import DiffusionProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import DiffusionInBlocks, blocks_of

@@ -26,7 +26,7 @@ invlift.enable_x64()  # before anything starts JAX
 
 from discs import disc
 
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.fem import linalg
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.programs.compilation import Program

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import invlift
-from invlift.app import starts
+from invlift.app import start_search
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -29,14 +29,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name, value in (
         ("runs", 20),
-        ("candidates", starts.NUM_CANDIDATES),
+        ("candidates", start_search.NUM_CANDIDATES),
         ("warmup", 300),
         ("draws", 500),
     ):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     invlift.enable_x64()
-    starts.NUM_CANDIDATES = options.candidates
+    start_search.NUM_CANDIDATES = options.candidates
     problem = hare_lynx_problem()
     num_lost, num_spoilt, num_converged = 0, 0, 0
     for seed in range(options.runs):

@@ -32,7 +32,7 @@ import numpy as np
 from one_core import sampled
 
 from invlift.app.problems import load, read_python_problem
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.diagnostics import diagnose_field

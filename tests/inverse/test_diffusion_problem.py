@@ -10,9 +10,9 @@ import pytest
 from monte_carlo import assert_mean_within, stacked
 
 import invlift
-from invlift.app import starts
+from invlift.app import start_search
 from invlift.app.sampling import sample, target_of
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.errors import InputError
 from invlift.inverse.diffusion_problem import DiffusionProblem, diffusion_problem
 from invlift.inverse.distributions import lognormal, normal
@@ -266,8 +266,8 @@ def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkey
     def refuse(*arguments):
         raise AssertionError("looked at before all draws were tried")
 
-    monkeypatch.setattr(starts, "distance_from_manifold", away_at_first)
-    monkeypatch.setattr(starts, "check_independent", refuse)
+    monkeypatch.setattr(start_search, "distance_from_manifold", away_at_first)
+    monkeypatch.setattr(start_search, "check_independent", refuse)
     target = target_of(problem, kernel)
     start = find_start(kernel, target, 1, 0)
     assert len(found) == 2
@@ -277,17 +277,17 @@ def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkey
 def test_a_start_that_leaves_much_to_known_noise_is_followed_by_another(monkeypatch):
     """Or is the one that leaves least, if all leave much."""
     made, kernel = problem(), KERNELS["chmc"]()
-    target, landed, left = target_of(made, kernel), starts._landed, {0: 40.0}
+    target, landed, left = target_of(made, kernel), start_search._landed, {0: 40.0}
 
     def shifted(own, seed, chain, attempt):
         found = np.array(landed(own, seed, chain, attempt))
         found[made.num_unknowns] = left.get(attempt, found[made.num_unknowns])
         return found
 
-    monkeypatch.setattr(starts, "_landed", shifted)
+    monkeypatch.setattr(start_search, "_landed", shifted)
     assert np.max(find_start(kernel, target, 1, 0).misfit) < 4.0
-    left.update({each: 40.0 - each for each in range(starts.MAX_STARTS)})
-    assert np.max(find_start(kernel, target, 1, 0).misfit) == 41.0 - starts.MAX_STARTS
+    left.update({each: 40.0 - each for each in range(start_search.MAX_STARTS)})
+    assert np.max(find_start(kernel, target, 1, 0).misfit) == 41.0 - start_search.MAX_STARTS
 
 
 def test_noise_that_is_held_has_no_derivatives():

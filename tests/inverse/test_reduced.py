@@ -9,7 +9,7 @@ import pytest
 
 import invlift
 from invlift.app.sampling import target_of
-from invlift.app.starts import name_of_reading
+from invlift.app.start_search import name_of_reading
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, laplace_noise, unknown_scale

@@ -12,7 +12,7 @@ import invlift
 from invlift.app.calibrate import calibrate
 from invlift.app.quantities import fields_of, quantities_of
 from invlift.app.sampling import sample, target_of
-from invlift.app.starts import find_start
+from invlift.app.start_search import find_start
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.noise import gaussian_noise, student_t_noise

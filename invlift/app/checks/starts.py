@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.starts import (
-    MAX_MISFIT,
-    Start,
-    find_start,
-    name_of_reading,
-    random_starts,
-)
+from invlift.app.start_search import MAX_MISFIT, Start, find_start, name_of_reading
+from invlift.app.starts import random_starts
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -25,6 +19,7 @@ from invlift.programs.compilation import Program
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold
 from invlift.samplers.kernels.base import Kernel
+from invlift.targets import Target
 
 #: Share of the noise below which a reading's dependence on the field is none.
 BLIND = 1e-3
@@ -37,7 +32,7 @@ MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 def check_start(
     kernel: Kernel,
-    target: Any,
+    target: Target,
     problem: InverseProblem | ManifoldProblem,
     seed: int,
     evaluate_fn: Callable = evaluate_state,

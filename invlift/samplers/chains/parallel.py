@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from typing import Any
 
 from invlift.programs.compilation import num_cores
 from invlift.programs.memory import give_back_memory
@@ -18,6 +17,7 @@ from invlift.samplers.chains.state import Block, ChainState, Increment, gather
 from invlift.samplers.chains.workers import (
     Processes,
     Segment,
+    Starts,
     Threads,
     Work,
     Workers,
@@ -33,7 +33,7 @@ MAX_SLEEP = 0.5
 def run_chains(
     target,
     plan: Plan,
-    starts: Any,
+    starts: Starts,
     seed: int,
     *,
     executor: Executor | None = None,

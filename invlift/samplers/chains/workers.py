@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 import jax
@@ -49,6 +49,19 @@ def single_threaded_blas():
     return threadpool_limits(limits=1, user_api="blas")
 
 
+class Starts(Protocol):
+    """Where chains start: an array, or what finds a start where the chain runs."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chains and dimension Q."""
+        ...
+
+    def __getitem__(self, chain: int) -> np.ndarray:
+        """Where a chain starts, (Q,)."""
+        ...
+
+
 class Work(NamedTuple):
     """What the segments of a run have in common.
 
@@ -66,7 +79,7 @@ class Work(NamedTuple):
 
     target: Target
     plan: Plan
-    starts: Any
+    starts: Starts
     seed: int
 
 
@@ -214,13 +227,13 @@ class Processes:
         """Nothing: a segment is over in a few seconds."""
 
 
-def _dumps(work: Any) -> bytes:
+def _dumps(content: tuple[Work, bool]) -> bytes:
     """The same as pickle; by cloudpickle, where it is installed, also what a script defines."""
     try:
         import cloudpickle
     except ImportError:
-        return pickle.dumps(work)
-    return cloudpickle.dumps(work)
+        return pickle.dumps(content)
+    return cloudpickle.dumps(content)
 
 
 def run_segment(
