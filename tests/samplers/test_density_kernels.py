@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from blackjax.mcmc.metrics import default_metric
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
 from sampler_cases import SPHERE
 
@@ -37,6 +38,7 @@ from invlift.samplers.kernels import (
     RiemannianHMC,
     SimplifiedManifoldMALA,
 )
+from invlift.samplers.kernels.euclidean import _metric
 
 METRICS = ("identity", "diagonal", "dense")
 
@@ -119,6 +121,15 @@ METROPOLIS = [
 def test_every_kernel_on_densities_is_tried():
     fast = {type(kernel) for kernel in [*SAMPLERS[:4], *METROPOLIS]}
     assert {kernel for kernel in KERNELS.values() if kernel.target_kind == "density"} == fast
+
+
+def test_a_momentum_beyond_all_numbers_has_infinite_energy():
+    inverse_mass, momentum = jnp.asarray([[1.0, -0.9], [-0.9, 1.0]]), jnp.asarray([1e200, 1e250])
+    found, usual = _metric(inverse_mass).kinetic_energy, default_metric(inverse_mass).kinetic_energy
+    assert found(momentum) == jnp.inf
+    assert found(1e-200 * momentum) == usual(1e-200 * momentum) > 0.0
+    # Negative control: as BlackJAX has it, it is minus infinity, and the trajectory accepted.
+    assert not usual(momentum) >= 0.0
 
 
 @pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)

@@ -70,7 +70,7 @@ class HMC(_EuclideanKernel, settings=True):
         num_steps = jax.random.randint(key_length, (), low, high + 1)
         step_size, inverse_mass = tuning
         state, info = build_kernel()(
-            key_step, state, target.logdensity, step_size, inverse_mass, num_steps
+            key_step, state, target.logdensity, step_size, _metric(inverse_mass), num_steps
         )
         return state, _statistics(target, info, info.is_accepted, num_steps)
 
@@ -96,10 +96,27 @@ class NUTS(_EuclideanKernel, settings=True):
 
         step_size, inverse_mass = tuning
         new, info = build_kernel()(
-            rng_key, state, target.logdensity, step_size, inverse_mass, self.max_doublings
+            rng_key, state, target.logdensity, step_size, _metric(inverse_mass), self.max_doublings
         )
         has_moved = jnp.any(new.position != state.position)
         return new, _statistics(target, info, has_moved, info.num_integration_steps)
+
+
+def _metric(inverse_mass: jax.Array):
+    """BlackJAX's metric, with a kinetic energy that is never below zero.
+
+    Of a momentum that grows beyond all numbers the product with a dense matrix may be minus
+    infinity, and where such a trajectory ends be accepted.
+    """
+    from blackjax.mcmc.metrics import default_metric
+
+    metric = default_metric(inverse_mass)
+
+    def kinetic_energy(momentum, position=None):
+        found = metric.kinetic_energy(momentum, position)
+        return jnp.where(found >= 0.0, found, jnp.inf)
+
+    return metric._replace(kinetic_energy=kinetic_energy)
 
 
 def _statistics(target: Density, info, is_accepted, num_steps) -> dict[str, jax.Array]:
