@@ -2,10 +2,20 @@
 
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from hare_lynx import hare_lynx_problem
 
-from invlift import Posterior, gaussian_noise, jax_problem, known_noise, lognormal, sample
+from invlift import (
+    Posterior,
+    from_numpyro,
+    gaussian_noise,
+    jax_problem,
+    known_noise,
+    lognormal,
+    sample,
+)
 from invlift.app import start_search
 from invlift.app.sampling import target_of
 from invlift.app.start_search import find_start
@@ -82,6 +92,29 @@ def test_the_mass_of_a_linear_model_is_its_evidence(sizes):
         found.append(float(find_mode(problem, jnp.zeros(0), white).log_mass))
         exact.append(-0.5 * observed @ np.linalg.solve(cov, observed))
     np.testing.assert_allclose(np.diff(found), np.diff(exact), rtol=1e-8)
+
+
+def test_starts_of_few_unknowns_are_not_far_above_the_scale_of_the_noise(monkeypatch):
+    """Draws are, whose scale is an unknown as any other: with it all readings are explained."""
+    readings = np.random.default_rng(2).normal(3.0, 0.2, size=30)
+
+    def model():
+        middle = numpyro.sample("middle", dist.Normal(0.0, 3.0))
+        scale = numpyro.sample("scale", dist.LogNormal(-1.0, 1.0))
+        numpyro.sample("y", dist.Normal(middle, scale).expand([30]).to_event(1), obs=readings)
+
+    problem = from_numpyro(model)
+    target = target_of(problem, KERNEL)
+
+    def scales(seed=1):
+        found = [find_start(KERNEL, target, seed, chain).position for chain in range(12)]
+        thetas = [position[: problem.num_unknowns] for position in found]
+        return np.array([problem.model.at(theta).values["scale"] for theta in thetas])
+
+    assert scales().max() < 1.0
+    # Negative control: as with many unknowns, where only the modes are compared.
+    monkeypatch.setattr(start_search, "FEW_UNKNOWNS", 0)
+    assert scales().max() > 2.0
 
 
 def num_lost(seeds, draws=20):

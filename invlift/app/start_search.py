@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import LaplaceApproximation, find_mode
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import labels_of
-from invlift.inverse.starts import initial_position
+from invlift.inverse.starts import initial_point
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.programs import evaluate_state
@@ -31,7 +31,7 @@ from invlift.samplers.kernels.base import Kernel
 MAX_STARTS = 20
 #: Starts that are compared.  With more unknowns than FEW_UNKNOWNS, where one may take seconds, the
 #: first NUM_AGREEING are enough if no start's mode outweighs another's.
-NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 8, 3, 100
+NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 12, 3, 100
 #: By how much the log mass of a mode falls short of another's that outweighs it.
 NEGLIGIBLE = np.log(100.0)
 #: Standard deviations of the noise by which a start may miss the readings.
@@ -72,7 +72,9 @@ def find_start(
     whose mode holds no less than a hundredth of the posterior probability of any other's
     (:func:`~invlift.inverse.laplace_approximation.find_mode`): a draw leads to the nearest mode,
     which may hold next to nothing, and no chain would leave it.  Where several modes hold some,
-    draws still decide between them, so that chains that start in different ones show it.
+    draws still decide between them, so that chains that start in different ones show it.  With few
+    unknowns the density at the draw itself is also to be no less than a hundredth of the highest:
+    from far above the noise's scale a chain may still come to another mode than the nearest.
 
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold, to where readings are
@@ -90,49 +92,68 @@ def find_start(
     return start
 
 
-def _finite_draws(
-    kernel, target, seed, chain, evaluate_fn, approximation
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Lifted points, positions and misfits of those draws at which all is finite."""
+class _Draw(NamedTuple):
+    """A lifted point with its log density, zero where draws are not compared by it, its position
+    on the target and its misfit.
+    """
+
+    lifted: np.ndarray
+    logdensity: float
+    position: np.ndarray
+    misfit: np.ndarray
+
+
+def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> Iterator[_Draw]:
+    """Those draws at which all is finite."""
     problem = target.problem
     own = None if approximation is not None else problem.own_lifted()
     for attempt in range(MAX_STARTS):
         if own is None:
-            lifted = _lifted_draw(problem, approximation, seed, chain, attempt)
+            lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
-            lifted = _landed(own, seed, chain, attempt)
+            lifted, logdensity = _landed(own, seed, chain, attempt), 0.0
         lifted, position = np.asarray(lifted), np.asarray(from_lifted(target, lifted))
         state = evaluate_fn(kernel, target, position)
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((lifted, state))):
             misfit = np.abs(lifted[problem.num_unknowns :])
-            is_fixed = not problem.noise.num_parameters
-            yield lifted, position, misfit if is_fixed else np.zeros_like(misfit)
+            if problem.noise.num_parameters:
+                misfit = np.zeros_like(misfit)
+            yield _Draw(lifted, float(logdensity), position, misfit)
 
 
-def _of_a_small_misfit(problem: InverseProblem, draws: Iterator) -> Start | None:
+def _of_a_small_misfit(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
     """The first that misses no reading by much, or the one that misses them least."""
     starts = []
-    for lifted, position, misfit in draws:
-        sensitivity = np.asarray(_estimated_sensitivity(problem, lifted))
-        starts.append(Start(position, misfit, sensitivity))
-        if np.max(misfit) <= MAX_MISFIT:
+    for draw in draws:
+        sensitivity = np.asarray(_estimated_sensitivity(problem, draw.lifted))
+        starts.append(Start(draw.position, draw.misfit, sensitivity))
+        if np.max(draw.misfit) <= MAX_MISFIT:
             return starts[-1]
     return min(starts, key=lambda start: np.max(start.misfit), default=None)
 
 
-def _of_a_likely_mode(problem: InverseProblem, draws: Iterator) -> Start | None:
-    """The first near a mode that no other one's outweighs."""
-    starts, masses, has_many = [], [], problem.num_unknowns > FEW_UNKNOWNS
-    for lifted, position, misfit in draws:
-        log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, lifted))
+def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start | None:
+    """The first near a mode that no other one's outweighs; with few unknowns of those that are not
+    far less likely than others.
+    """
+    starts, masses, logdensities = [], [], []
+    has_many = problem.num_unknowns > FEW_UNKNOWNS
+    for draw in draws:
+        log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, draw.lifted))
+        starts.append(Start(draw.position, draw.misfit, sensitivity))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
-        starts.append(Start(position, misfit, sensitivity))
+        logdensities.append(0.0 if has_many else np.nan_to_num(draw.logdensity, nan=-np.inf))
         is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
         if len(masses) == NUM_CANDIDATES or (has_many and is_agreed):
             break
-    least = max(masses, default=0.0) - NEGLIGIBLE
-    pairs = zip(starts, masses, strict=True)
-    return next((start for start, mass in pairs if mass >= least), None)
+    likely = _not_outweighed(range(len(starts)), masses)
+    return next((starts[index] for index in _not_outweighed(likely, logdensities)), None)
+
+
+def _not_outweighed(indices: Iterable[int], logs: Sequence[float]) -> list[int]:
+    """Those whose log probability is not less than a hundredth of another's."""
+    least = max((logs[index] for index in indices), default=0.0) - NEGLIGIBLE
+    return [index for index in indices if logs[index] >= least]
 
 
 def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
@@ -229,11 +250,15 @@ def _miss(own, position):
 
 @_program
 def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
-    """A draw from the prior moved onto the data, or one of an approximation, lifted."""
-    if approximation is None:
-        return initial_position(problem, start_key(seed, chain, attempt))
-    white = jax.random.normal(start_key(seed, chain, attempt), (problem.num_unknowns,))
-    return LiftedPosterior(problem).lift(approximation.colour(white))
+    """A draw from the prior moved onto the data, lifted, and its log density; or one of an
+    approximation, all of which are as good.
+    """
+    key, lifted = start_key(seed, chain, attempt), LiftedPosterior(problem)
+    if approximation is not None:
+        white = jax.random.normal(key, (problem.num_unknowns,))
+        return lifted.lift(approximation.colour(white)), jnp.zeros(())
+    position, by_white = initial_point(problem, key)
+    return position, lifted.logdensity(position, by_white) - 0.5 * position @ position
 
 
 @_program

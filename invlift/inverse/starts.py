@@ -64,12 +64,18 @@ def initial_position(problem: InverseProblem, rng_key: jax.Array) -> jax.Array:
         Exactly on the manifold: whatever misfit is left goes into eta.  NaN only if the model is
         not finite at the draw.
     """
+    return initial_point(problem, rng_key)[0]
+
+
+def initial_point(problem: InverseProblem, rng_key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same, and the derivatives of the noise-free readings by w there, (d, m)."""
     key_theta, key_eta = jax.random.split(rng_key)
     theta = jax.random.normal(key_theta, (problem.num_unknowns,))
     eta = jax.random.normal(key_eta, (problem.num_observations,))
     zeta, anchor = problem.split(theta)
-    white, predicted, _ = fit(problem, zeta, anchor, eta)
-    return jnp.concatenate([zeta, white, problem.noise.invert(predicted, zeta, problem.observed)])
+    white, predicted, by_white = fit(problem, zeta, anchor, eta)
+    left = problem.noise.invert(predicted, zeta, problem.observed)
+    return jnp.concatenate([zeta, white, left]), by_white
 
 
 def fit(

@@ -123,6 +123,13 @@ class LiftedPosterior(Module):
         predicted = self.problem.model(self.problem.prior.transform(white))
         return predicted + self._of_noise(zeta, eta)
 
+    def logdensity(self, position: jax.Array, by_white: jax.Array) -> jax.Array:
+        """Log density at q relative to the standard normal one, (), of derivatives (d, m) by w."""
+        zeta, white, eta = self.split(position)
+        by_eta, by_zeta = self._by_noise(zeta, eta)
+        gram = _jacobian(by_zeta, by_white.T, by_eta).inner()
+        return self._correction(zeta, white, eta) - 0.5 * gram.log_determinant()
+
     def point(self, position: jax.Array) -> Point:
         """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
 
@@ -319,7 +326,11 @@ class NormalSpace(NamedTuple):
             predicted, expansion = problem.model.expand(coefficients)
             solve = self._krylov_solver(expansion, along, by_zeta, by_eta)
         else:
-            linear, expansion = problem.model.linearise(coefficients)
+            if self.max_derivative > 1:
+                linear, expansion = problem.model.linearise(coefficients)
+            else:  # without second derivatives, which no compiler takes out of a loop again
+                linear = problem.model.value_and_jacobian(coefficients)
+                _, expansion = problem.model.expand(coefficients)
             predicted, by_coefficients = linear
             solve = self._dense_solver(tangent, by_coefficients, along, by_zeta, by_eta)
 
