@@ -148,13 +148,18 @@ class LiftedPosterior(Module):
         product, pushed = model.push_forward(expansion, normal_coefficients)
         jacobian = _jacobian(by_zeta, white_transpose, by_eta)
         gram = jacobian.inner(product=product + by_zeta @ by_zeta.T)
-        by_field = model.pull_back(expansion, pushed, self._weigh(jacobian, gram))
+        # A, D and X' D of the prior's part, <A, X' D>: G^-1 stands where it costs less.
+        terms, weigh = (by_coefficients.T, white_transpose, normal_coefficients), gram.solve_right
+        if jacobian.is_wide:
+            terms = terms if prior.is_affine else (weigh(terms[0]), *terms[1:])
+        else:  # all of U^T G^-1 in one product
+            weighed = gram.solve_columns().T[zeta.shape[0] :]
+            terms = by_coefficients.T, weighed, tangent.push(weighed)
+        is_own = pushed is normal_coefficients and not jacobian.is_wide
+        by_field = model.pull_back(expansion, pushed, (lambda _: terms[2]) if is_own else weigh)
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
-            weights = gram.solve_right(by_coefficients.T)
-            grad_white = grad_white + tangent.pull_back(
-                weights, white_transpose, normal_coefficients
-            )
+            grad_white = grad_white + tangent.pull_back(*terms)
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
@@ -174,14 +179,6 @@ class LiftedPosterior(Module):
             logdensity_grad=jnp.concatenate(by_correction)
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
-
-    def _weigh(self, jacobian: BorderedJacobian, gram: Factor):
-        """What multiplies the normal coefficients by G^-1 from the right."""
-        if not self.problem.prior.is_identity or jacobian.is_wide:
-            return gram.solve_right
-        # They are columns of the Jacobian.
-        num_parameters = jacobian.transposed[0].shape[0]
-        return lambda _: gram.solve_columns().T[num_parameters:]
 
     def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
         """J v, (d,), for v of shape (h + m + d,)."""
