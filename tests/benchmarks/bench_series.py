@@ -193,6 +193,7 @@ SAMPLERS: dict[str, tuple[Callable[..., Result], int | None]] = {
     "chmc": (own("chmc"), 0),
     "hmc-diagonal": (own("hmc", metric="diagonal"), 1),
     "hmc-dense": (own("hmc", metric="dense"), 2),
+    "hmc-dense-5": (own("hmc", metric="dense", num_steps=5), 2),
     "nuts-dense": (own("nuts", metric="dense"), 2),
     "mici-chmc": (mici, 0),
     "numpyro-diagonal": (numpyro_nuts(False), 1),
