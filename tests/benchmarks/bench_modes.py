@@ -1,6 +1,7 @@
 """How many runs of four chains of hare and lynx lose one to a mode without mass, or converge.
 
-    python tests/benchmarks/bench_modes.py [--runs 20] [--candidates 12] [--warmup 300] [--draws 500]
+    python tests/benchmarks/bench_modes.py [--runs 20] [--candidates 12] [--warmup 300]
+        [--draws 500]
 
 With ``--candidates 1`` the first start of each chain is taken, whatever mode it is in.  A chain is
 lost if its noise at the end is over 0.4 (0.25 in the mode that holds the mass).
