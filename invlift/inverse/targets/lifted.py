@@ -124,7 +124,11 @@ class LiftedPosterior(Module):
         return predicted + self._of_noise(zeta, eta)
 
     def logdensity(self, position: jax.Array, by_white: jax.Array) -> jax.Array:
-        """Log density at q relative to the standard normal one, (), of derivatives (d, m) by w."""
+        """Log density at q relative to the standard normal one, (), as that of :meth:`point`.
+
+        ``by_white`` are the derivatives of the noise-free observations by w there, (d, m), where
+        they are at hand and the gradient is not asked for.
+        """
         zeta, white, eta = self.split(position)
         by_eta, by_zeta = self._by_noise(zeta, eta)
         gram = _jacobian(by_zeta, by_white.T, by_eta).inner()
@@ -148,18 +152,16 @@ class LiftedPosterior(Module):
         product, pushed = model.push_forward(expansion, normal_coefficients)
         jacobian = _jacobian(by_zeta, white_transpose, by_eta)
         gram = jacobian.inner(product=product + by_zeta @ by_zeta.T)
-        # A, D and X' D of the prior's part, <A, X' D>: G^-1 stands where it costs less.
-        terms, weigh = (by_coefficients.T, white_transpose, normal_coefficients), gram.solve_right
-        if jacobian.is_wide:
-            terms = terms if prior.is_affine else (weigh(terms[0]), *terms[1:])
-        else:  # all of U^T G^-1 in one product
-            weighed = gram.solve_columns().T[zeta.shape[0] :]
-            terms = by_coefficients.T, weighed, tangent.push(weighed)
-        is_own = pushed is normal_coefficients and not jacobian.is_wide
-        by_field = model.pull_back(expansion, pushed, (lambda _: terms[2]) if is_own else weigh)
+        weigh, directions, along = gram.solve_right, white_transpose, normal_coefficients
+        if not jacobian.is_wide:  # G^-1 at U^T: one product, where a general solution takes four
+            directions = gram.solve_columns().T[zeta.shape[0] :]
+            along = tangent.push(directions)
+        is_along = pushed is normal_coefficients and not jacobian.is_wide
+        by_field = model.pull_back(expansion, pushed, (lambda _: along) if is_along else weigh)
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
-            grad_white = grad_white + tangent.pull_back(*terms)
+            weights = weigh(by_coefficients.T) if jacobian.is_wide else by_coefficients.T
+            grad_white = grad_white + tangent.pull_back(weights, directions, along)
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
