@@ -10,10 +10,11 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError, first_line
 from invlift.inverse.jacobians.grouped import Grouping
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import ForwardModel, by_columns
 from invlift.inverse.models.numpyro_groups import find_grouping
 from invlift.inverse.models.numpyro_search import find_sites
 from invlift.inverse.models.numpyro_sites import Sites, Trace
@@ -23,6 +24,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import NamedReading
 from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.programs.compilation import Program
+from invlift.programs.derivatives import reach_loops
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import static
 
@@ -74,6 +76,8 @@ class SitesModel(ForwardModel):
     data : dict of arrays
         Observed values by site.
     sites : Sites
+    in_loops : tuple of bool
+        Of each latent site, whether a loop of the model depends on it.
     readings : tuple of NamedReading
         Those that are lifted, by site.
     kept_axes : tuple of (str, Axes)
@@ -84,6 +88,7 @@ class SitesModel(ForwardModel):
 
     data: dict[str, jax.Array]
     sites: Sites = static()
+    in_loops: tuple[bool, ...] = static(default=())
 
     @property
     def readings(self) -> tuple[NamedReading, ...]:
@@ -101,7 +106,35 @@ class SitesModel(ForwardModel):
 
     def __call__(self, white: jax.Array) -> jax.Array:
         """Readings less scores, (d,), at w (m,)."""
-        return self.sites.readings(self.data) - self.at(white).scores
+        return self._of_parts(self.sites.split(white))
+
+    def value_and_jacobian(self, white: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """As :meth:`ForwardModel.value_and_jacobian`, (d,) and (d, m).
+
+        Loops are differentiated by the variables that they depend on, and not by the others.
+        """
+        is_wide = sum(site.size for site in self.sites.lifted) <= white.shape[0]
+        if is_wide or all(self.in_loops) or not any(self.in_loops):
+            return super().value_and_jacobian(white)
+        parts = list(zip(self.in_loops, self.sites.split(white), strict=True))
+        looped, looped_parts = ravel_pytree([own for is_in, own in parts if is_in])
+        others, other_parts = ravel_pytree([own for is_in, own in parts if not is_in])
+
+        def readings(looped, others):
+            either = iter(other_parts(others)), iter(looped_parts(looped))
+            return self._of_parts([next(either[is_in]) for is_in in self.in_loops])
+
+        def by_looped(others):
+            linear = by_columns(lambda looped: readings(looped, others), looped)
+            return linear[0], linear
+
+        by_others, (value, jacobian) = jax.jacfwd(by_looped, has_aux=True)(others)
+        sizes = [site.size for site in self.sites.latent]
+        order = np.argsort(~np.repeat(self.in_loops, sizes), kind="stable")
+        return value, jnp.hstack([jacobian, by_others])[:, np.argsort(order)]
+
+    def _of_parts(self, parts):
+        return self.sites.readings(self.data) - self.sites.at_parts(parts, self.data).scores
 
 
 class NumPyroProblem(InverseProblem):
@@ -224,7 +257,10 @@ def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
         sites.readings(data),
     )
     _check_runs(problem)
-    return replace(problem, grouping=find_grouping(sites, data))
+    parts = sites.split(mean)
+    in_loops = reach_loops(lambda *parts: sites.at_parts(parts, data).scores, *parts)
+    model = replace(problem.model, in_loops=tuple(in_loops))
+    return replace(problem, model=model, grouping=find_grouping(sites, data))
 
 
 def _check_runs(problem: NumPyroProblem) -> None:

@@ -96,10 +96,8 @@ def draw_ranks(ax: Axes, chains: np.ndarray) -> None:
         base = num_chains - 1 - index
         height = 0.6 * np.histogram(chain, edges)[0] / expected
         colour = CHAIN_COLOURS[index % len(CHAIN_COLOURS)]
-        ax.bar(
-            edges[:-1], np.minimum(height, 0.97), width=0.94 / NUM_RANK_BINS, bottom=base,
-            align="edge", color=colour, alpha=0.8, linewidth=0,
-        )  # fmt: skip
+        tops = base + np.minimum(height, 0.97)
+        ax.stairs(tops, edges, baseline=base, fill=True, color=colour, alpha=0.8)
         ax.axhline(base + 0.6, color=INK, linewidth=0.6, linestyle=DASHED)
     ax.set(xlim=(0, 1), ylim=(0, num_chains), xlabel="rank")
     ax.set_yticks(np.arange(num_chains) + 0.3, [f"chain {i}" for i in range(num_chains)][::-1])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Jaxpr, Var, jaxprs_in_params
+from jax.extend.core import JaxprEqn, Var, jaxprs_in_params
 
 
 def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
@@ -74,17 +74,32 @@ def derivatives_along(fn: Callable, path: Sequence) -> list[Any]:
     return [*values, tangents[-1]]
 
 
-def has_loop(fn: Callable, at: Any) -> bool:
-    """Whether a function of a pytree runs a loop: in reverse mode all of its turns are kept."""
-    return _has_loop(jax.make_jaxpr(fn)(at).jaxpr)
+def reach_loops(fn: Callable, *arguments: jax.Array) -> list[bool]:
+    """For each of a function's arguments, arrays, whether a loop in it depends on it.
+
+    As its operations show, without their numbers: it may be fewer than this says.
+    """
+    jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
+    used = set()
+    for equation in reversed(jaxpr.eqns):
+        if used.intersection(equation.outvars) or _in_loops([equation]):
+            used.update(each for each in equation.invars if isinstance(each, Var))
+    return [each in used for each in jaxpr.invars]
 
 
-def _has_loop(operations: Jaxpr) -> bool:
-    for each in operations.eqns:
+def loop_operations(fn: Callable, at: Any) -> set[str]:
+    """JAX's names of the loops that a function of a pytree runs, and of all operations in them."""
+    return _in_loops(jax.make_jaxpr(fn)(at).jaxpr.eqns)
+
+
+def _in_loops(equations: Iterable[JaxprEqn], is_inside: bool = False) -> set[str]:
+    found = set()
+    for each in equations:
         name, params = each.primitive.name, each.params
-        # What is unrolled, as polynomials are, is none.
-        if name == "while" or (name == "scan" and params["length"] > params["unroll"]):
-            return True
-        if any(map(_has_loop, jaxprs_in_params(params))):
-            return True
-    return False
+        # What is unrolled, as polynomials are, is no loop.
+        is_loop = name == "while" or (name == "scan" and params["length"] > params["unroll"])
+        is_within = is_inside or is_loop
+        found |= {name} if is_within else set()
+        for called in jaxprs_in_params(params):
+            found |= _in_loops(called.eqns, is_within)
+    return found

@@ -97,6 +97,9 @@ def check_distribution(distribution):
         assert np.all((low <= found["value"]) & (found["value"] <= high)), "support"
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)), f"finite at {white}"
         assert_close("law", found["of z"], found["of value"] + found["volume"], 1e-8)
+        if distribution.is_elementwise:
+            of_own = np.diag(np.diagonal(found["slope"]))
+            assert_close("elementwise", found["slope"], of_own, 1e-12)
 
 
 def far(distribution):
@@ -167,6 +170,17 @@ class WrongNormal(Normal):
 def test_a_wrong_density_is_found():
     with pytest.raises(AssertionError, match=r"^law: "):
         check_distribution(WrongNormal(*map(jnp.asarray, (0.3, 2.0))))
+
+
+class Mixed(Exact):
+    """A negative control: entries of several variables that are said to be of one each."""
+
+    is_elementwise = True
+
+
+def test_entries_of_several_variables_are_found():
+    with pytest.raises(AssertionError, match=r"^elementwise: "):
+        check_distribution(Mixed(NUMPYRO["multivariate"]))
 
 
 def test_a_median_and_a_factor_are_a_lognormal_distribution():

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -195,6 +196,24 @@ def curved(theta):
     return jnp.stack([jnp.sin(theta[0]) * theta[1], theta[1] ** 3, jnp.exp(0.3 * theta[-1])])
 
 
+def looped(theta):
+    def step(state, _):
+        state = 0.8 * state + jnp.sin(theta[0] * state)
+        return state, state
+
+    return jax.lax.scan(step, theta[-1], length=3)[1]
+
+
+def branching(theta):
+    """The same: the branch does not depend on values."""
+
+    def step(state, number):
+        wave = jax.lax.cond(number < 2, jnp.sin, jnp.tan, theta[0] * state)
+        return 0.8 * state + wave, state
+
+    return jax.lax.scan(step, theta[-1], jnp.arange(3))[1]
+
+
 def by_name(rate, starts):
     return curved(jnp.append(starts.ravel(), rate)), {"half": 0.5 * rate}
 
@@ -204,6 +223,13 @@ def sites():
     scale = numpyro.sample("scale", dist.Gamma(3.0, 2.0))
     mean = jnp.stack([a, a**2, jnp.exp(0.3 * a)])
     numpyro.sample("y", dist.StudentT(5.0, mean, scale).to_event(1), obs=np.array([0.3, 0.8, 1.2]))
+
+
+def sites_and_a_loop():
+    """A loop that does not depend on the first of two sites."""
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    mean = looped(jnp.stack([numpyro.sample("a", dist.Normal(0.0, 1.0)), 0.5]))
+    numpyro.sample("y", dist.Normal(mean, scale).to_event(1), obs=np.array([0.3, 0.8, 1.2]))
 
 
 MODELS = {
@@ -220,8 +246,11 @@ MODELS = {
     "electrodes": (electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
     "function": (lambda: JaxFunction(curved), 5),
     "function, more readings": (lambda: JaxFunction(curved), 2),
+    "function, with a loop": (lambda: JaxFunction(looped), 2),
+    "function, with a branch in a loop": (lambda: JaxFunction(branching), 2),
     "of names": (lambda: NamedModel(by_name, (("rate", ()), ("starts", (2, 2)))), 5),
     "of sites": (lambda: numpyro_problem(sites).model, 2),
+    "of sites, with a loop": (lambda: numpyro_problem(sites_and_a_loop).model, 2),
 }
 
 
@@ -283,6 +312,11 @@ def test_every_class_is_tried():
     own = {each for each in ForwardModel.__subclasses__() if each.__module__.startswith("invlift.")}
     assert own == tried
     assert PoissonMap in own
+
+
+def test_sites_beside_a_loop_are_found():
+    assert numpyro_problem(sites_and_a_loop).model.in_loops == (False, True)
+    assert numpyro_problem(sites).model.in_loops == (False, False)
 
 
 class Wrong(JaxFunction):

@@ -41,6 +41,11 @@ class Distribution(Module):
         return math.prod(self.shape)
 
     @property
+    def is_elementwise(self) -> bool:
+        """Whether each entry of a value is made of one variable, in the same order."""
+        return False
+
+    @property
     def support(self) -> tuple[float, float]:
         """Bounds of all entries of a value."""
         return -math.inf, math.inf

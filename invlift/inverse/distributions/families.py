@@ -29,6 +29,11 @@ class _Elementwise(Distribution):
         """That of the parameters."""
         return np.broadcast_shapes(*(leaf.shape for leaf in jax.tree.leaves(self)))
 
+    @property
+    def is_elementwise(self) -> bool:
+        """Yes."""
+        return True
+
     def transform(self, white: jax.Array) -> jax.Array:
         """Q(Phi(z)), of :attr:`shape`, for z of (k,)."""
         return self.quantile(white.reshape(self.shape))

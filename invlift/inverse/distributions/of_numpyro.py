@@ -57,6 +57,11 @@ class _OfNumpyro(Distribution):
         return self.given.batch_shape + self.given.event_shape
 
     @property
+    def is_elementwise(self) -> bool:
+        """Yes, if entries are independent."""
+        return not self.given.event_shape
+
+    @property
     def support(self) -> tuple[float, float]:
         """Bounds of all entries, where NumPyro gives them."""
         support = self.given.support
@@ -237,8 +242,7 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     if not is_positive and exact_whitening(given, given.shape()) is not None:
         return Exact(given)
-    values = given.sample(jax.random.key(0), (NUM_DRAWS,))
-    free = np.asarray(jax.vmap(_bijection(given).inv)(values))
+    free = np.asarray(_free_draws(given))
     if not np.all(np.isfinite(free)):
         raise InputError(
             "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"
@@ -252,6 +256,11 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
 def to_two_digits(values: np.ndarray) -> np.ndarray:
     """Values rounded to two digits, elementwise."""
     return np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])(values)
+
+
+@jax.jit  # as one program: one for each of its operations takes many times as long
+def _free_draws(given):
+    return jax.vmap(_bijection(given).inv)(given.sample(jax.random.key(0), (NUM_DRAWS,)))
 
 
 def _bijection(given):

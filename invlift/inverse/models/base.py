@@ -8,12 +8,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.programs.derivatives import derivatives_along, has_loop
+from invlift.programs.derivatives import derivatives_along, loop_operations
 from invlift.programs.pytrees import Module, PyTree
 
-#: Coefficients up to which all second derivatives of a model with a loop are taken in forward mode.
-#: A step with those of the soils' exponentials takes 0.21 ms, and 0.27 ms with reverse mode through
-#: the Jacobian; of hare and lynx 0.25 and 0.20 ms, but compiled in 9 and 13 s.
+#: Coefficients up to which all second derivatives of a model are taken in forward mode if there is
+#: a branch in a loop, of which reverse mode keeps both sides, or a loop that it cannot reverse.
 FEW_COEFFICIENTS = 12
 #: What the solution of an equation on a mesh is called among the draws.
 SOLUTION = "solution"
@@ -88,12 +87,7 @@ class ForwardModel(Module):
         if size <= coefficients.shape[0]:
             value, pull_back = jax.vjp(self.__call__, coefficients)
             return value, jax.vmap(lambda row: pull_back(row)[0])(jnp.eye(size))
-        # The value comes with the derivatives: it is not computed once more.
-        push_forward = jax.vmap(
-            lambda direction: jax.jvp(self.__call__, (coefficients,), (direction,)), out_axes=-1
-        )
-        values, jacobian = push_forward(jnp.eye(coefficients.shape[0]))
-        return values[:, 0], jacobian
+        return by_columns(self.__call__, coefficients)
 
     def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
         """:meth:`value_and_jacobian`, and an expansion: what further derivatives need.
@@ -102,9 +96,10 @@ class ForwardModel(Module):
         """
         size = jax.eval_shape(self.__call__, coefficients).shape[0]
         if coefficients.shape[0] <= size:
-            if not has_loop(self.__call__, coefficients):
+            in_loops = loop_operations(self.__call__, coefficients)
+            if not in_loops:
                 return self._linearise_by_columns(coefficients)
-            if coefficients.shape[0] <= FEW_COEFFICIENTS:
+            if in_loops & {"cond", "while"} and coefficients.shape[0] <= FEW_COEFFICIENTS:
                 return self._linearise_forwards(coefficients)
         linear, transpose = jax.vjp(self.value_and_jacobian, coefficients)
         return linear, Expansion(coefficients, linear[1], transpose)
@@ -192,3 +187,11 @@ class ForwardModel(Module):
         """
         path = (expansion.coefficients, *path, jnp.zeros_like(path[0]))
         return derivatives_along(self.__call__, path)[-1], ()
+
+
+def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Value, (d,), and Jacobian, (d, N), of a function at (N,), by forward mode."""
+    # The value comes with the derivatives: it is not computed once more.
+    push_forward = jax.vmap(lambda direction: jax.jvp(fn, (at,), (direction,)), out_axes=-1)
+    values, jacobian = push_forward(jnp.eye(at.shape[0]))
+    return values[:, 0], jacobian

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -104,9 +104,17 @@ class Sites(NamedTuple):
         """Observed sites with scores."""
         return tuple(site for site in self.observed if site.size)
 
+    def split(self, white: jax.Array) -> list[jax.Array]:
+        """Standard normal variables (m,) by latent site, (size,) each."""
+        return jnp.split(white, np.cumsum([site.size for site in self.latent])[:-1])
+
     def at(self, white: jax.Array, data: Mapping[str, jax.Array]) -> Trace:
         """All that the model says at standard normal variables (m,) of readings by site."""
-        walk = _Walk(self, white, data)
+        return self.at_parts(self.split(white), data)
+
+    def at_parts(self, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]) -> Trace:
+        """The same at the variables of each latent site."""
+        walk = _Walk(self, parts, data)
         self._run(walk)
         scores = [walk.scores[site.name] for site in self.lifted]
         centres = [walk.centres[site.name] for site in self.lifted]
@@ -236,13 +244,12 @@ class _Given(_Filled):
 class _Walk(_Filled):
     """Gives each latent site its value, each observed one its readings, and adds up."""
 
-    def __init__(self, sites: Sites, white: jax.Array, data: Mapping[str, jax.Array]) -> None:
+    def __init__(
+        self, sites: Sites, parts: Sequence[jax.Array], data: Mapping[str, jax.Array]
+    ) -> None:
         super().__init__()
-        ends = np.cumsum([site.size for site in sites.latent])
-        white = jnp.asarray(white)
         self.latent = {
-            site.name: (site, white[end - site.size : end])
-            for site, end in zip(sites.latent, ends, strict=True)
+            site.name: (site, own) for site, own in zip(sites.latent, parts, strict=True)
         }
         self.observed = {site.name: site for site in sites.observed}
         self.names = {*self.latent, *self.observed}

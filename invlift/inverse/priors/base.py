@@ -67,7 +67,7 @@ class Prior(Module):
 
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
         """X(w), (N,), and its derivatives there."""
-        return linearised(self, white)
+        return linearised(self.transform, white)
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """Log density of w, (m,), relative to the standard normal one, (), normalised; 0 here."""
@@ -89,9 +89,17 @@ class Prior(Module):
         return {}
 
 
-def linearised(part: Any, white: jax.Array) -> tuple[jax.Array, Tangent]:
-    """The value of something with a ``transform``, (N,), at w (m,), and derivatives by JAX."""
-    return part.transform(white), _Autodiff(part, white)
+def linearised(
+    transform: Callable, white: jax.Array, is_elementwise: bool = False
+) -> tuple[jax.Array, Tangent]:
+    """The value of a transformation, (N,), at w (m,), and its derivatives by JAX.
+
+    They take less where each value is made of one variable, in the same order.
+    """
+    if is_elementwise:
+        value, slopes = jax.jvp(transform, (white,), (jnp.ones_like(white),))
+        return value, _Elementwise(transform, white, slopes)
+    return transform(white), _Autodiff(transform, white)
 
 
 class AffinePrior(Prior):
@@ -140,25 +148,48 @@ class _Affine(NamedTuple):
 class _Autodiff(NamedTuple):
     """Derivatives of a transformation by JAX."""
 
-    prior: Prior
+    transform: Callable
     white: jax.Array
 
     def push(self, directions):
-        along = jax.linearize(self.prior.transform, self.white)[1]
+        along = jax.linearize(self.transform, self.white)[1]
         return on_columns(along, directions)
 
     def pull(self, values):
-        back = jax.vjp(self.prior.transform, self.white)[1]
+        back = jax.vjp(self.transform, self.white)[1]
         return on_columns(lambda column: back(column)[0], values)
 
     def curvature(self, direction):
-        return second_directional(self.prior.transform, (self.white,), (direction,))
+        return second_directional(self.transform, (self.white,), (direction,))
 
     def pull_back(self, weights, directions, pushed):
         def weighed(white):
-            return jnp.sum(weights * _Autodiff(self.prior, white).push(directions))
+            return jnp.sum(weights * _Autodiff(self.transform, white).push(directions))
 
         return jax.grad(weighed)(self.white)
+
+
+class _Elementwise(NamedTuple):
+    """The same of a transformation of which each value is made of one variable."""
+
+    transform: Callable
+    white: jax.Array
+    slopes: jax.Array
+
+    def push(self, directions):
+        return (self.slopes * directions.T).T
+
+    pull = push
+
+    def curvature(self, direction):
+        return self._bends * direction**2
+
+    def pull_back(self, weights, directions, pushed):
+        return self._bends * jnp.sum(weights * directions, axis=1)
+
+    @property
+    def _bends(self):
+        return second_directional(self.transform, (self.white,), (jnp.ones_like(self.white),))
 
 
 def on_columns(of_vector: Callable, values: jax.Array) -> jax.Array:

@@ -76,7 +76,8 @@ class NamedPrior(Prior):
     def linearise(self, white: jax.Array) -> tuple[jax.Array, Tangent]:
         """X(w), (N,), and its derivatives: those of the parts, if any has some of its own."""
         if not self._has_priors:
-            return super().linearise(white)
+            is_elementwise = all(part.is_elementwise for part in self.parts.values())
+            return linearised(self.transform, white, is_elementwise)
         found = [
             part.linearise(own) if isinstance(part, Prior) else _linearised(part, own)
             for _, part, own in self.split(white)
@@ -199,17 +200,8 @@ class _Beside(NamedTuple):
         return jnp.split(values, self.prior._ends[1])
 
 
-class _Raveled(NamedTuple):
-    """A distribution whose values are vectors."""
-
-    part: Distribution
-
-    def transform(self, white):
-        return jnp.ravel(self.part.transform(white))
-
-
 def _linearised(part: Distribution, white):
-    return linearised(_Raveled(part), white)
+    return linearised(lambda white: jnp.ravel(part.transform(white)), white, part.is_elementwise)
 
 
 def _scaled(part: Normal, values):
