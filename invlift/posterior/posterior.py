@@ -229,8 +229,8 @@ class Posterior:
         All scalars that are drawn (such as `sigma`); of each field its arithmetic mean
         `log_conductivity_field_mean` and standard deviation `log_conductivity_field_std` (divisor
         N) over its nodes or cells; of a vector of more than 1,000 entries, or of more than 50 along
-        an axis of numbers, the same; last the entries of other vectors, as `sigma[0]`, or
-        `rate[hare]` where they have coordinates.
+        an axis of numbers, the same; then the entries of other vectors, as `sigma[0]`, or
+        `rate[hare]` where they have coordinates, last of those along an axis of numbers.
         """
         return scalar_draws(self.all_draws, self.described)
 

@@ -35,7 +35,8 @@ def scalar_draws(
     """
     own = {name: chains for name, chains in draws.items() if not quantities[name].is_derived}
     numbers, moments, entries = {}, {}, {}
-    for name, chains in own.items():
+    # Series last: they are long, and follow from what is before them.
+    for name, chains in sorted(own.items(), key=lambda each: bool(axis_of(quantities[each[0]]))):
         if np.ndim(chains[0]) == 1:
             numbers[name] = [np.asarray(chain, dtype=float) for chain in chains]
         elif not _is_long(quantities[name], chains):
