@@ -50,6 +50,12 @@ def ends(band):
     return at, np.array([y[x == each].min() for each in at]), [y[x == each].max() for each in at]
 
 
+def test_entries_along_an_axis_come_after_those_of_vectors():
+    posterior = posterior_along(weights=lambda rng: rng.normal(size=(500, 2)))
+    along = [f"tank_path[{time}]" for time in TIMES]
+    assert list(posterior.scalars) == ["weights[0]", "weights[1]", *along]
+
+
 def test_bands_are_quantiles_and_readings_are_where_they_were_read():
     posterior = posterior_along()
     axes = posterior.plot_series(names=["tank"]).axes

@@ -160,8 +160,10 @@ def test_ranks_of_each_chain_are_drawn_at_their_heights(tmp_path):
     trace, rank = figure.axes[:2]
     assert [len(line.get_ydata()) for line in trace.lines] == [400] * 4
     np.testing.assert_array_equal(trace.lines[1].get_ydata(), posterior.draws("sigma")[1])
-    heights = np.array([patch.get_height() for patch in rank.patches]).reshape(4, 20)
-    np.testing.assert_allclose(heights.sum(axis=1), 20 * 0.6)
+    for row, steps in zip((3, 2, 1, 0), rank.patches, strict=True):
+        tops, _, base = steps.get_data()
+        assert base == row
+        np.testing.assert_allclose(np.sum(tops - base), 20 * 0.6)
 
 
 def test_chains_of_chosen_scalars_are_drawn():
