@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import JaxprEqn, Var, jaxprs_in_params
+from jax.extend.core import Jaxpr, JaxprEqn, Var, jaxprs_in_params
 
 
 def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
@@ -15,11 +15,7 @@ def depends(fn: Callable, *arguments: jax.Array) -> list[bool]:
     As its operations show, without their numbers: it may depend less than this says.
     """
     jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
-    used = {each for each in jaxpr.outvars if isinstance(each, Var)}
-    for equation in reversed(jaxpr.eqns):
-        if used.intersection(equation.outvars):
-            used.update(each for each in equation.invars if isinstance(each, Var))
-    return [each in used for each in jaxpr.invars]
+    return _are_used(jaxpr, {each for each in jaxpr.outvars if isinstance(each, Var)})
 
 
 def second_directional(fn: Callable, primals: tuple, tangents: tuple) -> jax.Array:
@@ -80,9 +76,15 @@ def reach_loops(fn: Callable, *arguments: jax.Array) -> list[bool]:
     As its operations show, without their numbers: it may be fewer than this says.
     """
     jaxpr = jax.make_jaxpr(fn)(*arguments).jaxpr
-    used = set()
+    loops = (each for each in jaxpr.eqns if _in_loops([each]))
+    inputs = (each for loop in loops for each in loop.invars)
+    return _are_used(jaxpr, {each for each in inputs if isinstance(each, Var)})
+
+
+def _are_used(jaxpr: Jaxpr, used: set[Var]) -> list[bool]:
+    """For each input of a program, whether one of some of its variables depends on it."""
     for equation in reversed(jaxpr.eqns):
-        if used.intersection(equation.outvars) or _in_loops([equation]):
+        if used.intersection(equation.outvars):
             used.update(each for each in equation.invars if isinstance(each, Var))
     return [each in used for each in jaxpr.invars]
 
