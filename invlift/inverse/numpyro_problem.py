@@ -128,10 +128,9 @@ class SitesModel(ForwardModel):
             linear = by_columns(lambda looped: readings(looped, others), looped)
             return linear[0], linear
 
-        by_others, (value, jacobian) = jax.jacfwd(by_looped, has_aux=True)(others)
-        sizes = [site.size for site in self.sites.latent]
-        order = np.argsort(~np.repeat(self.in_loops, sizes), kind="stable")
-        return value, jnp.hstack([jacobian, by_others])[:, np.argsort(order)]
+        by_others, (value, by_loops) = jax.jacfwd(by_looped, has_aux=True)(others)
+        by_site = iter(jax.vmap(other_parts)(by_others)), iter(jax.vmap(looped_parts)(by_loops))
+        return value, jnp.hstack([next(by_site[is_in]) for is_in in self.in_loops])
 
     def _of_parts(self, parts):
         return self.sites.readings(self.data) - self.sites.at_parts(parts, self.data).scores

@@ -6,13 +6,16 @@
 For each model the smallest bulk effective sample size over the latent sites for each second of
 processor time of sampling, without warm-up and compilation, and the largest R-hat; of both four
 chains of 500 + 3,000 iterations unless told otherwise.  `step` prints the time of a step of the
-regression against the number of readings.  With `--seeds N`: of the lifted chains alone, how many
+regression against the number of readings, and `door` runs hare and lynx as a NumPyro model and as
+an `ode_problem` with the same steps, in turns, two chains of 300 + 2,000 iterations for each of ten
+seeds.  With `--seeds N`: of the lifted chains alone, how many
 of N seeds have an R-hat below 1.01, and the median over seeds of the effective draws for each 1,000
 steps.  Steps of the lifted chain are accepted as often as by `from_numpyro(...).sample()`, or as
 `--acceptance` says.
 """
 
 import argparse
+import runpy
 import time
 from pathlib import Path
 
@@ -76,9 +79,8 @@ def schools_not_centred():
         numpyro.sample("y", dist.Normal(theta, ERRORS), obs=EFFECTS)
 
 
-YEAR, HARE, LYNX = np.loadtxt(
-    Path(__file__).parents[2] / "examples" / "hare_lynx" / "pelts.csv", delimiter=",", skiprows=1
-).T
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples/hare_lynx/hare_lynx.py"))
+YEAR, HARE, LYNX, STEP = EXAMPLE["YEAR"], EXAMPLE["HARE"], EXAMPLE["LYNX"], 0.1
 
 
 def hare_lynx():
@@ -91,16 +93,10 @@ def hare_lynx():
     }  # fmt: skip
     first = numpyro.sample("first", dist.LogNormal(jnp.log(10.0), 1.0).expand([2]).to_event(1))
     scales = numpyro.sample("scales", dist.LogNormal(-1.0, 1.0).expand([2]).to_event(1))
-
-    def slope(t, logs):
-        hare, lynx = jnp.exp(logs)
-        return jnp.stack(
-            [rates["alpha"] - rates["beta"] * lynx, rates["delta"] * hare - rates["gamma"]]
-        )
-
-    logs = invlift.solve_ode(slope, jnp.log(first), YEAR, 0.1)
-    numpyro.sample("hare", dist.Normal(logs[:, 0], scales[0]).to_event(1), obs=np.log(HARE))
-    numpyro.sample("lynx", dist.Normal(logs[:, 1], scales[1]).to_event(1), obs=np.log(LYNX))
+    start = dict(zip(("hare", "lynx"), jnp.log(first), strict=True))
+    logs = invlift.solve_ode(lambda t, x: EXAMPLE["slope"](t, x, **rates), start, YEAR, STEP)
+    numpyro.sample("hare", dist.Normal(logs["hare"], scales[0]).to_event(1), obs=np.log(HARE))
+    numpyro.sample("lynx", dist.Normal(logs["lynx"], scales[1]).to_event(1), obs=np.log(LYNX))
 
 
 def regression(x, y):
@@ -198,6 +194,38 @@ def step_times(kernel):
     print(f"exponent over the last three: {exponent:.2f}")
 
 
+def doors(kernel):
+    """ESS/s, effective draws for each draw and time of a step of hare and lynx by either door."""
+    first = invlift.Unknown(invlift.lognormal(np.log(10.0), 1.0))
+    rates = dict.fromkeys(("alpha", "gamma"), EXAMPLE["rate"])
+    rates |= dict.fromkeys(("beta", "delta"), EXAMPLE["small"])
+    series = invlift.ode_problem(
+        EXAMPLE["slope"],
+        rates | {"hare": first, "lynx": first},
+        initial=lambda hare, lynx, **rates: {"hare": jnp.log(hare), "lynx": jnp.log(lynx)},
+        times=YEAR,
+        readings={"hare": np.log(HARE), "lynx": np.log(LYNX)},
+        noise=invlift.lognormal(-1.0, 1.0),
+        max_step=STEP,
+    )
+    problems = {"NumPyro model": invlift.from_numpyro(hare_lynx), "ode_problem": series}
+    totals = {name: np.zeros(4) for name in problems}
+    for seed in range(10):
+        for name, problem in problems.items():
+            options = {"chains": 2, "warmup": 300, "draws": 2000, "seed": seed}
+            if not seed:  # compiles
+                invlift.sample(problem, kernel, **options | {"draws": FEW})
+            run, seconds = sampled(problem, kernel, **options)
+            draws = {key: each for key, each in by_chain(run).items() if "_path" not in key}
+            num_steps = sum(chain.stats["num_steps"].sum() for chain in run.chains)
+            totals[name] += diagnosed(draws)[0], 2 * options["draws"], num_steps, seconds
+    for name, (ess, num_draws, num_steps, seconds) in totals.items():
+        print(
+            f"{name:14} {ess / seconds:6,.0f} ESS/s, {ess / num_draws:.3f} effective draws for "
+            f"each draw, {1e6 * seconds / num_steps:.0f} us a step"
+        )
+
+
 def main():
     """Print a line for each model."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -233,6 +261,8 @@ def main():
         print(line, flush=True)
     if not given.models or "step" in given.models:
         step_times(kernel)
+    if not given.models or "door" in given.models:
+        doors(kernel)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,21 @@ def test_draws_have_the_law(name):
     assert scipy.stats.kstest(1.2 * draws, partial(np.interp, xp=grid, fp=cdf)).pvalue < 1e-3
 
 
+def test_coordinates_are_about_standard_normal():
+    """The middle 95 % of draws, however long the tails are."""
+    found = {name: as_distribution(given) for name, given in NUMPYRO.items()}
+    widths = {}
+    for name, distribution in found.items():
+        if isinstance(distribution, Coordinate):
+            draws = distribution.given.sample(jax.random.key(1), (2000,))
+            white = jax.jit(jax.vmap(distribution.whiten))(draws)
+            low, high = np.quantile(white, [0.0228, 0.9772], axis=0)
+            widths[name] = 0.25 * (high - low)
+    assert {"TruncatedNormal", "Gamma", "StudentT", "simplex"} <= set(widths)
+    for name, width in widths.items():
+        np.testing.assert_allclose(width, 1.0, atol=0.12, err_msg=name)
+
+
 def test_every_family_is_tried():
     tried = {type(build()) for build in ALL.values()}
     families = {kind for kind in _below(Distribution) if not kind.__subclasses__()}

@@ -109,7 +109,7 @@ class Coordinate(_OfNumpyro):
     ----------
     given : numpyro.distributions.Distribution
     centre, spread : array
-        Mean and standard deviation of the value mapped to the real numbers.
+        About the median and the standard deviation of the value mapped to the real numbers.
     """
 
     centre: jax.Array
@@ -247,15 +247,19 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
         raise InputError(
             "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"
         )
-    # To two digits, as the draws may differ elsewhere in the last of theirs.
-    centre, spread = (to_two_digits(found) for found in (free.mean(axis=0), free.std(axis=0)))
     kind = PositiveCoordinate if is_positive else Coordinate
-    return kind(given, *jax.device_put((centre, spread)))
+    return kind(given, *jax.device_put(centre_and_spread(free)))
 
 
-def to_two_digits(values: np.ndarray) -> np.ndarray:
-    """Values rounded to two digits, elementwise."""
-    return np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])(values)
+def centre_and_spread(free: np.ndarray) -> list[np.ndarray]:
+    """Shift and scale, (...) each, by which draws (n, ...) are about standard normal.
+
+    By quantiles, which long tails do not move; far out, as a scale that is too small costs more
+    than one that is too large.  To two digits: the last ones may differ between machines.
+    """
+    low, centre, high = np.quantile(free, [0.0228, 0.5, 0.9772], axis=0)
+    rounded = np.vectorize(lambda value: float(f"{value:.1e}"), otypes=[float])
+    return [rounded(centre), rounded(0.25 * (high - low))]
 
 
 @jax.jit  # as one program: one for each of its operations takes many times as long

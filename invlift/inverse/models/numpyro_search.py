@@ -16,7 +16,7 @@ from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, first_line
 from invlift.inverse.axes import Axes, checked_axes
-from invlift.inverse.distributions.of_numpyro import to_two_digits
+from invlift.inverse.distributions.of_numpyro import centre_and_spread
 from invlift.inverse.distributions.scores import WITH_ATOMS, score_of
 from invlift.inverse.distributions.whitening import (
     coordinate_shape,
@@ -255,8 +255,7 @@ def _centred(sites: Sites) -> list[Site]:
     for site, end in zip(sites.latent, ends, strict=True):
         if site.coordinate is not None:
             free = np.asarray(white[:, end - site.size : end])
-            low, centre, high = np.quantile(free, [0.1587, 0.5, 0.8413], axis=0)
-            coordinate = (to_two_digits(each) for each in (centre, 0.5 * (high - low)))
-            site = site._replace(coordinate=tuple(tuple(each.tolist()) for each in coordinate))
+            coordinate = tuple(tuple(each.tolist()) for each in centre_and_spread(free))
+            site = site._replace(coordinate=coordinate)
         found.append(site)
     return found
