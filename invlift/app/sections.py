@@ -73,7 +73,8 @@ class PdeTable(Table):
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
     point_source: list[PointSourceTable] = []
-    """The point sources, each a table [[pde.point_source]]."""
+    """The point sources, each a table: [[pde.point_source]], of an experiment
+    [[experiment.NAME.point_source]]."""
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:

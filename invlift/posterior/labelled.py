@@ -215,11 +215,14 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
 
     The groups, from `groups_of`, come one after the other, so that they need not be in memory all
     at once. HDF5 crashes where a disc is full; hence it writes to memory, as much as the file has
-    bytes.
+    bytes.  A dot is in the place of each slash of a name, as of NumPyro's ``scope``: the file would
+    take it for a folder.
     """
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:
         for name, group in groups:
+            names = {*group.variables, *group.dims}
+            group = group.rename({each: each.replace("/", ".") for each in names if "/" in each})
             encoding = {
                 key: {"zlib": True, "complevel": 1, "shuffle": True}
                 for key, variable in group.data_vars.items()

@@ -182,7 +182,7 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
             for key in ("r_hat", "ess_bulk", "ess_tail")
         )
         missing = np.isnan([r_hat, bulk, tail]).any(axis=0)
-        disagree = f"R-hat of {{}} is {{:.4f}}, above {MAX_R_HAT}: the chains do not agree"
+        disagree = f"R-hat of {{}} is {{:.4f}}, above {MAX_R_HAT}: chains or their halves differ"
         more = MORE_WARMUP if np.nanmax(r_hat, initial=1.0) > MAX_R_HAT_ANYWHERE else MORE_DRAWS
         for is_bad, badness, values, text, advice in (
             (missing, missing, missing, "{} is constant or not finite: no diagnostics", STUCK),

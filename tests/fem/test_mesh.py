@@ -451,8 +451,12 @@ def test_places_that_are_not_in_the_mesh_are_refused():
     mesh = box_mesh(2, 3)
     with pytest.raises(InputError, match=r"points, row 1: .*outside: 1; the mesh spans"):
         mesh.values_at(np.array([[0.5, 0.5], [9.0, 0.5]]), "node")
-    with pytest.raises(InputError, match=r"an array \(k, 2\), found shape \(3,\)"):
+    with pytest.raises(InputError, match=r"an array \(k, 2\) of .*, found shape \(3,\)"):
         mesh.values_at(np.zeros(3), "node")
+    with pytest.raises(InputError, match=r"points, row 1: .*finite.*\[nan"):
+        mesh.values_at([[0.5, 0.5], [np.nan, 0.5]], "node")
+    with pytest.raises(InputError, match=r"points: .*numbers, found 'a'"):
+        mesh.values_at("a", "node")
     with pytest.raises(InputError, match="'nowhere'"):
         mesh.mean_over("nowhere", "node")
     with pytest.raises(InputError, match="'left'"):

@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
-from invlift.posterior.labelled import save_netcdf
+from invlift.posterior.labelled import read_groups, save_netcdf
 from invlift.posterior.scalars import SUMMARY_COLUMNS
 
 with warnings.catch_warnings():
@@ -182,6 +182,15 @@ def test_failed_write_keeps_the_old_file(tmp_path):
         save_netcdf([("posterior", bad)], path)
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_slash_in_a_name_is_no_folder_in_the_file(tmp_path):
+    """As of the sites of a scope in NumPyro."""
+    group = xr.Dataset({"left/mu": (("draw", "left/mu_dim_0"), np.arange(6.0).reshape(3, 2))})
+    save_netcdf([("posterior", group)], tmp_path / "a.nc")
+    found = read_groups(tmp_path / "a.nc")["posterior"]["left.mu"]
+    assert found.dims == ("draw", "left.mu_dim_0")
+    np.testing.assert_array_equal(found, group["left/mu"])
 
 
 def test_summary_has_fixed_columns_and_right_values():

@@ -171,12 +171,18 @@ class Mesh:
         Raises
         ------
         InputError
-            If the points have another dimension, or some are outside the mesh.
+            If the points are no numbers, have another dimension, or some are outside the mesh.
         """
-        points = np.asarray(points, dtype=float)
+        expected, remedy = f"an array (k, {self.dim}) of finite numbers", "give x, y[, z] of each"
+        try:
+            points = np.asarray(points, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError("points", expected, f"{points!r}"[:80], remedy) from None
         if points.ndim != 2 or points.shape[1] != self.dim:
-            expected = f"an array (k, {self.dim})"
-            raise InputError("points", expected, f"shape {points.shape}", "give x, y[, z] of each")
+            raise InputError("points", expected, f"shape {points.shape}", remedy)
+        if not np.isfinite(points).all():
+            first = np.flatnonzero(~np.isfinite(points).all(axis=1))[0]
+            raise InputError(f"points, row {first}", expected, str(points[first]), remedy)
         cell, weights = self.find_cells(points)
         outside = np.flatnonzero(cell < 0)
         if outside.size:
