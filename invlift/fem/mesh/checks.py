@@ -31,6 +31,21 @@ def place(point: np.ndarray) -> str:
     return "(" + ", ".join(f"{float(x):.6g}" for x in point) + ")"
 
 
+def checked_places(points, dim: int) -> np.ndarray:
+    """Points as an array (k, dim) of finite numbers, else an InputError."""
+    expected, remedy = f"an array (k, {dim}) of finite numbers", "give x, y[, z] of each"
+    try:
+        points = np.asarray(points, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("points", expected, f"{points!r}"[:80], remedy) from None
+    if points.ndim != 2 or points.shape[1] != dim:
+        raise InputError("points", expected, f"shape {points.shape}", remedy)
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if bad.size:
+        raise InputError(f"points, row {bad[0]}", expected, str(points[bad[0]]), remedy)
+    return points
+
+
 def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
     """Check shapes, node indices, finite coordinates and that each node belongs to an element.
 

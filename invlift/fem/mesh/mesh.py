@@ -173,16 +173,7 @@ class Mesh:
         InputError
             If the points are no numbers, have another dimension, or some are outside the mesh.
         """
-        expected, remedy = f"an array (k, {self.dim}) of finite numbers", "give x, y[, z] of each"
-        try:
-            points = np.asarray(points, dtype=float)
-        except (TypeError, ValueError):
-            raise InputError("points", expected, f"{points!r}"[:80], remedy) from None
-        if points.ndim != 2 or points.shape[1] != self.dim:
-            raise InputError("points", expected, f"shape {points.shape}", remedy)
-        if not np.isfinite(points).all():
-            first = np.flatnonzero(~np.isfinite(points).all(axis=1))[0]
-            raise InputError(f"points, row {first}", expected, str(points[first]), remedy)
+        points = mesh_checks.checked_places(points, self.dim)
         cell, weights = self.find_cells(points)
         outside = np.flatnonzero(cell < 0)
         if outside.size:
