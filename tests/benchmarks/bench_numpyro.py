@@ -190,8 +190,8 @@ def step_times(kernel):
         num_steps = run.chains[0].stats["num_steps"][FEW:].sum()
         times.append(1e3 * seconds / num_steps)
         print(f"{size:7d} readings: {times[-1]:.3f} ms a step", flush=True)
-    exponent = np.polyfit(np.log(sizes[-3:]), np.log(times[-3:]), 1)[0]
-    print(f"exponent over the last three: {exponent:.2f}")
+    exponents = [np.polyfit(np.log(sizes[few:]), np.log(times[few:]), 1)[0] for few in (0, 2)]
+    print("exponent over all: {:.2f}, over the last three: {:.2f}".format(*exponents))
 
 
 def doors(kernel):

@@ -17,6 +17,9 @@ import numpy as np
 from invlift.inverse.jacobians.base import ConstraintJacobian, Factor, Structure, sweeps
 from invlift.inverse.jacobians.dense import Dense, factorise
 
+#: Entries of a matrix up to which products with its rows are taken one after the other.
+FEW_ENTRIES = 4096
+
 
 class LowRankFactor(Factor):
     """core + left right^T, through I + right^T core^-1 left.
@@ -121,9 +124,27 @@ class BorderedJacobian(ConstraintJacobian):
         core = self.core.inner(None if is_symmetric else with_.core)
         left, right = (jnp.concatenate(each.transposed).T for each in (self, with_))
         scaled = core.solve(left)
-        capacitance = jnp.eye(self.num_columns) + right.T @ scaled
+        capacitance = jnp.eye(self.num_columns) + _row_products(right.T, scaled.T)
         # Symmetric, but not positive definite where the core is not.
         return LowRankFactor(core, right, scaled, factorise(capacitance, is_symmetric=False))
+
+
+def _row_products(left, right):
+    """L R^T of (k, d) and (m, d)."""
+    return _by_rows(left, right) if left.size <= FEW_ENTRIES else left @ right.T
+
+
+# XLA compiles a loop as one kernel, in which its own product of small matrices takes several times
+# as long as products of a matrix with one vector after the other.
+@jax.custom_jvp
+def _by_rows(left, right):
+    return jax.lax.map(lambda row: right @ row, left)
+
+
+@_by_rows.defjvp
+def _by_rows_moved(at, moves):
+    (left, right), (left_move, right_move) = at, moves
+    return _by_rows(left, right), left_move @ right.T + left @ right_move.T
 
 
 def differentiate(
