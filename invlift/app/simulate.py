@@ -17,7 +17,7 @@ from invlift.inverse.noise import Noise
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import FIELD, PREDICTED
 from invlift.posterior.quantity import Quantity, described
 from invlift.programs.compilation import Program
 
@@ -107,6 +107,16 @@ def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
                 "correct the prior (a smaller std), source and boundary values",
             )
         yield draw
+
+
+def draw_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
+    """Readings without noise of draws from the prior, (num, d), finite or not."""
+    rng = np.random.default_rng(seed)
+    thetas = [
+        np.concatenate([problem.noise.sample_parameters(rng), problem.prior.sample(rng)])
+        for _ in range(num)
+    ]
+    return np.stack([_drawn(problem, theta)[PREDICTED] for theta in thetas])
 
 
 def _drawn(problem: InverseProblem, theta: np.ndarray) -> Draw:

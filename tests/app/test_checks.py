@@ -18,6 +18,7 @@ from invlift.app.checks.derivatives import (
     taylor_slope,
 )
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
+from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_fit, check_method, check_sensitivity
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
@@ -253,6 +254,23 @@ def test_readings_are_called_by_their_names():
     found = check_sensitivity(problem, start)
     assert "1 readings say nothing about them, the first is body[0.0]" in found.detail
     assert "at body[1.0], which contradicts" in check_fit(problem, start).detail
+
+
+@pytest.mark.parametrize(
+    ("convert", "level"),
+    [
+        (lambda celsius: celsius, "ok"),
+        (lambda celsius: celsius + 273.15, "note"),
+        (lambda celsius: 1e3 * celsius, "note"),
+        (lambda celsius: 1e-3 * celsius, "note"),
+        (lambda celsius: -celsius, "note"),
+    ],
+)
+def test_readings_in_another_unit_than_the_model_are_noted(convert, level):
+    problem = replace(cooling(), observed=convert(cooling().observed))
+    (found,) = check_predictions(problem, 1)
+    assert (found.level, found.name) == (level, "readings")
+    assert ("is a unit wrong" in found.detail) == (level == "note")
 
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])

@@ -21,6 +21,7 @@ from invlift.app.checks.derivatives import (
 )
 from invlift.app.checks.field import check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
+from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_method, check_start
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
@@ -65,11 +66,13 @@ def check_problem(
         pool.submit(trial_step.prepare, lifted, shapes.point, 0, 1.0)
         pool.submit(slopes_along.prepare, lifted, position, position)
         prior = pool.submit(check_prior, field)
+        predictions = pool.submit(check_predictions, own, seed)
         position, of_start = check_start(
             KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
         )
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         findings = check_tables(field, spec) + of_start
+        findings += predictions.result()
         findings += check_derivatives(lifted, point, rng)
         findings += prior.result()
         findings.append(check_step(lifted, point, seed))
