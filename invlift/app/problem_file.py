@@ -17,7 +17,7 @@ import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from invlift.app.sections import ExperimentTable, Sections
-from invlift.app.table_errors import MISSING, UNKNOWN, did_you_mean, keys, mistakes
+from invlift.app.table_errors import MISSING, UNKNOWN, child, did_you_mean, keys, mistakes
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
 from invlift.files.tables import PROBLEM, Table, json_schema
@@ -148,7 +148,7 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
         expected = f"a table [{'.'.join(path)}]"
         found = "no such table" if kind == MISSING else found
     if kind == UNKNOWN and remedy == "remove it":
-        remedy = _move(path) or remedy
+        remedy = _move(path, data) or remedy
     remark = f" (and {len(others)} more)" if others else ""
     return InputError(where_in(file, path), expected, found, remedy + remark)
 
@@ -160,10 +160,13 @@ def where_in(file: str, path: tuple[str, ...]) -> str:
     return ", ".join(filter(None, [file, f"[{heading}] {key}".strip() if path else ""]))
 
 
-def _move(path: tuple[str, ...]) -> str | None:
+def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
     """Return advice if the key exists in another table."""
-    for section, table in json_schema(Sections)["properties"].items():
+    tables = dict(json_schema(Sections)["properties"])
+    for outer, inner in _HEADINGS:
+        tables[f"{outer}.{inner}"] = child(tables[outer], inner, data.get(outer))
+    for heading, table in tables.items():
         if path[-1] in keys(table):
-            other = " of another kind" if path[:-1] == (section,) else ""
-            return f"it belongs in [{section}]{other}"
+            other = " of another kind" if path[:-1] == (heading,) else ""
+            return f"it belongs in [{heading}]{other}"
     return None

@@ -444,6 +444,11 @@ def test_mistakes_about_options_name_them(method, options, where, parts):
         assert part in message, message
 
 
+def test_an_option_among_the_keys_of_the_sampler_is_told_where_it_belongs():
+    assert "it belongs in [sampler.options]" in message_of(changed({"sampler.retraction": "newton"}))
+    assert "remove it" in message_of(changed({"sampler.num_steps": 3}))  # which chmc has not
+
+
 @pytest.mark.usefixtures("_registered")
 def test_a_method_on_the_command_line_does_not_take_the_options_of_another():
     given = {"method": "walk", "options": {"step": 1.0}}
