@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from invlift.app.checks.time_step import time_step_objections
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import build, open_problem
@@ -97,6 +98,7 @@ def build_posterior(
     parts |= {"num_draws_requested": num_draws_requested, "objections": objections}
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
+    parts["objections"] = [*objections, *time_step_objections(own, run)]
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
     labels, coordinates, points = None, {}, None

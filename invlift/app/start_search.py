@@ -195,11 +195,13 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
     """Refuse readings of a sign that relative noise cannot give to what the prior predicts."""
     predicted = problem.model(problem.prior.transform(np.zeros(problem.prior.num_white)))
     readings = np.asarray(problem.observed)
-    wrong = readings[np.asarray(predicted) * readings < 0.0]
+    wrong = np.flatnonzero(np.asarray(predicted) * readings <= 0.0)
     if problem.noise.relative and wrong.size:
+        first, name = wrong[0], name_of_reading(problem, wrong[0])
         expected = "readings with the signs of the predictions, as the noise is relative"
-        found = f"{wrong.size} of {readings.size} with the other one, {wrong[0]:g} the first"
-        remedy = "correct the readings, or take additive noise (relative = false)"
+        found = f"{wrong.size} of {readings.size} without it, {name} the first: "
+        found += f"{readings[first]:g} where {predicted[first]:g} is predicted"
+        remedy = "correct or leave out the readings, or take additive noise (relative = false)"
         raise InputError(where, expected, found, remedy)
 
 

@@ -69,7 +69,7 @@ def path_of(name: str, shape: tuple[int, ...], at: np.ndarray) -> tuple[str, Axe
 
 
 def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
-    """Check that an axis is the same wherever it occurs.
+    """Check that an axis is the same wherever it occurs, and has a name of its own.
 
     Parameters
     ----------
@@ -79,11 +79,16 @@ def check_agreement(named: Iterable[tuple[str, Axes]]) -> None:
     Raises
     ------
     InputError
-        If two have one axis with different coordinates.
+        If two have one axis with different coordinates, or an axis is called as a value.
     """
-    seen = {}
+    seen, named = {}, list(named)
+    names = {name.rpartition(" ")[2] for name, _ in named}
     for name, own in named:
         for axis, labels in own:
+            if axis in names:
+                raise InputError(
+                    f"unknown {axis}", "another name", f"that of an axis of {name}", "rename it"
+                )
             first, known = seen.setdefault(axis, (name, labels))
             if labels != known:
                 raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.priors.named import NamedPrior
-from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.problem import NOT_FINITE, InverseProblem, inverse_problem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.unknowns import RESERVED, Unknown, named_prior, unpack
 
@@ -75,8 +76,8 @@ def ode_problem(
     start : float, optional
         Time of the initial state: the first of the times if left out.
     max_step : float, optional
-        Longest step, in the unit of time: the whole time in 400 steps if left out.  Halve it to see
-        whether the posterior changes.
+        Longest step, in the unit of time: the whole time in 400 steps if left out.  ``invlift
+        check`` and the verdict on a run say where solutions change with half of it.
     method : {"rk4", "dopri5", "rodas3", "exponential"}
         See :func:`~invlift.inverse.models.solve_ode.solve_ode`; "rodas3" for stiff equations,
         "exponential" with an infinite step for linear ones.
@@ -95,8 +96,7 @@ def ode_problem(
         If times, readings, forecast, start, step or method are not as they must be, slope, initial
         state and what is read of it do not have the same names, what is derived has no names of its
         own, or as of :func:`inverse_problem`: among others where the solution is not finite at the
-        prior's
-        medians.  Elsewhere a chain then stays where it is.
+        prior's medians.  Elsewhere a chain then stays where it is.
     """
     times = as_numbers("times", times)
     columns = checked_columns(times, readings)
@@ -108,7 +108,7 @@ def ode_problem(
 
     further_of = partial(_further, derived, tuple(rows))
 
-    def model(**given):
+    def model(max_step, /, **given):
         further = further_of(**given)
         given = given | further
 
@@ -132,7 +132,17 @@ def ode_problem(
     observed = {name: columns[name][which] for name, which in rows.items()}
     axes = {f"{name}_path": {"time": every} for name in rows}
     axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
-    return inverse_problem(model, unknowns, noise_by_name(noise, observed), observed, axes=axes)
+    noise = noise_by_name(noise, observed)
+    try:
+        problem = inverse_problem(partial(model, max_step), unknowns, noise, observed, axes=axes)
+    except InputError as error:
+        if error.where != NOT_FINITE:
+            raise
+        where, remedy = "solution at the prior's medians", "give a shorter max_step, or method = "
+        remedy += "'rodas3' if the equations are stiff; see that times are in the slope's unit"
+        raise InputError(where, "finite numbers", error.found, remedy) from None
+    half = 0.5 * min(max_step, np.max(np.diff(every, prepend=first)) or np.inf)
+    return replace(problem, model=replace(problem.model, finer=partial(model, half)))
 
 
 def _further(derived: Callable | None, readings: Sequence[str], /, **unknowns) -> dict[str, Any]:

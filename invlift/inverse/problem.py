@@ -32,7 +32,7 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem_base import ProblemBase
-from invlift.inverse.readings import named_readings
+from invlift.inverse.readings import as_numbers, named_readings
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.unknowns import (
     NamedModel,
@@ -46,6 +46,8 @@ from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import Module, aside, static
 from invlift.targets import ConstrainedTarget
 
+#: What an error names if the model gives no finite readings where it is looked at first.
+NOT_FINITE = "forward map at the prior mean"
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.
 CLOSE = 1e-8
 
@@ -299,6 +301,8 @@ def inverse_problem(
         observed, readings = named_readings(observed, axes)
         axes = {name: own for name, own in axes.items() if name not in {r.name for r in readings}}
     require_float64(observed=observed)
+    if isinstance(observed, np.ma.MaskedArray):
+        observed = as_numbers("argument observed", observed)
     observed = np.asarray(observed)
     if observed.ndim != 1 or observed.size == 0 or not np.all(np.isfinite(observed)):
         raise InputError(
@@ -347,7 +351,7 @@ def inverse_problem(
         ) from error
     if not np.all(np.isfinite(value)):
         raise InputError(
-            "forward map at the prior mean",
+            NOT_FINITE,
             "finite observations",
             f"{np.asarray(value)[~np.isfinite(value)][0]}",
             "check the function or the prior mean",

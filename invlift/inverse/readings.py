@@ -43,7 +43,7 @@ class NamedReading(NamedTuple):
 def as_numbers(
     where: str, given: Any, expected: str = "numbers", remedy: str = "correct it"
 ) -> np.ndarray:
-    """What was given as an array of float64.
+    """What was given as an array of float64, NaN where it is masked.
 
     Raises
     ------
@@ -53,6 +53,8 @@ def as_numbers(
     """
     try:
         has_dates = np.asarray(given).dtype.kind in "mM"
+        if isinstance(given, np.ma.MaskedArray):
+            given = given.astype(float).filled(np.nan)
         numbers = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise InputError(where, expected, f"{given!r}"[:80], remedy) from None

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.inverse.axes import Axes, check_agreement, checked_axes, checked_unit
+from invlift.inverse.axes import RESERVED_AXES, Axes, check_agreement, checked_axes, checked_unit
 from invlift.inverse.distributions import Distribution, as_distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.priors.base import Prior
@@ -59,6 +59,8 @@ class NamedModel(ForwardModel):
         The arrays of readings that it gives by name; empty if it gives one array.
     kept_axes : tuple of (str, Axes)
         Axes of the further quantities that have any.
+    finer : callable or None
+        The same function with half the longest step in time, if it takes such steps.
     """
 
     coefficients_name: ClassVar[None] = None
@@ -67,6 +69,7 @@ class NamedModel(ForwardModel):
     shapes: Shapes = static()
     readings: tuple[NamedReading, ...] = static(default=())
     kept_axes: tuple[tuple[str, Axes], ...] = static(default=())
+    finer: Callable | None = static(default=None)
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,), for coefficients (N,)."""
@@ -79,6 +82,9 @@ class NamedModel(ForwardModel):
     def _evaluate(self, coefficients):
         found = self.fn(**unpack(coefficients, self.shapes))
         readings, kept = found if isinstance(found, tuple) else (found, {})
+        for name in {*RESERVED, *dict(self.shapes)} & {*kept}:
+            expected, remedy = "a name that no unknown and no other draw has", "rename it"
+            raise InputError("a quantity that the model keeps", expected, f"{name!r}", remedy)
         return (joined(readings, self.readings) if self.readings else readings), kept
 
 
@@ -110,8 +116,10 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         If there are none, a name cannot be that of an argument or means something else among the
         draws, what it stands for is no distribution, or axes do not fit it or each other.
     """
-    if not unknowns:
-        raise InputError("unknowns", "at least one", "none", "name them with their distributions")
+    if not isinstance(unknowns, Mapping) or not unknowns:
+        found = "none" if isinstance(unknowns, Mapping) else type(unknowns).__name__
+        remedy = "name them with their distributions, as a dict"
+        raise InputError("unknowns", "at least one by name", found, remedy)
     parts, units, axes = {}, [], []
     for name, given in unknowns.items():
         check_name(name)
@@ -141,7 +149,7 @@ def check_name(name: str, taken: Sequence[str] = ()) -> None:
         raise InputError(
             "unknowns", "names that a function's arguments can have", f"{name!r}", "rename it"
         )
-    if name in (*RESERVED, *taken):
+    if name in (*RESERVED, *RESERVED_AXES, *taken):
         raise InputError(f"unknown {name}", "another name", "one that is taken", "rename it")
 
 

@@ -1,6 +1,7 @@
 """The pre-flight: it passes a sound problem and calls each flaw by its name."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +21,14 @@ from invlift.app.checks.derivatives import (
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_fit, check_method, check_sensitivity
+from invlift.app.checks.time_step import check_time_step, time_step_objections
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
+from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.noise import known_noise
+from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem, jax_problem
@@ -271,6 +274,46 @@ def test_readings_in_another_unit_than_the_model_are_noted(convert, level):
     (found,) = check_predictions(problem, 1)
     assert (found.level, found.name) == (level, "readings")
     assert ("is a unit wrong" in found.detail) == (level == "note")
+
+
+def dosed(**options):
+    """A fast absorption, read for a month: 400 steps of 1.8 hours are too long for it."""
+    return ode_problem(
+        lambda t, state, rate: {"gut": -rate * state["gut"], "blood": rate * state["gut"]},
+        {"rate": lognormal(median=1.5, factor=2.0)},
+        lambda rate: {"gut": jnp.asarray(100.0), "blood": jnp.asarray(0.0)},
+        [2.0, 8.0, 720.0],
+        {"blood": [95.0, 99.0, 100.0]},
+        noise=1.0,
+        start=0.0,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(("options", "level"), [({}, "note"), ({"max_step": 0.1}, "ok")])
+def test_steps_too_long_for_a_rate_are_noted_before_a_run_and_after(options, level):
+    problem = dosed(**options)
+    (found,) = check_time_step(problem, 1)
+    assert (found.name, found.level) == ("time step", level)
+    assert ("max_step" in found.detail) == (level == "note")
+    # The draws of a run whose posterior was cut off where the solution ends.
+    run = SimpleNamespace(chains=[SimpleNamespace(draws={"rate": np.linspace(0.5, 1.5, 30)})] * 2)
+    assert len(time_step_objections(problem, run)) == (level == "note")
+
+
+def test_a_prediction_of_zero_under_relative_noise_is_told_by_its_reading():
+    noise = gaussian_noise(lognormal(median=0.1, factor=2.0), relative=True)
+    given = ode_problem(
+        lambda t, state, rate: {"blood": rate},
+        {"rate": lognormal(median=1.0, factor=2.0)},
+        lambda rate: {"blood": jnp.asarray(0.0)},
+        [0.0, 1.0, 2.0],
+        {"blood": [0.1, 1.0, 2.0]},
+        noise,
+    )
+    words = r"blood\[0.0\] the first: 0.1 where 0 is predicted"
+    with pytest.raises(InputError, match=words):
+        check_problem(given)
 
 
 @pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])

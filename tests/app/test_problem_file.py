@@ -445,7 +445,8 @@ def test_mistakes_about_options_name_them(method, options, where, parts):
 
 
 def test_an_option_among_the_keys_of_the_sampler_is_told_where_it_belongs():
-    assert "it belongs in [sampler.options]" in message_of(changed({"sampler.retraction": "newton"}))
+    message = message_of(changed({"sampler.retraction": "newton"}))
+    assert "it belongs in [sampler.options]" in message
     assert "remove it" in message_of(changed({"sampler.num_steps": 3}))  # which chmc has not
 
 

@@ -156,6 +156,11 @@ def test_dates_become_text():
             {},
             "argument observed, hare: .*missing, found nan at .* 1; ",
         ),
+        (
+            {"hare": np.ma.masked_equal([2, -99, 1], -99)},
+            {},
+            "argument observed, hare: .*missing, found nan at .* 1; ",
+        ),
         ({"hare": "many"}, {}, "argument observed, hare: expected an array of numbers"),
         ({"hare": HARE}, {}, "forward map: .*readings hare, found one of total, lynx, hare; "),
         (observed() | {"hare": HARE[:2]}, {}, r"forward map, hare: expected shape \(2,\).*\(3,\)"),

@@ -167,6 +167,9 @@ def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
     made = problem({"glass": 0.1, "body": 0.5}, readings=table)
     assert made.observed.tolist() == [80.2, 58.0, 33.5, 25.9, 21.3, 22.0, 21.0]
     assert made.noise.scale.known.tolist() == [0.5] * 4 + [0.1] * 3
+    masked = np.ma.masked_equal(np.where(np.isnan(BODY), -99.0, BODY), -99.0)
+    again = problem({"glass": 0.1, "body": 0.5}, readings={"body": masked, "glass": GLASS})
+    assert again.observed.tolist() == made.observed.tolist()
 
 
 def test_one_reading_at_the_start_needs_no_step():
@@ -219,6 +222,7 @@ def test_one_reading_at_the_start_needs_no_step():
             {"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
             "forward map: .* take jax.numpy in place of numpy, and jnp.where in place of if",
         ),
+        ({"unknowns": ["rate"]}, "unknowns: expected at least one by name, found list"),
         ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
         ({"unknowns": UNKNOWNS | {"rate": Uniform(2.0, 1.0)}}, "unknown rate: .* from 2 to 1"),
         (
@@ -245,7 +249,7 @@ def test_one_reading_at_the_start_needs_no_step():
         ),
         (
             {"slope": lambda time, state, **_: jax.tree.map(lambda x: x**3, state)},
-            "forward map at the prior mean: expected finite",
+            "solution at the prior's medians: expected finite .* shorter max_step",
         ),
     ],
 )

@@ -152,10 +152,21 @@ def test_a_field_is_an_unknown_among_others():
 @pytest.mark.parametrize(
     ("model", "unknowns", "message"),
     [
-        (decay, {}, "unknowns: expected at least one"),
+        (decay, {}, "unknowns: expected at least one by name, found none"),
+        (
+            decay,
+            UNKNOWNS | {"rate": dist.ImproperUniform(dist.constraints.real, (), ())},
+            "unknown rate: expected a proper distribution",
+        ),
         (decay, {"start": 2.0, "rate": 1.0}, r"unknown start: expected a distribution .* 2\.0; "),
         (decay, {"a rate": normal(0.0, 1.0)}, "unknowns: .*arguments.* found 'a rate'; "),
         (decay, {"sigma": normal(0.0, 1.0)}, "unknown sigma: expected another name"),
+        (decay, {"draw": normal(0.0, 1.0)}, "unknown draw: expected another name"),
+        (
+            lambda start, rate: (decay(start, rate), {"rate": 100.0 * rate}),
+            UNKNOWNS,
+            "a quantity that the model keeps: .* found 'rate'",
+        ),
         (decay, {"start": normal(2.0, 0.5)}, "forward map: .*missing.*'rate'"),
         (decay, UNKNOWNS | {"end": normal(0.0, 1.0)}, "forward map: .*unexpected.*'end'"),
         (lambda start, rate: start, UNKNOWNS, "forward map: expected 6 float64 observations"),
@@ -165,6 +176,15 @@ def test_a_field_is_an_unknown_among_others():
 def test_mistakes_are_named_in_one_line(model, unknowns, message):
     with pytest.raises(InputError, match=f"^{message}"):
         inverse_problem(model, unknowns, known_noise(0.1), OBSERVED)
+
+
+def test_an_unknown_is_not_called_as_an_axis():
+    def model(start, rate):
+        return decay(start, rate), {"path": decay(start, rate)}
+
+    axes = {"path": {"rate": range(6)}}
+    with pytest.raises(InputError, match=r"^unknown rate: .* axis of quantity path"):
+        inverse_problem(model, UNKNOWNS, known_noise(0.1), OBSERVED, axes=axes)
 
 
 YEARS = [1900, 1901, 1902, 1903, 1904, 1905]

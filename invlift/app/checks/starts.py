@@ -115,7 +115,8 @@ def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
         return []
     detail = f"{problem.num_observations} readings of {size} unknowns, and a nearly normal "
     detail += f"posterior ({100 * share:.0f} % of the weights of its normal approximation): nuts "
-    detail += 'with metric = "dense" may take less time than chmc; invlift compare says which does'
+    detail += "with a dense metric may take less time than chmc: try invlift run with "
+    detail += "--method nuts --option metric=dense"
     return [Finding("note", "method", detail)]
 
 

@@ -238,6 +238,9 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
             f"NumPyro's {name}",
             "sum over what is discrete, or give it a continuous distribution",
         )
+    if isinstance(given, dist.ImproperUniform):
+        expected, remedy = "a proper distribution", "give a wide normal or uniform one"
+        raise InputError("distribution", expected, f"NumPyro's {name}", remedy)
     given = jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), given))
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     if not is_positive and exact_whitening(given, given.shape()) is not None:

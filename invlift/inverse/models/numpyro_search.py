@@ -15,7 +15,7 @@ from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.primitives import Messenger
 
 from invlift.errors import InputError, first_line
-from invlift.inverse.axes import Axes, checked_axes
+from invlift.inverse.axes import RESERVED_AXES, Axes, checked_axes
 from invlift.inverse.distributions.of_numpyro import centre_and_spread
 from invlift.inverse.distributions.scores import WITH_ATOMS, score_of
 from invlift.inverse.distributions.whitening import (
@@ -55,7 +55,7 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
     latent, observed, data = [], [], {}
     for name, msg in found.items():
         where = f"site {name}"
-        if name in RESERVED:
+        if name in (*RESERVED, *RESERVED_AXES):
             raise InputError(where, "another name", "one that draws have already", "rename it")
         if msg["type"] == "plate":
             _check_plate(name, msg)

@@ -1,0 +1,84 @@
+"""Whether the steps of a differential equation are short enough: half of them, the same solution.
+
+A solution that is not finite, as with steps too long for a fast rate, is one that chains never
+reach: the draws then look sound and are of a part of the posterior alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.inverse.unknowns import pack
+from invlift.programs.compilation import Program
+from invlift.samplers.chains.results import Run
+
+#: Draws looked at, and share of them from which on the finding is remarkable.
+NUM_DRAWS, MANY = 50, 0.05
+#: What counts as another solution: a difference of this share of a reading, or of its median over
+#: the draws. Draws from the prior, of which many explain no readings, show blow-ups alone.
+OF_PRIOR, OF_POSTERIOR = 1.0, 0.01
+
+
+def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
+    """What draws from the prior say of the step; nothing where the model has none."""
+    if not _has_steps(problem):
+        return []
+    rng = np.random.default_rng(seed)
+    white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
+    both = _both(problem.model, _transformed(problem.prior, white))
+    return [_finding(*both, "the prior", OF_PRIOR)]
+
+
+def time_step_objections(problem: InverseProblem, run: Run) -> list[str]:
+    """What is wrong with the step at the draws of a run, if anything is."""
+    if not _has_steps(problem):
+        return []
+    shapes = problem.model.shapes
+    chains = [chain.draws for chain in run.chains]
+    every = {name: np.concatenate([each[name] for each in chains]) for name, _ in shapes}
+    size = len(every[shapes[0][0]])
+    chosen = np.linspace(0, size - 1, min(size, NUM_DRAWS)).astype(int)
+    draws = [pack({name: each[k] for name, each in every.items()}, shapes) for k in chosen]
+    found = _finding(*_both(problem.model, np.stack(draws)), "the posterior", OF_POSTERIOR)
+    return [] if found.level == "ok" else [str(found)]
+
+
+def _has_steps(problem) -> bool:
+    return getattr(getattr(problem, "model", None), "finer", None) is not None
+
+
+def _finding(coarse, finer, source: str, tolerance: float) -> Finding:
+    coarse, finer = np.asarray(coarse), np.asarray(finer)
+    size = np.median(np.where(np.isfinite(finer), np.abs(finer), 0.0), axis=0)
+    with np.errstate(invalid="ignore"):
+        same = np.abs(coarse - finer) <= tolerance * (np.abs(finer) + size)
+    num_others = int(np.sum(~same.all(axis=1)))
+    detail = f"with half the longest step {num_others} of {len(coarse)} draws from {source} have "
+    detail += f"another solution, by more than {100 * tolerance:g} %, or none that is finite"
+    if num_others <= MANY * len(coarse):
+        return Finding("ok", "time step", detail)
+    detail += ": give a shorter max_step, or method = 'rodas3' if the equations are stiff, as "
+    detail += "chains never reach unknowns without a solution"
+    return Finding("note", "time step", detail)
+
+
+_program = partial(Program, effort="none")
+
+
+@_program
+def _transformed(prior, white):
+    return jax.lax.map(prior.transform, white)
+
+
+@_program
+def _both(model, coefficients):
+    """Readings of each draw, (K, d), as the model solves for them and with half its steps."""
+    finer = replace(model, fn=model.finer)
+    return jax.lax.map(lambda each: (model(each), finer(each)), coefficients)
