@@ -62,7 +62,7 @@ def diffusion_problem(
     initial: Callable[..., Mapping[str, Any]],
     times: Sequence[float] | np.ndarray,
     readings: Mapping[str, Sequence[float]],
-    noise: Noise | Distribution | float | Mapping[str, float] | None,
+    noise: Noise | Distribution | float | Mapping[str, float | Distribution] | None,
     *,
     steps_per_interval: int,
     observe: Callable[..., Mapping[str, Any]] | None = None,
@@ -93,7 +93,7 @@ def diffusion_problem(
         When something was read, increasing.
     readings : mapping of str to (T,)
         What was read, by name, NaN where it was not: a dict or a data frame.
-    noise : Noise, Distribution, float, mapping of str to float, or None
+    noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
         As of :func:`~invlift.inverse.ode_problem.ode_problem`.  None for exact readings, from which
         only constrained samplers draw.
     steps_per_interval : int

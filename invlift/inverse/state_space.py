@@ -55,7 +55,7 @@ def state_space(
     unknowns: Mapping[str, Unknown | Distribution],
     initial: Callable[..., Mapping[str, Any]],
     readings: Mapping[str, Any],
-    noise: Noise | Distribution | float | Mapping[str, float],
+    noise: Noise | Distribution | float | Mapping[str, float | Distribution],
     *,
     times: Sequence[float] | np.ndarray | None = None,
     num_noise: int | None = None,
@@ -83,7 +83,7 @@ def state_space(
     readings : mapping of str to (T,) or (T, ...)
         What was read, by name, NaN where it was not: of one time all entries or none; a dict or a
         data frame.
-    noise : Noise, Distribution, float or mapping of str to float
+    noise : Noise, Distribution, float or mapping of str to float or Distribution
         As of :func:`~invlift.inverse.ode_problem.ode_problem`.
     times : (T,), optional
         Times of the readings, increasing, as an axis of what results; 0, 1, ... if left out.  The

@@ -189,6 +189,27 @@ def test_groups_share_a_scale():
     np.testing.assert_allclose(traced(noise, jnp.asarray(0.3)), once, rtol=1e-14)
 
 
+@pytest.mark.parametrize("threshold", [None, 0.3])
+@pytest.mark.parametrize(
+    ("family", "sizes"), [(lognormal, [[-1.0, 2.0], [0.7, 0.4]]), (half_normal, [[2.5, 30.0]])]
+)
+def test_each_group_may_have_a_prior_of_its_own(family, sizes, threshold):
+    groups, zeta = np.array([1, 0, 1]), jnp.array([0.4, -0.8])
+    together = unknown_scale(family(*map(np.array, sizes)), groups)
+    parts = [unknown_scale(family(*own)) for own in zip(*sizes, strict=True)]
+    if threshold:
+        together, parts = together.near(threshold), [part.near(threshold) for part in parts]
+    each = [part.value(own) for part, own in zip(parts, zeta[:, None], strict=True)]
+    np.testing.assert_allclose(together.value(zeta), np.array(each)[groups], rtol=1e-13)
+    reference = sum(part.log_reference(own) for part, own in zip(parts, zeta[:, None], strict=True))
+    np.testing.assert_allclose(together.log_reference(zeta), reference, atol=1e-12)
+    sigmas = [together.parameter(together.sample(np.random.default_rng(k))) for k in range(400)]
+    medians = np.median(sigmas, axis=0)
+    expected = [np.median([part.value(part.sample(np.random.default_rng(k))) for k in range(400)])
+                for part in parts]  # fmt: skip
+    np.testing.assert_allclose(medians, expected, rtol=0.25)
+
+
 def test_near_leaves_alone_what_is_not_an_unknown_scale():
     known = known_noise(0.1)
     assert known.near(0.3) is known

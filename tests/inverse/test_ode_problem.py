@@ -13,7 +13,7 @@ from numpyro.distributions import TruncatedNormal, Uniform
 import invlift
 from invlift.app.sampling import sample
 from invlift.errors import InputError
-from invlift.inverse.distributions import half_normal, lognormal
+from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
 
@@ -172,6 +172,12 @@ def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
     assert again.observed.tolist() == made.observed.tolist()
 
 
+def test_noise_scales_may_have_a_distribution_for_each_name():
+    given = {"glass": lognormal(0.0, 0.5), "body": lognormal(2.0, 0.3)}
+    scale = problem(given).noise.scale
+    np.testing.assert_allclose(scale.value(jnp.zeros(2)), np.exp([2.0] * 4 + [0.0] * 3), rtol=1e-12)
+
+
 def test_one_reading_at_the_start_needs_no_step():
     made = problem(times=[1.0], readings={"body": [80.2]}, forecast=())
     np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), [75.0], rtol=1e-12)
@@ -193,11 +199,15 @@ def test_one_reading_at_the_start_needs_no_step():
         ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": -1.0}, "sigma"),
+        ({"noise": {"body": normal(0.1, 0.1)}}, "noise: expected a number for each of body, glass"),
+        (
+            {"noise": {"body": lognormal(0.0, 1.0), "glass": 0.1}},
+            "noise: expected distributions of one family for all names, found Lognormal, float",
+        ),
         ({"noise": "loud"}, "noise: expected a positive number, a distribution .* found 'loud'"),
         ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give a number"),
         ({"noise": {"body": 0.5, "glass": -1}}, "noise glass: .* positive number, found -1"),
         ({"noise": {"body": [1, 2], "glass": 1}}, r"noise body: .* number, found \[1, 2\]"),
-        ({"noise": {"body": lognormal(0.0, 1.0), "glass": 1}}, "noise body: .* found Lognormal"),
         ({"method": "euler"}, "method: expected one of rk4"),
         ({"times": list("abcde")}, "times: expected numbers, found .'a'"),
         ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),

@@ -111,7 +111,7 @@ class UnknownScale(Scale):
     Attributes
     ----------
     prior : Distribution
-        Of one number of at least 0, sigma in its unit.
+        Of one number of at least 0, sigma in its unit, or of that of each group, (h,).
     groups : None or (d,) int
         Index of each reading's scale; None: one scale for all readings.
     num_parameters : int
@@ -148,6 +148,8 @@ class UnknownScale(Scale):
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`, normalised."""
         if self.threshold is None:
+            if self.prior.shape:
+                return self.prior.log_reference(zeta)
             return jnp.sum(jax.vmap(self.prior.log_reference)(zeta[:, None]))
         argument = self._argument(zeta)
         is_low = argument < _LOWEST
@@ -160,13 +162,14 @@ class UnknownScale(Scale):
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Scale.sample`."""
-        zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_parameters)])
+        num = 1 if self.prior.shape else self.num_parameters
+        zeta = np.concatenate([self.prior.sample(rng) for _ in range(num)])
         if self.threshold is None:
             return zeta
         threshold, location, slope = map(
             np.asarray, (self.threshold, self.prior.log_median, self.prior.log_sd)
         )
-        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / threshold
+        above = np.asarray(self._transform(zeta)) / threshold
         argument = above + np.log(-np.expm1(-above))  # softplus backwards
         return (argument + np.log(threshold) - location) / slope
 
@@ -205,8 +208,13 @@ class UnknownScale(Scale):
 
     def _values(self, zeta):
         if self.threshold is None:
-            return jax.vmap(self.prior.transform)(zeta[:, None])
+            return self._transform(zeta)
         return self.threshold * jax.nn.softplus(self._argument(zeta))
+
+    def _transform(self, zeta):
+        if self.prior.shape:
+            return self.prior.transform(zeta)
+        return jax.vmap(self.prior.transform)(zeta[:, None])
 
     def _argument(self, zeta):
         return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.threshold)
@@ -233,18 +241,20 @@ def unknown_scale(prior, groups=None) -> UnknownScale:
     ----------
     prior : Distribution
         Of one number of at least 0, in units of the readings, of invlift or of NumPyro:
-        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``.
+        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or of one for each group,
+        ``lognormal(median=np.array([0.1, 5.0]), factor=2)``.
     groups : (d,) of int, optional
         Index, from 0, of each reading's scale; ``numpy.arange(d)``: one for each.
 
     Raises
     ------
     InputError
-        If the prior is of several numbers or of negative ones, or an index is missing among the
-        groups.
+        If the prior is of several numbers, but not one for each group, or of negative ones, or an
+        index is missing among the groups.
     """
-    prior = as_distribution(prior)
-    if prior.shape or prior.support[0] < 0.0:
+    prior, grouping = as_distribution(prior), _grouping(groups)
+    is_of_each = bool(grouping) and prior.shape == (grouping["num_parameters"],)
+    if (prior.shape and not is_of_each) or prior.support[0] < 0.0:
         shape, (low, _) = prior.shape, prior.support
         raise InputError(
             "noise scale",
@@ -252,7 +262,7 @@ def unknown_scale(prior, groups=None) -> UnknownScale:
             f"one of shape {shape}" if shape else f"one of numbers from {low:g}",
             "give another, such as lognormal(median=0.1, factor=2); groups, for several scales",
         )
-    return UnknownScale(prior, **_grouping(groups))
+    return UnknownScale(prior, **grouping)
 
 
 def as_scale(scale) -> Scale:
