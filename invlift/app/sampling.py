@@ -20,6 +20,7 @@ from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.starts import chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError
+from invlift.files.tables import table_of_dataclass
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.reduced import reduced
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
@@ -228,6 +229,8 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
 def find_kernel(kernel: str | Kernel) -> Kernel:
     """A kernel by its name, with the defaults of its options, or the kernel itself."""
     if isinstance(kernel, Kernel):
+        if type(kernel) in KERNELS.values():
+            check_options(table_of_dataclass(type(kernel)), **vars(kernel))
         return kernel
     if kernel not in KERNELS:
         raise InputError("kernel", f"one of {', '.join(KERNELS)}", f"{kernel!r}", "choose one")

@@ -229,6 +229,10 @@ def test_readings_that_cannot_be_simulated_are_told(whole, monkeypatch):
         ({"seed": -1}, "seed: expected"),
         ({"starts": "mode"}, 'starts: expected "prior" or'),
         ({"kernel": "gibbs"}, "kernel: expected one of"),
+        (
+            {"kernel": invlift.KERNELS["chmc"](retraction="newtn")},
+            'retraction: expected "chebyshev"',
+        ),
     ],
 )
 def test_arguments_are_checked(options, words):
