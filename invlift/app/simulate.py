@@ -93,10 +93,7 @@ def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
     The first draw is the truth behind what is simulated with the same seed. An InputError if
     conductivity or solution of a draw are not finite.
     """
-    rng = np.random.default_rng(seed)
-    for index in range(num):
-        white = problem.prior.sample(rng)
-        draw = _drawn(problem, np.concatenate([problem.noise.sample_parameters(rng), white]))
+    for index, draw in enumerate(_draws(problem, num, seed)):
         with np.errstate(over="ignore"):
             fields = [np.exp(draw.get(FIELD, 0.0)), *map(draw.get, problem.model.solutions)]
         if not all(np.isfinite(each).all() for each in fields):
@@ -111,12 +108,14 @@ def prior_draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
 
 def draw_predictions(problem: InverseProblem, num: int, seed: int) -> np.ndarray:
     """Readings without noise of draws from the prior, (num, d), finite or not."""
+    return np.stack([draw[PREDICTED] for draw in _draws(problem, num, seed)])
+
+
+def _draws(problem: InverseProblem, num: int, seed: int) -> Iterator[Draw]:
     rng = np.random.default_rng(seed)
-    thetas = [
-        np.concatenate([problem.noise.sample_parameters(rng), problem.prior.sample(rng)])
-        for _ in range(num)
-    ]
-    return np.stack([_drawn(problem, theta)[PREDICTED] for theta in thetas])
+    for _ in range(num):
+        white = problem.prior.sample(rng)
+        yield _drawn(problem, np.concatenate([problem.noise.sample_parameters(rng), white]))
 
 
 def _drawn(problem: InverseProblem, theta: np.ndarray) -> Draw:

@@ -6,6 +6,7 @@ reach: the draws then look sound and are of a part of the posterior alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +16,7 @@ import numpy as np
 from invlift.app.checks.findings import Finding
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.unknowns import pack
+from invlift.posterior.names import PREDICTED
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
 
@@ -32,8 +33,9 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
         return []
     rng = np.random.default_rng(seed)
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
-    both = _both(problem.model, _transformed(problem.prior, white))
-    return [_finding(*both, "the prior", OF_PRIOR)]
+    coefficients = _transformed(problem.prior, white)
+    coarse = _solved(problem.model, coefficients)
+    return [_finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)]
 
 
 def time_step_objections(problem: InverseProblem, run: Run) -> list[str]:
@@ -41,12 +43,17 @@ def time_step_objections(problem: InverseProblem, run: Run) -> list[str]:
     if not _has_steps(problem):
         return []
     shapes = problem.model.shapes
-    chains = [chain.draws for chain in run.chains]
-    every = {name: np.concatenate([each[name] for each in chains]) for name, _ in shapes}
-    size = len(every[shapes[0][0]])
+    every = {name: run.chains[0].every.get(name, 1) for name in (*dict(shapes), PREDICTED)}
+    stride = math.lcm(*every.values())  # of draws that all of them were kept of
+    kept = {
+        name: np.concatenate([chain.draws[name][:: stride // each] for chain in run.chains])
+        for name, each in every.items()
+    }
+    size = len(kept[PREDICTED])
     chosen = np.linspace(0, size - 1, min(size, NUM_DRAWS)).astype(int)
-    draws = [pack({name: each[k] for name, each in every.items()}, shapes) for k in chosen]
-    found = _finding(*_both(problem.model, np.stack(draws)), "the posterior", OF_POSTERIOR)
+    kept = {name: values[chosen].reshape(chosen.size, -1) for name, values in kept.items()}
+    coefficients = np.concatenate([kept[name] for name in dict(shapes)], axis=1)
+    found = _finding(kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR)
     return [] if found.level == "ok" else [str(found)]
 
 
@@ -78,7 +85,11 @@ def _transformed(prior, white):
 
 
 @_program
-def _both(model, coefficients):
-    """Readings of each draw, (K, d), as the model solves for them and with half its steps."""
-    finer = replace(model, fn=model.finer)
-    return jax.lax.map(lambda each: (model(each), finer(each)), coefficients)
+def _solved(model, coefficients):
+    """Readings of each draw, (K, d)."""
+    return jax.lax.map(model, coefficients)
+
+
+def _finer(problem, coefficients):
+    """The same with half the longest step."""
+    return _solved(replace(problem.model, fn=problem.model.finer), coefficients)
