@@ -34,8 +34,8 @@ def lines_of(
     -------
     list of (str, str)
     """
-    is_function = isinstance(model, NamedModel | JaxFunction)
-    name = getattr(model.fn, "__name__", None) if is_function else None
+    fn = model.fn if isinstance(model, NamedModel | JaxFunction) else None
+    name = getattr(getattr(fn, "func", fn), "__name__", None)  # a partial has its function's
     lines = [("model", name or type(model).__name__)]
     if isinstance(prior, NamedPrior):
         for (each, shape), unit in zip(prior.shapes, prior.units, strict=True):
