@@ -70,10 +70,10 @@ def load(directory: str | os.PathLike) -> Posterior:
     return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells))
 
 
-def _flux_of(problem: Path) -> Callable[..., np.ndarray]:
-    """The flux of a problem file's equation, which is assembled when it is first asked for."""
+def _flux_of(problem: Path) -> Callable:
+    """Fluxes of a problem file's equation, which is assembled when one is first asked for."""
     equation = cache(lambda: build(open_problem(str(problem))).problem.model)
-    return lambda *arguments: equation().boundary_flux(*arguments)
+    return lambda *group: equation().boundary_flux(*group)
 
 
 def build_posterior(

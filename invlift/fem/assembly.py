@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import jax
 import numpy as np
@@ -15,9 +14,7 @@ from invlift.fem.conditions import PointSources, Source, assemble_conditions
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
-from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.field_equation import known_conductivity
-from invlift.fem.flux import BoundaryFlux
+from invlift.fem.experiments import Experiment, assemble_experiments, boundary_flux
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
@@ -91,19 +88,18 @@ def assemble_poisson(
         "robin": robin,
         "point_sources": point_sources,
     }
+    experiments = [Experiment("", observation, conditions)]
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
-        experiment = Experiment("", observation, conditions)
-        equation = assemble_experiments(mesh, [experiment], known=known, location=location)
-        return replace(equation, boundary_flux=_boundary_flux(mesh, conditions, known, location))
+        return assemble_experiments(mesh, experiments, known=known, location=location)
     basis = cell_basis(mesh)
     cells = basis.mesh.t
     corners = mesh.dim + 1
     gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
     volumes = basis.dx.sum(axis=1)
 
-    conditions = assemble_conditions(mesh, basis, **conditions)
-    values, robin_matrix = conditions.values, conditions.robin
-    free = np.setdiff1d(np.arange(mesh.num_nodes), conditions.held)
+    found = assemble_conditions(mesh, basis, **conditions)
+    values, robin_matrix = found.values, found.robin
+    free = np.setdiff1d(np.arange(mesh.num_nodes), found.held)
     number = np.full(mesh.num_nodes, free.size)
     number[free] = np.arange(free.size)
     unknowns = number[cells]
@@ -148,46 +144,15 @@ def assemble_poisson(
         kept_products=jax.device_put(products.ravel()[kept]),
         robin_values=jax.device_put(robin_values),
         structure=structure,
-        load=jax.device_put((conditions.load - robin_matrix @ values)[free]),
+        load=jax.device_put((found.load - robin_matrix @ values)[free]),
         dirichlet=jax.device_put(values),
         held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=sparse.as_index(observation.nodes),
         observation_unknowns=sparse.as_index(observation_unknowns),
         observation_weights=jax.device_put(observation.weights),
         observation_load=jax.device_put(observation_load[:-1]),
-        boundary_flux=BoundaryFlux(
-            mesh,
-            conductivity,
-            cells,
-            gradients,
-            conditions.load,
-            robin_matrix,
-            conditions.held_groups,
-            known_conductivity(mesh, None),
-        ),
+        boundary_flux=partial(boundary_flux, mesh, experiments, location=location),
         sensors=observation.sensors,
-    )
-
-
-def _boundary_flux(
-    mesh: Mesh, conditions: Mapping[str, Any], known: Mapping[str, float] | None, location: str
-) -> BoundaryFlux | None:
-    """The flux of an equation with known sources and coefficients; None of any other."""
-    if has_unknowns({key: each for key, each in conditions.items() if key != "dirichlet"}):
-        return None
-    basis = cell_basis(mesh)
-    gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(mesh.dim + 1)])
-    held = dict.fromkeys(conditions["dirichlet"] or (), 0.0)
-    found = assemble_conditions(mesh, basis, **{**conditions, "dirichlet": held})
-    return BoundaryFlux(
-        mesh,
-        _conductivity(basis, mesh, location)[0],
-        basis.mesh.t,
-        gradients,
-        found.load,
-        found.robin,
-        found.held_groups,
-        known_conductivity(mesh, known),
     )
 
 

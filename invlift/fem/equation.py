@@ -103,7 +103,7 @@ class LinearEquation(ForwardModel):
     further : dict of str to Distribution, or None
         The coefficients behind those of the field, if the equation was told what they are.
     boundary_flux : callable or None
-        What flows through parts of the boundary: see :class:`invlift.fem.flux.BoundaryFlux`.
+        What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
     sensors : Sensors or None
         Those that are read, if the equation was told.
     """

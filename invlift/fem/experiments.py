@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +19,9 @@ from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.field_equation import Body, check_unknown, field_equation, known_conductivity
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
-from invlift.fem.sensors import Sensors, joined
+from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.models.base import ForwardModel
 from invlift.programs.precision import require_float64
@@ -57,6 +59,8 @@ class Experiments(ForwardModel):
         Names of all solutions.
     further : dict of str to Distribution
         Of the coefficients behind those of the field.
+    boundary_flux : callable or None
+        What flows through boundary groups: see :func:`boundary_flux`.
     sensors : Sensors or None
         Those that are read.
     """
@@ -65,6 +69,7 @@ class Experiments(ForwardModel):
     places: tuple[jax.Array, ...]
     solutions: tuple[str, ...] = static()
     further: Mapping[str, Any] | None = aside()
+    boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
 
     coefficients_name = LinearEquation.coefficients_name
@@ -235,17 +240,68 @@ def assemble_experiments(
             )
         own = [np.arange(ends[k] - sizes[k], ends[k]) for k in group]
         places.append(sparse.as_index(np.concatenate(own)))
-    sensors = joined({each.name: each.observation.sensors for each in experiments})
+    of_all = {
+        "further": unknowns,
+        "boundary_flux": partial(
+            boundary_flux, mesh, experiments, shared=shared, known=known, location=location
+        ),
+        "sensors": joined({each.name: each.observation.sensors for each in experiments}),
+    }
     if len(equations) == 1:
-        return replace(equations[0], further=unknowns, sensors=sensors)
+        return replace(equations[0], **of_all)
     solutions = tuple(name for each in equations for name in each.solutions)
     return Experiments(
         equations=tuple(equations),
         places=tuple(places),
         solutions=solutions,
-        further=unknowns,
-        sensors=sensors,
+        **of_all,
     )
+
+
+def boundary_flux(
+    mesh: Mesh, experiments: Sequence[Experiment], group: str, experiment: str = "", **options
+) -> tuple[tuple[str, ...], Callable[[jax.Array], jax.Array]]:
+    """What flows into the body through a boundary group in one of several experiments.
+
+    Parameters
+    ----------
+    mesh, experiments
+        As of :func:`assemble_experiments`; so are the options.
+    group : str
+    experiment : str
+        Its name; that of the only one may be left out.
+
+    Returns
+    -------
+    further : tuple of str
+        Names of the unknowns beside the field that it depends on.
+    flux_of : callable
+        Coefficients of the field and of these, (k, N), to fluxes, (k,), in C U L^(dim - 2).
+
+    Raises
+    ------
+    InputError
+        If there is no such experiment or group, or what flows through the group is given.
+    """
+    names = [each.name for each in experiments]
+    if not experiment and len(names) == 1:
+        experiment = names[0]
+    if experiment not in names:
+        expected, found = f"one of the experiments {', '.join(names)}", repr(experiment)
+        raise InputError(f"flux, {group}", expected, found, "name one of them")
+    own = experiments[names.index(experiment)]
+    mesh.facets(group, f"flux, {group}")
+    sensors = sensors_from_arrays(np.zeros((1, mesh.dim)), np.zeros(1))
+    parts = {FLUXES: Weights(np.array([[group]]), np.ones((1, 1)))}
+    observation = Observation(parts, sensors, np.zeros(1, dtype=int), np.zeros(1))
+    model = assemble_experiments(mesh, [own._replace(observation=observation)], **options)
+    return tuple(model.further), lambda draws: np.asarray(_first_readings(model, draws))
+
+
+@jax.jit
+def _first_readings(model: ForwardModel, coefficients: jax.Array) -> jax.Array:
+    """Of coefficients (k, N), one after the other: (k,)."""
+    return jax.lax.map(lambda each: model(each)[0], coefficients)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What flows through a part of the boundary, given log-conductivity and solution.
+"""What flows through a part of the boundary.
 
 Where u is held, the flux is found from the residual of the discrete equation there, not from the
 gradient of u: this consistent flux is conserved exactly, and converges as the solution does, of
@@ -10,106 +10,12 @@ continuous Galerkin method is locally conservative", J. Comput. Phys. 163, secti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.conductivity import Conductivity
 from invlift.fem.mesh.checks import row_ids
 from invlift.fem.mesh.mesh import Mesh
-
-#: Numbers worked on at a time.
-_BATCH = 10**6
-
-
-@dataclass(frozen=True, eq=False)
-class BoundaryFlux:
-    """What the flux through the boundary of a discrete equation is computed from.
-
-    Attributes
-    ----------
-    mesh : Mesh
-    conductivity : Conductivity
-        phi -> conductivities of the cells, (num_cells,).
-    cells : (dim + 1, num_cells) array of int
-        Nodes of each cell, in an order of the equation's own.
-    gradients : (dim + 1, dim, num_cells)
-        Of the basis functions of these.
-    load : (num_nodes,)
-        Source, Neumann and Robin ambient terms of all nodes.
-    robin : sparse array (num_nodes, num_nodes)
-        Boundary matrix of Robin conditions.
-    held : tuple of str
-        Boundary groups on which u is held.
-    known : (num_cells,)
-        Log-conductivity where it is known, NaN elsewhere.
-    """
-
-    mesh: Mesh
-    conductivity: Conductivity
-    cells: np.ndarray
-    gradients: np.ndarray
-    load: np.ndarray
-    robin: Any
-    held: tuple[str, ...]
-    known: np.ndarray
-
-    def __call__(
-        self, group: str, log_conductivity: np.ndarray, solution: np.ndarray
-    ) -> np.ndarray:
-        """Integral of exp(phi) du/dn over a boundary group, n outwards: what flows in.
-
-        Parameters
-        ----------
-        group : str
-        log_conductivity : (k, N) array
-        solution : (k, num_nodes) array
-
-        Returns
-        -------
-        (k,) array
-            In C U L^(dim - 2), as docs/notation.md has the units; in the plane for each unit of
-            thickness.
-
-        Raises
-        ------
-        InputError
-            If there is no such group, or a facet of it is inside the body.
-
-        Notes
-        -----
-        On facets where u is held it is the residual ``sum_j A_ij u_j - b_i`` summed over their
-        nodes. A node that other held facets share, at a corner, gives each its part: the flux of
-        the adjacent cell's gradient against the node's basis function, and of what is then left a
-        share by size; so parts add up to the whole. On all other facets it is the integral of the
-        gradient in the cell behind, which is of first order.
-        """
-        by_cell, shares = self._functional(group)
-        cells = np.flatnonzero(by_cell.any(axis=0))
-        weights, basis = np.asarray(self.conductivity.weights), np.asarray(self.conductivity.basis)
-        coefficients = np.asarray(self.conductivity.nodes)[:, cells]
-        corners, gradients = self.cells[:, cells], self.gradients[:, :, cells]
-        found = []
-        for start in range(0, len(solution), step := max(1, _BATCH // max(1, cells.size))):
-            phi, u = log_conductivity[start : start + step], solution[start : start + step]
-            at_points = np.einsum("qk,bkc->bqc", basis, phi[:, coefficients])
-            known = self.known[cells]
-            at_points = np.exp(np.where(np.isnan(known), at_points, known))
-            slopes = np.einsum("ndc,bnc->bdc", gradients, u[:, corners])
-            flux = np.einsum("dc,q,bqc,bdc->b", by_cell[:, cells], weights, at_points, slopes)
-            found.append(flux + u @ (self.robin @ shares) - shares @ self.load)
-        return np.concatenate(found)
-
-    def _functional(self, group: str) -> tuple[np.ndarray, np.ndarray]:
-        """What each cell's flux density counts, (dim, num_cells), and each node's residual.
-
-        The part of the residual that comes from the cells is among the former.
-        """
-        tests, shares = flux_weights(self.mesh, self.cells, self.gradients, group, self.held)
-        by_cell = np.einsum("nc,ndc,c->dc", tests, self.gradients, self.mesh.volumes)
-        return by_cell, shares
 
 
 def flux_weights(

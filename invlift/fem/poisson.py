@@ -23,7 +23,6 @@ import jax.numpy as jnp
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
-from invlift.fem.flux import BoundaryFlux
 from invlift.fem.sensors import Sensors
 from invlift.inverse.models.base import SOLUTION, ForwardModel
 from invlift.programs.pytrees import aside
@@ -120,8 +119,8 @@ class PoissonMap(ForwardModel):
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
     observation_load : (n, d)
         The transpose of the observation matrix on the unknowns, B^T.
-    boundary_flux : BoundaryFlux or None
-        What flows through parts of the boundary.
+    boundary_flux : callable or None
+        What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
     sensors : Sensors or None
         Those that are read.
     """
@@ -147,7 +146,7 @@ class PoissonMap(ForwardModel):
     observation_unknowns: jax.Array
     observation_weights: jax.Array
     observation_load: jax.Array
-    boundary_flux: BoundaryFlux | None = aside()
+    boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"

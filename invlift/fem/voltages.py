@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,8 @@ ROLES = "a", "b", "m", "n"
 _NUMBERS = "value", "sigma", "voltage", "current"
 #: What stands for an electrode that is infinitely far away.
 FAR = "", "0", "-1"
+#: A whole number as tables with empty entries are often written: "3.0".
+_DECIMAL = re.compile(r"^(-?\d+)\.0+$")
 #: Names of columns in the unified data format, in small letters, by what they are here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
            "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
@@ -97,7 +100,8 @@ def read_voltages(
         _in_plain_units(by_name)
         is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
-    electrodes = np.stack([by_name[role] for role in ROLES], axis=1)
+    entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
+    electrodes = np.array(entries).T
     if in_space and "rhoa" in by_name and np.ptp(positions[:, -1]) == 0.0:
         numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
         by_name.setdefault("k", geometric_factors(positions, numbers))
@@ -170,7 +174,14 @@ def electrode_numbers(
 def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.ndarray:
     """As :func:`electrode_numbers`, of entries (d, 4) in rows of a table."""
     numbers = {str(number): number - 1 for number in range(1, len(names) + 1)}
-    numbers |= {str(name): number for number, name in enumerate(names)}
+    by_name = {str(name): number for number, name in enumerate(names)}
+    two_sided = [name for name, number in by_name.items() if numbers.get(name, number) != number]
+    for row, role in np.argwhere(np.isin(electrodes, two_sided)):
+        entry = str(electrodes[row, role])
+        where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+        found = f"{entry!r}, the name of electrode {by_name[entry] + 1} and the number of another"
+        raise InputError(where, "the name or number of one electrode", found, "rename the groups")
+    numbers |= by_name
     numbers |= dict.fromkeys(FAR, -1) if are_points else {}
     found = np.array([[numbers.get(each, -2) for each in row] for row in electrodes])
     missing = np.argwhere(found == -2)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.posterior.labelled import label
-from invlift.posterior.names import FIELD, SOLUTION
+from invlift.posterior.names import FIELD
 from invlift.posterior.parts import every_of
 from invlift.posterior.quantity import Quantity
 
@@ -34,20 +34,22 @@ def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.D
     return _apply(posterior, quantity, matrix, "part").squeeze("part")
 
 
-def flux(posterior: Posterior, group: str) -> xr.DataArray:
+def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
     """See `Posterior.flux`."""
-    names = posterior.field.name if posterior.field else FIELD, SOLUTION
-    if posterior.boundary_flux is None or not all(name in posterior.described for name in names):
-        expected = "a field problem of one experiment with stored draws of its solution"
+    field = posterior.field.name if posterior.field else FIELD
+    if posterior.boundary_flux is None or field not in posterior.described:
+        expected = "a problem of a field on a mesh, with stored draws of it"
         found = "none" if posterior.boundary_flux is None else "no draws of it"
         remedy = "take problem.posterior(run) of such a problem"
         raise InputError("posterior, flux", expected, found, remedy)
-    every = {name: every_of(posterior.chains, name) for name in names}
-    step = max(every.values())  # a power of two, as the other is
-    fields, solutions = (
-        [chain[:: step // every[name]] for chain in posterior.draws(name)] for name in names
-    )
-    draws = [posterior.boundary_flux(group, *x) for x in zip(fields, solutions, strict=True)]
+    further, flux_of = posterior.boundary_flux(group, experiment)
+    every = {name: every_of(posterior.chains, name) for name in (field, *further)}
+    step = max(every.values())  # a power of two, as the others are
+    thinned = ([x[:: step // own] for x in posterior.draws(name)] for name, own in every.items())
+    draws = [
+        flux_of(np.hstack([np.reshape(each, (len(each), -1)) for each in parts]).astype(float))
+        for parts in zip(*thinned, strict=True)
+    ]
     unit = "C U L" if np.shape(posterior.mesh.points)[1] == 3 else "C U"
     return label({"flux": draws}, {"flux": Quantity("flux", {}, unit)}, {"flux": step})["flux"]
 

@@ -89,8 +89,9 @@ class Posterior:
     objections : sequence of str
         What was found about the problem before it was sampled that makes it a doubtful one.
     boundary_flux : callable or None
-        ``boundary_flux(group, log_conductivity, solution)``, of (k, N) and (k, num_nodes) arrays:
-        what flows through a boundary group, (k,).
+        ``boundary_flux(group, experiment)``: names of the unknowns beside the field that the flux
+        through a boundary group depends on, and the function that makes fluxes, (k,), of draws of
+        all of them, (k, N).
 
     Raises
     ------
@@ -109,7 +110,7 @@ class Posterior:
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
     objections: Sequence[str] = ()
-    boundary_flux: Callable[[str, np.ndarray, np.ndarray], np.ndarray] | None = None
+    boundary_flux: Callable[[str, str], tuple[Sequence[str], Callable]] | None = None
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -349,20 +350,33 @@ class Posterior:
         """
         return in_mesh.mean_over(self, group, name)
 
-    def flux(self, group: str) -> xr.DataArray:
+    def flux(self, group: str, experiment: str = "") -> xr.DataArray:
         """Draws of the flux into the body through a boundary group of the mesh, or its "boundary".
 
-        The integral of exp(phi) du/dn over the group, n outwards. Where u is held, it is the
-        consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei
-        & Larson 2000, section 2), which balances the source exactly and is of second order; else
-        the integral of the gradients in the cells behind the boundary, of first order.
+        The integral of exp(phi) du/dn over the group, n outwards, as a reading of kind "flux" has
+        it: of the equation solved once more for each stored draw of the field. Where u is held, it
+        is the consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel,
+        Mazzei & Larson 2000, section 2), which balances the source exactly and is of second order;
+        on a group of a Robin condition the integral of coefficient * (ambient - u). Through other
+        groups it is given, or nothing.
 
-        Axes are chain and draw (or stored_draw, of the draws for which both field and solution are
-        stored); the attribute `units` is C U in the plane, for each unit of thickness, and C U L in
-        space, with the units of docs/notation.md. An `InputError` if there is no such group, a
-        facet of it is inside the body, or there are no draws of a solution, or several solutions.
+        Axes are chain and draw (or stored_draw, of the draws for which the field is stored); the
+        attribute `units` is C U in the plane, for each unit of thickness, and C U L in space, with
+        the units of docs/notation.md.
+
+        Parameters
+        ----------
+        group : str
+        experiment : str, optional
+            Which of several it is of.
+
+        Raises
+        ------
+        InputError
+            If there is no such experiment or group, a facet of it is inside the body, the flux
+            through it is given, or a problem is not one of a field with stored draws.
         """
-        return in_mesh.flux(self, group)
+        return in_mesh.flux(self, group, experiment)
 
     def next_sensors(self, num: int = 5, name: str | None = None) -> NextSensors:
         """Where one more reading would tell most, and the best `num` places one after the other.

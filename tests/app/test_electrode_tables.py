@@ -1,6 +1,7 @@
 """Problem files with electrodes: both formats, every command, and mistakes by their keys."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -234,6 +235,24 @@ def test_mistakes_are_named(tmp_path, changes, sensors, parts):
         build_problem(read_problem(write(tmp_path, changes, sensors)))
     for part in parts:
         assert part in str(caught.value), str(caught.value)
+
+
+def test_numbers_are_those_of_the_electrodes_also_where_groups_are_called_by_numbers(tmp_path):
+    remark = r"row 2, column a: .*'1', the name of electrode 3"
+    mesh, table = box_mesh(2, 2), "a,b,m,n,value,sigma\n1,2,3.0,4.0,0.1,0.01\n1,3,2,4.0,0.2,0.01\n"
+    found = {}
+    for order in ("1234", "3214"):
+        boundaries = {new: mesh.boundaries[old] for new, old in zip(order, GROUPS, strict=True)}
+        changes = {"electrodes.groups": list(order)}
+        named = replace(mesh, boundaries=mesh.boundaries | boundaries)
+        path = write(tmp_path / order, changes, table, named)
+        if order == "3214":
+            with pytest.raises(InputError, match=remark):
+                build_problem(read_problem(path))
+        else:
+            found[order] = build_problem(read_problem(path)).problem.model(np.full(13, 0.1))
+    by_name = build_problem(read_problem(write(tmp_path / "names", {}, table, mesh))).problem.model
+    np.testing.assert_allclose(found["1234"], by_name(np.full(13, 0.1)), rtol=1e-12)
 
 
 def test_an_equation_is_needed(tmp_path):

@@ -15,6 +15,7 @@ from problem_files import REMOVED, write_problem
 from structured import box_mesh
 
 from invlift.app.cli import main
+from invlift.app.problem_file import read_problem
 
 ROOT = Path(__file__).parents[2]
 SENSORS = (
@@ -42,6 +43,7 @@ def run(tmp_path):
             with pytest.raises(SystemExit) as stop:
                 main(arguments)
             assert stop.value.code in (0, 3), arguments[0]
+        read_problem(out / "problem.toml")
         with xr.open_dataset(out / "posterior.nc", group="posterior") as draws:
             assert draws.sizes["chain"] == 2
             assert draws.sizes["draw"] == 20

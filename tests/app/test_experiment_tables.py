@@ -53,6 +53,17 @@ def test_experiments_that_hold_other_boundaries_have_other_matrices(tmp_path):
     assert isinstance(field.problem.model, Experiments)
 
 
+def test_fluxes_are_those_of_an_experiment(tmp_path):
+    apart = {"experiment.pushed.robin": {"top": {"coefficient": 1e-9}}}  # a matrix of its own
+    for changes in ({}, apart):
+        model = build_problem(write(tmp_path, changes)).problem.model
+        for name, expected in (("heated", -5.0), ("pushed", -0.7)):
+            flux = model.boundary_flux("left", name)[1](np.zeros((1, 16)))
+            np.testing.assert_allclose(flux, [expected], rtol=1e-6)
+        with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):
+            model.boundary_flux("left")
+
+
 def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
     spec = write(tmp_path, {"experiment.pushed.dirichlet": {}, "experiment.heated.robin": {}})
     again = tmp_path / "again.toml"

@@ -101,6 +101,9 @@ def test_defaults():
     assert spec.output.dir == Path("/somewhere/results/disc").resolve()
 
 
+LAYER = {"range": 1.0, "std": 1.0, "smoothness": 1.0, "median": 3.0}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -111,6 +114,8 @@ def test_defaults():
         ("pde.robin", {"top": {"coefficient": 1e-3}}),
         ("prior", {"kind": "independent", "std": {"clay": 0.5}, "mean": {"clay": -1.0}}),
         ("prior", {"kind": "independent", "per": "subdomain", "std": 2}),
+        ("prior", {"kind": "matern", "range": 1.0, "std": 1, "smoothness": 1.0, "median": 3.0}),
+        ("prior", {"kind": "layers", "layer": {"clay": LAYER}}),
         ("noise.sigma", 0.01),
         ("noise.sigma", "column"),
         ("noise.sigma", {"distribution": "half-normal", "scale": 1.0}),

@@ -55,7 +55,6 @@ def test_unknowns_have_the_names_of_their_keys(tmp_path):
     assert sorted(names[1:]) == sorted(NAMES)
     np.testing.assert_allclose(field.sensors.points[3], [0.75, 0.5], atol=0.1)
     assert field.prior.location == "nodes"
-    assert field.problem.model.boundary_flux is None  # the source is unknown
 
 
 def test_fields_of_the_mesh_file(tmp_path):
@@ -109,6 +108,16 @@ def test_a_run_tells_of_each_unknown(folder):
     fit = pd.read_csv(folder / "out" / "sensor_fit.csv")
     assert fit["kind"].tolist() == made.kinds.tolist()
     assert np.isfinite(fit[["x", "y", "predicted_mean"]]).all(axis=None)
+
+
+@pytest.mark.parametrize(("group", "name"), [("left", "e"), ("top", "f")])
+def test_fluxes_of_draws_are_those_that_are_read(folder, group, name):
+    """With all conditions in doubt, of loaded draws."""
+    posterior = invlift.load(folder / "out")
+    flux = posterior.flux(group)
+    read = posterior.to_arviz().posterior["predicted"].sel(sensor=name)
+    np.testing.assert_allclose(flux, read, rtol=1e-9)
+    assert float(flux.std()) > 0.01
 
 
 def test_what_is_known_has_no_uncertainty(folder):

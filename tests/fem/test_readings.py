@@ -75,6 +75,19 @@ def test_of_a_disc_only_what_is_inside_counts():
     np.testing.assert_allclose(mean, [[4 * 0.3 / (3 * np.pi), 0.5]], atol=1e-3)
 
 
+@pytest.mark.parametrize(("dim", "share"), [(2, 1 / 3), (3, 1 / 4)])
+def test_of_a_disc_or_ball_wider_than_the_body_only_its_layer_counts(dim, share):
+    """The mean of x^2 where |z| < h is r^2 / 3 or r^2 / 4, but for terms in (h / r)^2 / 3."""
+    mesh, radius = box_mesh(dim, {2: 60, 3: 20}[dim]), 0.45
+    height = np.append(np.ones(dim - 1), 0.09)
+    layer = mesh_from_arrays(mesh.points * height, mesh.cells)
+    place = 0.5 * height
+    found = locate(layer, table(dim, ("average", place, {"radius": radius})))
+    field = (layer.points[:, 0] - 0.5) ** 2
+    mean = np.sum(field[found.nodes] * found.weights)
+    np.testing.assert_allclose(mean, share * radius**2 * (1 - 0.01 / 3), rtol=0.02)
+
+
 # Fluxes -------------------------------------------------------------------------------------------
 
 
@@ -139,8 +152,8 @@ def test_fluxes_balance_the_source_for_any_field(location):
     source = 3.0 * mesh.volumes[mesh.subdomains["low"]].sum()
     np.testing.assert_allclose(found.sum() + source + 0.7, 0.0, atol=1e-11)
     solution = np.asarray(jax.jit(lambda phi: model.expand(phi)[1].byproducts["solution"])(phi))
-    for group, value in (("left", left), ("top", top)):
-        of_draws = model.boundary_flux(group, phi[None], solution[None])
+    for group, value in (("left", left), ("top", top), ("bottom", bottom)):
+        of_draws = model.boundary_flux(group)[1](phi[None])
         np.testing.assert_allclose(of_draws, value, rtol=1e-11)
     ends = mesh.facets("bottom")
     np.testing.assert_allclose(bottom, np.sum(2.0 * (4.0 - solution[ends].mean(1)) * 0.2))

@@ -39,9 +39,11 @@ class MaternKeys(Table):
 
     @model_validator(mode="after")
     def _has_mean_or_median(self) -> MaternTable:
-        if self.median is not None and "mean" in self.model_fields_set:
-            expected, found = "one of the keys mean and median", "both"
-            raise problem(expected, found, "keep one: the median is exp(mean)")
+        if self.median is not None:
+            if "mean" in self.model_fields_set:
+                expected, found = "one of the keys mean and median", "both"
+                raise problem(expected, found, "keep one: the median is exp(mean)")
+            self.__dict__["mean"] = None  # not the default, which a saved file would hold as well
         return self
 
     def settings(self, mesh: Mesh, where: Callable[..., str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class ForwardModel(Module):
     sensors : Sensors or None
         Of readings on a mesh, the table of them.
     boundary_flux : callable or None
-        Of a field on a mesh, what flows through parts of the boundary.
+        Of a field on a mesh: see :func:`invlift.fem.experiments.boundary_flux`.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
