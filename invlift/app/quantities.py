@@ -18,6 +18,7 @@ from invlift.inverse.noise import UnknownScale
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
+from invlift.inverse.readings import labels_of
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.quantity import MAX_ENTRIES, Quantity, numbered_axes
@@ -28,18 +29,20 @@ from invlift.targets import Target
 _PLACES = {"nodes": "node", "cells": "cell"}
 
 
-def quantities_of(
-    problem: InverseProblem,
-    labels: Sequence[str] | None = None,
-    *,
-    with_prior: bool = False,
-) -> tuple[Quantity, ...]:
+def names_of_readings(problem: InverseProblem) -> list[str] | None:
+    """Names of the d readings of a problem, if they have any."""
+    if (sensors := problem.model.sensors) is not None:
+        return None if sensors.labels is None else list(sensors.labels)
+    return list(labels_of(problem.model.readings)) if problem.model.readings else None
+
+
+def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple[Quantity, ...]:
     """Describe the draws of a problem, of what has axes, a unit or a known prior.
 
-    `labels` are names of the d readings. With the prior its standard deviation of fields and its
-    densities of numbers are computed.
+    With the prior its standard deviation of fields and its densities of numbers are computed.
     """
     prior, scale = problem.prior, problem.noise.scale
+    readings = {"sensor": names_of_readings(problem)}
 
     def field(name: str, part, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
@@ -60,12 +63,12 @@ def quantities_of(
     found += [Quantity(name, {"node": None}, is_derived=True) for name in problem.model.solutions]
     found += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
     if getattr(scale, "groups", None) is not None:
-        found.append(Quantity(SIGMA, {"noise_group" if scale.is_shared else "sensor": None}))
+        axis = {"noise_group": list(scale.names) or None} if scale.is_shared else readings
+        found.append(Quantity(SIGMA, axis))
     if with_prior:
         curves = {name: np.stack(_curve(each)) for name, each in _distributions_of(problem).items()}
         found = [replace(each, prior_density=curves.pop(each.name, None)) for each in found]
         found += [Quantity(name, prior_density=curve) for name, curve in curves.items()]
-    readings = {"sensor": None if labels is None else list(labels)}
     found += [Quantity(name, readings, is_derived=True) for name in (PREDICTED, NOISE_SCORE)]
     return tuple(_with_units(found, problem) if problem.units else found)
 

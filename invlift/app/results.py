@@ -15,14 +15,19 @@ from invlift.app.checks.time_step import time_step_objections
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import build, open_problem
-from invlift.app.quantities import mesh_of, quantities_of, quantities_of_target
+from invlift.app.quantities import (
+    mesh_of,
+    names_of_readings,
+    quantities_of,
+    quantities_of_target,
+)
 from invlift.app.sampling import read_chains
 from invlift.app.saved_problem import open_saved
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays, read_mesh
 from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import coordinates_of, labels_of
+from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.names import KIND, UNITS
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
@@ -101,16 +106,17 @@ def build_posterior(
     parts["objections"] = [*objections, *time_step_objections(own, run)]
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
-    labels, coordinates, points = None, {}, None
+    labels, coordinates, points = names_of_readings(own), {}, None
     if (sensors := own.model.sensors) is not None:
-        labels, points = sensors.labels, sensors.points
-        columns = {"experiment": sensors.experiments, KIND: sensors.kinds} | sensors.further
+        points = sensors.points
+        columns = {"experiment": sensors.experiments, KIND: sensors.kinds, "group": sensors.groups}
+        columns |= sensors.further
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:
-        labels, coordinates = labels_of(own.model.readings), coordinates_of(own.model.readings)
+        coordinates = coordinates_of(own.model.readings)
         if own.units:
             units = [own.units.get(name, "") for name in coordinates["name"]]
             coordinates = {UNITS: units} | coordinates
@@ -118,7 +124,7 @@ def build_posterior(
     if not own.noise.is_exact and not scale.num_parameters and not arrays:  # which have their own
         sigma = np.asarray(scale.value(np.zeros(0)))
     return Posterior(
-        quantities=quantities_of(own, labels, with_prior=True),
+        quantities=quantities_of(own, with_prior=True),
         mesh=mesh_of(own.prior),
         sensors=Readings(np.asarray(own.observed), sigma, points, labels, coordinates, arrays),
         noise=own.reading_noise(),

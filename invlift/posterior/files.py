@@ -215,6 +215,13 @@ def some_draws(posterior: Posterior) -> list[tuple[int, int, np.ndarray]]:
     return [(chain, place * every, fields[chain][place]) for chain, place in pairs]
 
 
+def number_style(frame: pd.DataFrame) -> dict[str, Any]:
+    """How pandas shows a table: four digits, nine of places, which may be metres of a map."""
+    places = frame.select_dtypes("number").columns.intersection([*"xyz"])
+    formats = dict.fromkeys(places, "{:.9g}".format)
+    return {"float_format": "{:.4g}".format, "formatters": formats}
+
+
 def sensor_table(posterior: Posterior) -> pd.DataFrame:
     """A row for each reading: where it is, and how well it is predicted."""
     sensors = posterior.sensors

@@ -26,7 +26,7 @@ from invlift.posterior.field_plots import (
     flatten,
     plot_maps,
 )
-from invlift.posterior.files import sensor_table, some_draws, summary_with_totals
+from invlift.posterior.files import number_style, sensor_table, some_draws, summary_with_totals
 from invlift.posterior.names import FIELD
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, draw_legend, new_figure
 from invlift.posterior.posterior import Posterior
@@ -247,7 +247,7 @@ def _image(figure: Figure, words: str) -> str:
 
 
 def _table(frame: pd.DataFrame, kind: str = "") -> str:
-    style = {"float_format": "{:.4g}".format, "na_rep": "–", "border": 0, "classes": kind}
+    style = {**number_style(frame), "na_rep": "–", "border": 0, "classes": kind}
     with pd.option_context("display.max_colwidth", None):
         shown = frame[:MAX_ROWS].rename_axis(None).to_html(**style)
     note = _hint(f"The first {MAX_ROWS} of {len(frame)} rows.") if len(frame) > MAX_ROWS else ""

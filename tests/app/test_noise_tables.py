@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from problem_files import write_problem
 
+import invlift
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
@@ -55,6 +56,19 @@ def test_readings_of_a_group_share_a_scale(tmp_path):
     noise = build(tmp_path, {"sigma": HALF_CAUCHY, "per": "group"}, sensors=GROUPED)
     sigma = np.asarray(noise.sigma(np.array([0.5, -0.5])))
     assert sigma[0] == sigma[2] != sigma[1]
+    assert noise.scale.names == ("old", "new")
+
+
+@pytest.mark.parametrize(("per", "labels"), [("group", ("old", "new")), ("sensor", ("a", "b"))])
+def test_scales_have_the_names_of_groups_and_sensors(tmp_path, per, labels):
+    table = GROUPED.replace("value,group", "value,group,name")
+    for row, name in (("2.1,old", "a"), ("2.9,new", "b"), ("3.1,old", "c")):
+        table = table.replace(row, f"{row},{name}")
+    changes = {"noise": {"sigma": HALF_CAUCHY, "per": per}}
+    field = build_problem(read_problem(write_problem(tmp_path, changes, sensors=table)))
+    posterior = field.posterior(invlift.sample(field, chains=1, warmup=5, draws=10, seed=1))
+    assert {f"sigma[{label}]" for label in labels} <= set(posterior.summary().index)
+    assert posterior.sensors.coordinates["group"] == ["old", "new", "old"]
 
 
 @pytest.mark.parametrize(

@@ -257,19 +257,24 @@ def test_duplicate_elements_name_both():
     assert "4 repeats 1" in message
 
 
-def test_inverted_elements_are_named_but_a_clockwise_mesh_is_turned():
+@pytest.mark.parametrize("turned", [[2], [0, 1, 2, 3]])
+def test_elements_may_have_their_nodes_in_any_order(turned):
     cells = CELLS.copy()
-    cells[2] = cells[2, [1, 0, 2]]
-    message = refused(POINTS, cells)
-    assert "element 2" in message
-    assert "1 of 4 elements inverted" in message
-    mesh = mesh_from_arrays(POINTS, CELLS[:, [1, 0, 2]])
-    np.testing.assert_allclose(mesh.volumes, 0.25)
+    cells[turned] = cells[turned][:, [1, 0, 2]]
+    np.testing.assert_allclose(mesh_from_arrays(POINTS, cells).volumes, 0.25)
     points, cells = box(2)
-    mesh = mesh_from_arrays(points, cells[:, [1, 0, 2, 3]])
-    np.testing.assert_allclose(mesh.volumes, 1 / 48)
-    cells[5] = cells[5, [1, 0, 2, 3]]
-    assert "element 5" in refused(points, cells)
+    cells[turned] = cells[turned][:, [1, 0, 2, 3]]
+    np.testing.assert_allclose(mesh_from_arrays(points, cells).volumes, 1 / 48)
+
+
+def test_a_node_outside_its_elements_folds_the_mesh():
+    points = POINTS.copy()
+    points[4] = [0.5, -0.2]  # below the edge 0-1
+    assert "overlapping" in refused(points, CELLS)
+    points, cells = box(2)
+    middle = np.flatnonzero(np.isclose(points, 0.5).all(axis=1))
+    points[middle] = [0.5, 0.5, 1.2]
+    assert "overlapping" in refused(points, cells)
 
 
 def test_a_folded_mesh_overlaps():

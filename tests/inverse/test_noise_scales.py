@@ -165,6 +165,12 @@ def test_evidence_does_not_depend_on_the_coordinate():
     assert abs(evidence(gaussian_noise(half_normal(2.1))) / expected - 1.0) > 0.01
 
 
+def test_groups_are_named_in_the_order_of_the_readings():
+    by_name = unknown_scale(lognormal(-1.0, 0.7), ["b", "a", "b"])
+    assert by_name.names == ("b", "a")
+    np.testing.assert_array_equal(by_name.groups, [0, 1, 0])
+
+
 def test_groups_share_a_scale():
     groups = np.array([2, 0, 1, 0])
     noise = gaussian_noise(unknown_scale(lognormal(-1.0, 0.7), groups))

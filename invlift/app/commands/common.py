@@ -19,6 +19,7 @@ from invlift.app.problem_file import as_typed
 from invlift.app.table_errors import expected
 from invlift.errors import InputError
 from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.posterior.files import number_style
 
 if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
     import pandas as pd
@@ -35,7 +36,7 @@ def say(console: Console, text: str) -> None:
 def say_table(console: Console, table: pd.DataFrame) -> None:
     """Print a table, its index in the first column; lines may run over."""
     shown = table.rename_axis(index=None, columns=table.index.name)
-    say(console, shown.to_string(float_format="{:.4g}".format, na_rep="-"))
+    say(console, shown.to_string(**number_style(table), na_rep="-"))
 
 
 def typed(option: str, text: str, kind: Any) -> Any:

@@ -28,7 +28,7 @@ def listing(numbers, limit: int = 4) -> str:
 
 def place(point: np.ndarray) -> str:
     """Write a point as "(0.25, -1)"."""
-    return "(" + ", ".join(f"{float(x):.6g}" for x in point) + ")"
+    return "(" + ", ".join(f"{float(x):.9g}" for x in point) + ")"
 
 
 def checked_places(points, dim: int) -> np.ndarray:
@@ -213,26 +213,14 @@ def check_duplicates(points: np.ndarray, cells: np.ndarray, name: str) -> None:
     )
 
 
-def orient(points: np.ndarray, cells: np.ndarray, name: str) -> np.ndarray:
-    """Return the cells positively oriented; raise if the file mixes both orientations.
+def orient(points: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the cells, each positively oriented: the order of its nodes says nothing.
 
-    A mesh numbered clockwise throughout is a convention and is turned round. A few elements
-    against the rest are a sign of a folded mesh, which turning round would only hide.
+    Cells of a folded mesh then lie on one side of the facets they share: :func:`check_overlaps`.
     """
-    is_negative = signed_volumes(points, cells) < 0.0
-    if not is_negative.any():
-        return cells
-    if is_negative.all():
-        return np.concatenate([cells[:, :-2], cells[:, :-3:-1]], axis=1)
-    minority = np.flatnonzero(is_negative if is_negative.mean() <= 0.5 else ~is_negative)
-    first = minority[0]
-    raise InputError(
-        f"{name}, element {first} (counting from 0, nodes {cells[first].tolist()}, near "
-        f"{place(points[cells[first]].mean(axis=0))})",
-        "all elements with the same orientation",
-        f"{len(minority)} of {len(cells)} elements inverted: {listing(minority)}",
-        "remesh, or swap two nodes of each inverted element if they do not overlap others",
-    )
+    is_negative = signed_volumes(points, cells)[:, None] < 0.0
+    turned = np.concatenate([cells[:, :-2], cells[:, :-3:-1]], axis=1)
+    return np.where(is_negative, turned, cells)
 
 
 def facets_of_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

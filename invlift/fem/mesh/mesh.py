@@ -361,7 +361,7 @@ def mesh_from_arrays(
     points = np.ascontiguousarray(mesh_checks.drop_flat_coordinate(points, cells, name))
     mesh_checks.check_degenerate(points, cells, name)
     mesh_checks.check_duplicates(points, cells, name)
-    cells = mesh_checks.orient(points, cells, name)
+    cells = mesh_checks.orient(points, cells)
     mesh_checks.check_overlaps(points, cells, name)
     fields = (
         {str(key): _checked_field(key, values, size, name) for key, values in (given or {}).items()}

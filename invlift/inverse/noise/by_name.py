@@ -52,7 +52,7 @@ def noise_by_name(
         )
     groups = None
     if len(observed) > 1:
-        groups = np.repeat(np.arange(len(observed)), sizes)
+        groups = np.repeat([*observed], sizes)
     try:
         return gaussian_noise(unknown_scale(as_distribution(noise), groups))
     except InputError as error:

@@ -116,6 +116,8 @@ class UnknownScale(Scale):
         Index of each reading's scale; None: one scale for all readings.
     num_parameters : int
         Number h of scales.
+    names : tuple of h str
+        Of the groups; empty if they have none.
     threshold : None, () or (h,)
         In units of sigma.
     """
@@ -123,6 +125,7 @@ class UnknownScale(Scale):
     prior: Distribution
     groups: jax.Array | None = field(default=None, kw_only=True)
     num_parameters: int = static(default=1, kw_only=True)
+    names: tuple[str, ...] = static(default=(), kw_only=True)
     threshold: jax.Array | None = field(default=None, kw_only=True)
 
     def value(self, zeta: jax.Array) -> jax.Array:
@@ -243,8 +246,9 @@ def unknown_scale(prior, groups=None) -> UnknownScale:
         Of one number of at least 0, in units of the readings, of invlift or of NumPyro:
         ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or of one for each group,
         ``lognormal(median=np.array([0.1, 5.0]), factor=2)``.
-    groups : (d,) of int, optional
-        Index, from 0, of each reading's scale; ``numpy.arange(d)``: one for each.
+    groups : (d,) of int or str, optional
+        Index, from 0, of each reading's scale, ``numpy.arange(d)`` for one for each; or the name of
+        its group, of which the first that is named has the first scale.
 
     Raises
     ------
@@ -303,13 +307,17 @@ def _grouping(groups) -> dict:
     if groups is None:
         return {}
     groups = np.asarray(groups)
+    names: tuple[str, ...] = ()
+    if groups.dtype.kind == "U" and groups.ndim == 1:
+        names = tuple(dict.fromkeys(groups.tolist()))
+        groups = np.array([names.index(each) for each in groups.tolist()], dtype=int)
     is_whole = groups.ndim == 1 and groups.size > 0 and np.issubdtype(groups.dtype, np.integer)
     if not is_whole:
         raise InputError(
             "noise groups",
-            "an integer for each reading",
+            "an integer or a name for each reading",
             f"{groups.dtype} of shape {groups.shape}",
-            "give the index of each reading's scale, from 0",
+            "give the index of each reading's scale, from 0, or the name of its group",
         )
     found = np.unique(groups)
     if not np.array_equal(found, np.arange(found.size)):
@@ -320,4 +328,5 @@ def _grouping(groups) -> dict:
             f"{wrong}",
             "number the groups from 0 without gaps",
         )
-    return {"groups": jax.device_put(groups.astype(int)), "num_parameters": int(found.size)}
+    groups = jax.device_put(groups.astype(int))
+    return {"groups": groups, "num_parameters": int(found.size), "names": names}

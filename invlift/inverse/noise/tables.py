@@ -87,7 +87,7 @@ class NoiseTable(Table):
         return sensors.sigma
 
     def _groups(self, sensors: SensorTable, where: Callable[..., str]) -> np.ndarray | None:
-        """Return the index of each reading's scale, or None if there is one for all."""
+        """Return what the scale of each reading is shared by, or None if there is one for all."""
         if self.per == "all":
             return None
         if self.per == "sensor":
@@ -99,7 +99,7 @@ class NoiseTable(Table):
                 "none",
                 'add the column, or choose "all" or "sensor"',
             )
-        return np.unique(sensors.groups, return_inverse=True)[1]
+        return sensors.groups
 
 
 class GaussianTable(NoiseTable):
