@@ -63,7 +63,7 @@ def assemble_conditions(
 ) -> Conditions:
     """Assemble source and boundary conditions: see :func:`invlift.assemble_poisson`."""
     dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
-    check_conditions(mesh, dirichlet, neumann, robin)
+    check_conditions(mesh, dirichlet, neumann, robin, point_sources)
     load = load_of(mesh, basis, source=source, neumann=neumann, point_sources=point_sources)
     matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
     for group, (coefficient, ambient) in robin.items():
@@ -74,10 +74,21 @@ def assemble_conditions(
     return Conditions(load, matrix, *held_values(mesh, dirichlet), tuple(dirichlet))
 
 
-def check_conditions(mesh: Mesh, dirichlet, neumann, robin) -> None:
-    """Check that groups exist and do not overlap, and that they determine the solution."""
+def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:
+    """Check that groups exist and do not overlap, and that they determine the solution.
+
+    And that no point source is where the solution is held, which it would not change.
+    """
     _check_disjoint(mesh, {"dirichlet": dirichlet, "neumann": neumann, "robin": robin})
     check_anchored(mesh, [*dirichlet, *robin])
+    held = held_values(mesh, dict.fromkeys(dirichlet, 0.0))[0]
+    for number, (point, _) in enumerate(point_sources, start=1):
+        where = f"point_source, {number}"
+        nodes, weights = _at_point(mesh, where, point)
+        if np.isin(nodes[np.abs(weights) > 1e-9], held).all():
+            expected = f"a place off the boundary groups {', '.join(dirichlet)}"
+            found = f"{np.asarray(point).tolist()}, where the solution is held"
+            raise InputError(where, expected, found, "move it: it would change nothing there")
 
 
 def load_of(

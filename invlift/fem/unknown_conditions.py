@@ -106,7 +106,8 @@ def parts_of(
         As :func:`invlift.assemble_poisson`.
     """
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
-    check_conditions(mesh, **given)
+    points = conditions.get("point_sources") or ()
+    check_conditions(mesh, **given, point_sources=points)
     found = _Unknowns(mesh, prefix)
     held = dict.fromkeys(given["dirichlet"], 0.0)
     values = dict(held)
@@ -142,10 +143,10 @@ def parts_of(
         group: found.known("neumann", f"neumann, {group}", value, load(neumann={group: 1.0}))
         for group, value in given["neumann"].items()
     }
-    points = []
-    for number, (place, strength) in enumerate(conditions.get("point_sources") or (), start=1):
+    known_points = []
+    for number, (place, strength) in enumerate(points, start=1):
         unit, where = load(point_sources=[(place, 1.0)]), f"point_source, {number}"
-        points.append((place, found.known("point_sources", where, strength, unit)))
+        known_points.append((place, found.known("point_sources", where, strength, unit)))
     robin = {}
     for group, (coefficient, ambient) in given["robin"].items():
         where = f"robin, {group}, ambient"
@@ -155,7 +156,7 @@ def parts_of(
             on_boundary(mesh, group, where, found.known("robin", where, ambient, unit)),
         )
     return Parts(
-        load_of(mesh, basis, source=source, neumann=neumann, point_sources=points),
+        load_of(mesh, basis, source=source, neumann=neumann, point_sources=known_points),
         *held_values(mesh, values),
         tuple(held),
         robin,

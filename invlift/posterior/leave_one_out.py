@@ -23,6 +23,8 @@ from invlift.posterior.labelled import pareto_smoothed_weights
 
 #: Pareto k above which an estimate is not reliable (Vehtari et al. 2024, section 3.2.4).
 MAX_PARETO_K = 0.7
+#: Relative spread up to which a log likelihood is the same for all draws.
+ROUNDING = 1e-12
 #: Of all chains together: with fewer draws no tail of five weights is left to fit.
 MIN_DRAWS = 25
 
@@ -35,8 +37,8 @@ class LeaveOneOut:
     of one over the unit of the readings; `num_effective` is by how much log p(y_i | y), with the
     reading itself, is larger: its share in the effective number of parameters. `pareto_k` is the
     Pareto shape of the weights' tail: above `MAX_PARETO_K` the other values of this sensor are not
-    reliable; it is infinite where nearly all draws are equal. `pit` is P(new reading <= y_i |
-    y_-i), None if the noise variables are unknown here.
+    reliable; it is infinite where nearly all draws are equal, and 0 where all are. `pit` is
+    P(new reading <= y_i | y_-i), None if the noise variables are unknown here.
     """
 
     elpd: np.ndarray
@@ -79,7 +81,10 @@ def leave_one_out(
     for i, (values, eta) in enumerate(zip(pooled(log_likelihood), etas, strict=False)):
         if not np.isfinite(values).all():
             continue
-        log_weights, pareto_k[i] = pareto_smoothed_weights(values, efficiency)
+        if np.ptp(values) <= ROUNDING * np.abs(values).max():  # on a boundary where u is held
+            log_weights, pareto_k[i] = np.full(values.size, -np.log(values.size)), 0.0
+        else:
+            log_weights, pareto_k[i] = pareto_smoothed_weights(values, efficiency)
         elpd[i] = logsumexp(log_weights + values)
         num_effective[i] = logsumexp(values) - np.log(values.size) - elpd[i]
         if eta is not None:

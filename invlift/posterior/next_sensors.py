@@ -105,7 +105,7 @@ def _solutions(posterior: Posterior) -> list[str]:
     if posterior.mesh is None or not found:
         raise InputError(
             "next sensor",
-            "a run of a field problem with stored draws of its solution",
+            "a run of a field problem, other than of electrodes, with stored draws of its solution",
             "none",
             "run one, with [output] max_field_megabytes large enough to store them",
         )

@@ -78,6 +78,7 @@ def test_a_well_takes_out_what_flows_in():
     ("name", "change", "where"),
     [
         ("well", {"point_sources": [((0.3, 1.2), 1.0)]}, "experiment well, point_source, 1"),
+        ("well", {"point_sources": [((0.0, 0.25), 1.0)]}, "experiment well, point_source, 1"),
         ("pushed", {"neumann": {"rim": 1.0}}, "experiment pushed, neumann"),
         ("heated", {"source": np.nan}, "experiment heated, source"),
     ],
