@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ _TEXTS = {
 }
 #: Columns of results, which others of a table would hide; nor may their names have a slash.
 _TAKEN = "sensor", "points", "units"
+#: What is behind a column's name.
+_UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "minus"
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
@@ -276,7 +279,11 @@ def read_table(path: Path, name: str) -> str:
 
 
 def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
-    """Return (line number, stripped entries) of every line that is not blank, one or more."""
+    """Return (line number, stripped entries) of every line that is not blank, one or more.
+
+    Lines with # above the header are left out; the last is the header where numbers follow it, as
+    ``numpy.savetxt`` writes it.
+    """
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         lines = [
@@ -293,14 +300,24 @@ def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
         ) from None
     if not lines:
         raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
-    return lines
+    num = next((k for k, (_, entries) in enumerate(lines) if entries[0][:1] != "#"), len(lines))
+    if num and (num == len(lines) or any(map(_is_number, lines[num][1]))):
+        num -= 1
+        row, (first, *others) = lines[num]
+        lines[num] = row, [first.removeprefix("#").strip(), *others]
+    return lines[num:]
 
 
 def checked_header(
     columns: list[str], needed: list[str], further: list[str], others: list[str], name: str
 ) -> list[str]:
-    """Return the column names if those needed are there, and none is nearly one that may be."""
+    """Return the column names if those needed are there, and none is nearly one that may be.
+
+    These lose units behind them: "x [m]" or "x (m)" is x.
+    """
     allowed = [*needed, "value", *further, *others]
+    bare = [_UNIT.sub("", column) for column in columns]
+    columns = [own if own in allowed else column for own, column in zip(bare, columns, strict=True)]
     may_be = f"{', '.join(further)} or {','.join(others)}"
     expected = f"the columns {','.join(needed)} and perhaps {may_be}"
     where = f"{name}, row 1"

@@ -264,6 +264,17 @@ def test_spreadsheet_export(tmp_path):
     assert sensors.sigma is None
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["# x,y,value,name", "# heads of May\n#x,y,value,name", "# heads\nx [m],y [m],value (m),name"],
+)
+def test_headers_with_remarks_and_units(tmp_path, header):
+    sensors = read_sensors(write(tmp_path, f"{header}\n1,2,5,a\n3,4,6,#b\n"), 2)
+    np.testing.assert_array_equal(sensors.points, [[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(sensors.values, [5.0, 6.0])
+    assert sensors.labels.tolist() == ["a", "#b"]
+
+
 @pytest.mark.parametrize("has_sigma", [False, True])
 def test_written_table_reads_back_exactly(tmp_path, has_sigma):
     rng = np.random.default_rng(6)
@@ -288,6 +299,7 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,value\n", ["only a header"]),
         ("1,2,3\n4,5,6\n", ["row 1", "header"]),
         ("x,y\n1,2\n", ["row 1", "no column 'value'"]),
+        ("# x,y,value\n", ["only a header"]),
         ("x,y,valeu\n1,2,3\n", ["row 1", "'valeu'", "did you mean 'value'?"]),
         ("X,y,value\n1,2,3\n", ["'X'", "did you mean 'x'?"]),
         ("x,y,value,sgima\n1,2,3,4\n", ["'sgima'", "did you mean 'sigma'?"]),
