@@ -35,7 +35,8 @@ _UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "minus"
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
-_SPARSE, _SPARSE_OF_KINDS = ("x2", "y2", "z2", "over", "radius"), ("x", "y", "z", "experiment")
+_SPARSE = "x2", "y2", "z2", "over", "radius", "group"
+_SPARSE_OF_KINDS = "x", "y", "z", "experiment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,8 @@ class Sensors:
     name : str
         The file as the user gave it, for error messages.
     groups : ndarray of str, shape (d,), or None
-        Name of the group whose noise scale each reading shares, if the table has the column.
+        Name of the group whose noise scale or offset each reading shares, if the table has the
+        column; "" where it is of none.
     labels : ndarray of str, shape (d,), or None
         Name of each sensor, if the table has a column ``name``.
     experiments : ndarray of str, shape (d,), or None
@@ -410,7 +412,6 @@ def _entry(column: str, entry: str, where: str, is_number: bool, has_kinds: bool
         return _number(entry, where)
     if column in _TEXTS and not entry:
         remedy = {
-            "group": "name the group whose noise scale the reading shares",
             "name": "name the sensor",
             "experiment": "name the experiment that the reading is of",
             "kind": "name the kind of the reading, point for example",

@@ -91,7 +91,11 @@ def test_scales_have_the_names_of_groups_and_sensors(tmp_path, per, labels):
             GROUPED.replace("2.9", "0.0"),
             "sensors.csv, row 3.*other than 0",
         ),
-        ({"sigma": 0.1}, GROUPED.replace("new", ""), "row 3, column group: expected a name"),
+        (
+            {"sigma": HALF_CAUCHY, "per": "group"},
+            GROUPED.replace("new", ""),
+            "row 3, column group: expected a name",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, noise, sensors, message):

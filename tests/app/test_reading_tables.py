@@ -18,7 +18,7 @@ POSITIVE = {"distribution": "lognormal", "median": 2.0, "factor": 1.5}
 SENSORS = (
     "x,y,kind,over,radius,value,sigma,group,name\n"
     "0.3,0.4,point,,,2.1,0.1,loggers,a\n"
-    "0.6,0.7,point,,,2.9,0.2,own,b\n"
+    "0.6,0.7,point,,,2.9,0.2,,b\n"
     "0.5,0.5,average,,0.2,2.5,0.1,own,c\n"
     ",,average,high,,3.1,0.1,own,d\n"
     ",,flux,left,,-2.0,0.1,own,e\n"

@@ -196,7 +196,7 @@ def _offsets(sensors: Sensors, offsets: Mapping[str, Distribution]) -> tuple[np.
     for group in offsets:
         if group not in groups:
             expected = f"groups of the column group of {sensors.name}"
-            found = ", ".join(np.unique(groups)) or "no such column"
+            found = ", ".join(filter(None, np.unique(groups))) or "no such column"
             remedy = f"name one of these, or write {group} into rows"
             raise InputError(f"offset, {group}", expected, found, remedy)
     rows = np.flatnonzero(np.isin(groups, list(offsets)))

@@ -24,6 +24,7 @@ class SensorTable(Protocol):
     values: np.ndarray
     sigma: np.ndarray | None
     groups: np.ndarray | None
+    rows: np.ndarray
 
 
 class NoiseTable(Table):
@@ -99,6 +100,11 @@ class NoiseTable(Table):
                 "none",
                 'add the column, or choose "all" or "sensor"',
             )
+        empty = np.flatnonzero(np.asarray(sensors.groups) == "")
+        if empty.size:
+            row, remedy = sensors.rows[empty[0]], "name the group whose noise scale it shares"
+            where_in_table = f"{sensors.name}, row {row}, column group"
+            raise InputError(where_in_table, "a name", "an empty entry", remedy)
         return sensors.groups
 
 
