@@ -35,6 +35,7 @@ def lines_of(
     list of (str, str)
     """
     fn = model.fn if isinstance(model, NamedModel | JaxFunction) else None
+    fn = getattr(fn, "__wrapped__", fn)
     name = getattr(getattr(fn, "func", fn), "__name__", None)  # a partial has its function's
     lines = [("model", name or type(model).__name__)]
     if isinstance(prior, NamedPrior):

@@ -23,6 +23,7 @@ from jax.experimental import serialize_executable
 
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
+from invlift.programs.by_content import ByContent
 from invlift.programs.memory import give_back_memory
 
 #: Most that is kept, bytes.
@@ -221,6 +222,8 @@ def _name_of(thing) -> str:
 
     A LookupError if there is none: a user's code may change and keep its name.
     """
+    if isinstance(thing, ByContent):
+        return _name_of(thing.__wrapped__)
     if isinstance(thing, functools.partial):
         return f"partial{_name_of((thing.func, thing.args, thing.keywords))}"
     if isinstance(thing, jax.tree_util.PyTreeDef):

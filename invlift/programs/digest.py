@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 import inspect
+import pickle
 import sys
 import sysconfig
 import types
@@ -84,12 +85,11 @@ def _content(thing: Any) -> tuple[tuple[str | bytes, ...], Iterable]:
         return words, (thing.co_names, thing.co_varnames, thing.co_consts)
     if isinstance(thing, types.ModuleType):
         return ("module", thing.__name__, _version(thing.__name__)), ()
-    if _is_of_library(thing):
+    if is_of_library(thing):
         words = "library", thing.__module__, thing.__qualname__, _version(thing.__module__)
         return words, _enclosed(thing)  # as jax.vmap(fn) encloses a user's fn
     if isinstance(thing, types.FunctionType):
-        names = _names(thing.__code__) & set(thing.__globals__)
-        known = {name: thing.__globals__[name] for name in names}
+        known = _known(thing.__globals__, _names(thing.__code__))
         defaults = thing.__defaults__, thing.__kwdefaults__
         return ("function",), (thing.__code__, defaults, _enclosed(thing), known)
     if isinstance(thing, type):
@@ -109,6 +109,8 @@ def _of_array(array) -> tuple[tuple[str | bytes, ...], Iterable]:
 
 def _parts_of_object(thing: Any) -> Iterator:
     yield type(thing)
+    leaves = jax.tree.leaves(thing)
+    is_leaf = len(leaves) == 1 and leaves[0] is thing
     if inner := getattr(thing, "__wrapped__", None):  # jax.jit and other decorators
         yield inner
     elif dataclasses.is_dataclass(thing):
@@ -116,8 +118,10 @@ def _parts_of_object(thing: Any) -> Iterator:
         yield {each.name: getattr(thing, each.name) for each in fields}
     elif hasattr(thing, "__dict__"):
         yield _own(vars(thing))
-    leaves = jax.tree.leaves(thing)
-    if not (len(leaves) == 1 and leaves[0] is thing):
+    elif is_leaf:  # a date, a range, a user's object with slots
+        with contextlib.suppress(TypeError, AttributeError, pickle.PicklingError):
+            yield pickle.dumps(thing)
+    if not is_leaf:
         yield leaves
 
 
@@ -128,6 +132,17 @@ def _enclosed(function: Any) -> list:
         with contextlib.suppress(ValueError):  # not filled yet
             found.append(cell.cell_contents)
     return found
+
+
+def _known(variables: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """Variables of some names, and of a user's modules among them those of these names again."""
+    found = {name: variables[name] for name in names & set(variables)}
+    return {
+        name: _known(vars(thing), names - {name})
+        if isinstance(thing, types.ModuleType) and not _is_library(thing.__name__)
+        else thing
+        for name, thing in found.items()
+    }
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -143,7 +158,7 @@ def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: x for k, x in attributes.items() if k not in ignored and not isinstance(x, added)}
 
 
-def _is_of_library(thing: Any) -> bool:
+def is_of_library(thing: Any) -> bool:
     """Whether a function or class belongs to Python or to an installed library."""
     if not (hasattr(thing, "__qualname__") and isinstance(getattr(thing, "__module__", None), str)):
         return False

@@ -7,6 +7,8 @@ from typing import Any, dataclass_transform
 
 import jax
 
+from invlift.programs.by_content import by_content
+
 #: Nested tuples, dicts and modules of arrays, whose structure its owner alone knows.
 PyTree = Any
 
@@ -47,6 +49,14 @@ class Module:
         if settings is not None:
             cls._are_settings = settings
         pytree(dataclass(frozen=True)(cls))
+
+    def __post_init__(self) -> None:
+        """Take functions among the settings by what they compute, not by which object they are."""
+        for each in fields(self):
+            if self._are_settings or each.metadata.get("static"):
+                value = getattr(self, each.name)
+                if (taken := by_content(value)) is not value:
+                    object.__setattr__(self, each.name, taken)
 
 
 def pytree(cls: type) -> type:

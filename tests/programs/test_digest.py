@@ -1,7 +1,9 @@
 """Things have one digest if they compute the same, whatever their names and where they stand."""
 
 import copy
+import datetime
 import functools
+import importlib
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -98,6 +100,8 @@ MAKERS = [
     lambda factor: (1, factor),
     lambda factor: {1, factor},
     lambda factor: str(factor),
+    lambda factor: range(int(factor)),
+    lambda factor: datetime.date(2020, 1, int(factor)),
     lambda factor: jax.random.key(int(factor)),
 ]
 
@@ -130,6 +134,19 @@ def test_globals_that_a_function_refers_to_matter(function, monkeypatch):
     assert digest(function) != before
     monkeypatch.undo()
     assert digest(function) == before
+
+
+def test_what_a_function_refers_to_in_a_users_module_matters(tmp_path, monkeypatch):
+    (tmp_path / "own_tables.py").write_text("factor, other = 2.0, 1\n")
+    lines = "import own_tables\n", "def function(theta):\n    return own_tables.factor * theta\n"
+    (tmp_path / "own_model.py").write_text("".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    model = importlib.import_module("own_model")
+    before = digest(model.function)
+    monkeypatch.setattr(model.own_tables, "other", 2)
+    assert digest(model.function) == before
+    monkeypatch.setattr(model.own_tables, "factor", 3.0)
+    assert digest(model.function) != before
 
 
 def test_a_function_that_another_calls_matters(monkeypatch):
