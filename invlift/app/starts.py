@@ -192,7 +192,7 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
     shapes = {name: (num_chains, *shape) for name, shape in getattr(named, "shapes", ())}
     found = {name: np.shape(value) for name, value in starts.items()}
     if found != shapes:
-        expected = f"arrays {shapes}" if shapes else "an array, as the unknowns have no names"
+        expected = f"arrays {shapes}" if shapes else "an array of standard normal variables"
         raise InputError("starts", expected, f"{found}", "give one of each for each chain")
     arrays = {
         name: as_numbers(f"starts, {name}", value, f"an array {shapes[name]}")

@@ -16,7 +16,7 @@ from invlift.errors import InputError, first_line
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel, by_columns
 from invlift.inverse.models.numpyro_groups import find_grouping
-from invlift.inverse.models.numpyro_search import find_sites
+from invlift.inverse.models.numpyro_search import NUM_TRIES, find_sites
 from invlift.inverse.models.numpyro_sites import Sites, Trace
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
@@ -263,9 +263,11 @@ def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
 
 
 def _check_runs(problem: NumPyroProblem) -> None:
-    """Check that the model can be traced, and is finite at the middle of its prior."""
+    """Check that the model can be traced, and is finite at the middle of its prior, or a draw."""
+    white = problem.prior.mean
+    draws = np.random.default_rng(0).standard_normal((NUM_TRIES, white.size))
     try:
-        trace = _at(problem, problem.prior.mean)
+        is_finite = any(np.isfinite(_log_density(problem, each)) for each in (white, *draws))
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
         raise InputError(
             "model",
@@ -273,20 +275,21 @@ def _check_runs(problem: NumPyroProblem) -> None:
             first_line(error),
             "use jnp.where or jax.lax.cond in place of Python's if, jax.numpy in place of numpy",
         ) from error
-    if not (np.isfinite(trace.log_reference) and np.all(np.isfinite(trace.scores))):
+    if not is_finite:
         raise InputError(
-            "model, at the middle of its prior",
+            f"model, at the middle of its prior and {NUM_TRIES} draws",
             "finite densities",
             "others",
             "check the readings and what the model computes there",
         )
 
 
-def _traced(problem: NumPyroProblem, white):
-    return problem.model.at(white)
+def _density(problem: NumPyroProblem, white):
+    trace = problem.model.at(white)
+    return trace.log_reference - 0.5 * jnp.sum(trace.scores**2)
 
 
-_at = Program(_traced, "none")
+_log_density = Program(_density, "none")
 
 
 def _of_latent(site) -> str:

@@ -26,6 +26,7 @@ from invlift.inverse.jacobians import Structure
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
+from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
@@ -238,7 +239,7 @@ class ExactProblem(InverseProblem):
 def inverse_problem(
     model: ForwardModel | Callable,
     prior: Prior | Mapping[str, Unknown | Distribution | Prior],
-    noise: Noise | None,
+    noise: Noise | Distribution | float | Mapping[str, Distribution | float] | None,
     observed,
     *,
     axes: Mapping[str, Mapping[str, Sequence]] | None = None,
@@ -257,9 +258,11 @@ def inverse_problem(
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
         factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
         axes as ``Unknown(normal(80, 10), "degree C")``.
-    noise : Noise or None
-        See :mod:`invlift.inverse.noise`.  None for exact readings, the output of a generator, say:
-        only constrained samplers draw from these (Graham & Storkey 2017).
+    noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
+        See :mod:`invlift.inverse.noise`; or the standard deviation of a normal one, or its
+        distribution, one scale for each name of the readings, or these by name.  None for exact
+        readings, the output of a generator, say: only constrained samplers draw from these (Graham
+        & Storkey 2017).
     observed : (d,) float64 array, or mapping of str to array
         Measured values. By name for a function that gives observations by name: arrays, or
         xarray's, whose coordinates name each observation. One follows the other in what is of all
@@ -300,9 +303,9 @@ def inverse_problem(
         require_float64()
         observed, readings = named_readings(observed, axes)
         axes = {name: own for name, own in axes.items() if name not in {r.name for r in readings}}
-    require_float64(observed=observed)
-    if isinstance(observed, np.ma.MaskedArray):
+    if isinstance(observed, np.ma.MaskedArray) or np.asarray(observed).dtype.kind in "iu":
         observed = as_numbers("argument observed", observed)
+    require_float64(observed=observed)
     observed = np.asarray(observed)
     if observed.ndim != 1 or observed.size == 0 or not np.all(np.isfinite(observed)):
         raise InputError(
@@ -318,16 +321,18 @@ def inverse_problem(
         prior = named_prior(prior)
         if callable(model) and not isinstance(model, ForwardModel):
             model = NamedModel(model, prior.shapes, readings)
+    if not isinstance(prior, Prior):
+        raise InputError(
+            "argument prior",
+            "a Prior of invlift or a subclass of it, or distributions of unknowns by name",
+            f"{prior!r}"[:80],
+            'give {"rate": lognormal(median=1e-3, factor=2)}, say',
+        )
     is_exact = noise is None
-    noise = exact_readings() if is_exact else noise
-    for name, part, kind in (("prior", prior, Prior), ("noise", noise, Noise)):
-        if not isinstance(part, kind):
-            raise InputError(
-                f"argument {name}",
-                f"a {kind.__name__} of invlift or a subclass of it",
-                f"{part!r}"[:80],
-                f"see the documentation of {kind.__module__}",
-            )
+    names = [each.name for each in readings] or ["readings"]
+    ends = np.cumsum([len(each.labels) for each in readings])[:-1]
+    by_name = dict(zip(names, np.split(observed, ends), strict=True))
+    noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)
     problem = InverseProblem(model, prior, noise, jax.device_put(observed))
     if is_exact:

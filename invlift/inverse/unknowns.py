@@ -85,7 +85,16 @@ class NamedModel(ForwardModel):
         for name in {*RESERVED, *dict(self.shapes)} & {*kept}:
             expected, remedy = "a name that no unknown and no other draw has", "rename it"
             raise InputError("a quantity that the model keeps", expected, f"{name!r}", remedy)
+        kept = {name: _as_array(name, value) for name, value in kept.items()}
         return (joined(readings, self.readings) if self.readings else readings), kept
+
+
+def _as_array(name: str, value: Any) -> jax.Array:
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError):
+        where, remedy = f"quantity {name} that the model keeps", "return an array of numbers"
+        raise InputError(where, "numbers", f"{value!r}"[:80], remedy) from None
 
 
 def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -60,13 +61,23 @@ class Quantity:
     def entries(self, shape: Sequence[int]) -> list[str]:
         """Names of the entries of an array of a shape: `rate[hare]`, `rate[0]`, `hand[left, x]`.
 
-        Of a scalar its own.
+        Of a scalar its own. Where a coordinate comes again, the second is `rate[hare (2)]`.
         """
         if not shape:
             return [self.name]
         pairs = zip(self.axes.values(), shape, strict=True)
-        labels = [range(num) if given is None else given for given, num in pairs]
+        labels = [range(num) if given is None else _distinct(given) for given, num in pairs]
         return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*labels)]
+
+
+def _distinct(labels: Sequence) -> list[str]:
+    """Coordinates as text, numbered where one comes again."""
+    counts: Counter = Counter()
+    found = []
+    for label in map(str, labels):
+        counts[label] += 1
+        found.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
+    return found
 
 
 def described(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from invlift.errors import InputError
-from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import jax_problem
+from invlift.inverse.problem import inverse_problem, jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 
@@ -102,14 +102,15 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
     ("arguments", "where", "found"),
     [
         ({"observed": np.float32([1, 2, 3])}, "argument observed", "float32"),
-        ({"observed": [1, 2, 3]}, "argument observed", "int64"),
+        ({"observed": ["1", "2", "3"]}, "argument observed", "<U1"),
         ({"observed": [1.0, np.nan, 3.0]}, "argument observed", "nan at index 1"),
         ({"observed": [1.0, 2.0, np.inf]}, "argument observed", "inf at index 2"),
         ({"observed": [[1.0, 2.0, 3.0]]}, "argument observed", "(1, 3)"),
         ({"observed": np.zeros(0)}, "argument observed", "(0,)"),
         ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
         ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
-        ({"noise": 0.01}, "argument noise", "0.01"),
+        ({"noise": "0.01"}, "noise", "'0.01'"),
+        ({"noise": -0.01}, "noise sigma", "-0.01"),
         ({"num_parameters": 0}, "argument num_parameters", "0"),
         ({"num_parameters": 2.0}, "argument num_parameters", "2.0"),
         ({"num_parameters": True}, "argument num_parameters", "True"),
@@ -134,6 +135,21 @@ def test_what_does_not_fit_is_named_in_one_line(arguments, where, found):
     assert caught.value.where.startswith(where)
     assert found in caught.value.found
     assert "\n" not in str(caught.value)
+
+
+def test_a_number_a_distribution_and_those_of_names_are_normal_noise():
+    assert problem_of(noise=0.1).noise.scale.known == 0.1
+    assert problem_of(noise=half_normal(0.1)).noise.num_parameters == 1
+    np.testing.assert_array_equal(problem_of(observed=[1, 2, 3]).observed, [1.0, 2.0, 3.0])
+    unknowns, observed = {"rate": normal(0.0, 1.0)}, {"a": np.ones(2), "b": 3.0}
+
+    def model(rate):
+        return {"a": rate * jnp.ones(2), "b": rate}
+
+    by_name = inverse_problem(model, unknowns, {"b": 0.2, "a": 0.1}, observed)
+    np.testing.assert_array_equal(by_name.noise.scale.known, [0.1, 0.1, 0.2])
+    priors = {"a": half_normal(0.1), "b": half_normal(2.0)}
+    assert inverse_problem(model, unknowns, priors, observed).noise.scale.names == ("a", "b")
 
 
 def test_single_precision_is_refused():

@@ -396,6 +396,19 @@ def reserved():
     on(numpyro.sample("predicted", dist.Normal(0.0, 1.0)), 1.0)
 
 
+def shifted():
+    """Response times, which some draws of the prior exclude."""
+    start = numpyro.sample("start", dist.HalfNormal(1.0))
+    delay = dist.TransformedDistribution(
+        dist.LogNormal(-1.0, 0.5).expand([3]), dist.transforms.AffineTransform(start, 1.0)
+    )
+    on(start, jnp.array([0.3, 0.5, 0.9]), delay)
+
+
+def test_a_support_may_depend_on_what_is_unknown():
+    assert invlift.from_numpyro(shifted).observed.size == 3
+
+
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -403,7 +416,7 @@ def reserved():
         (improper, "site x: expected a proper distribution"),
         (counted_elsewhere, "site x: expected a distribution that counts"),
         (subsampled, "plate data: expected all of its data, found 2 of 6"),
-        (outside, "site y: expected finite values in the support of its distribution, found -1"),
+        (outside, r"site y: expected finite values in the support .* 20 prior draws, found -1"),
         (missing, "site y: expected finite values .*, found nan at index 1"),
         (misfit, r"site y: expected values that fit .* shape \(3,\), found those of shape \(4,\)"),
         (in_words, "site y: expected numbers, found an array of <U3"),

@@ -167,6 +167,11 @@ def test_a_field_is_an_unknown_among_others():
             UNKNOWNS,
             "a quantity that the model keeps: .* found 'rate'",
         ),
+        (
+            lambda start, rate: (decay(start, rate), {"half": "life"}),
+            UNKNOWNS,
+            "quantity half that the model keeps: expected numbers, found 'life'",
+        ),
         (decay, {"start": normal(2.0, 0.5)}, "forward map: .*missing.*'rate'"),
         (decay, UNKNOWNS | {"end": normal(0.0, 1.0)}, "forward map: .*unexpected.*'end'"),
         (lambda start, rate: start, UNKNOWNS, "forward map: expected 6 float64 observations"),

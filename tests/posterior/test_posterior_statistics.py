@@ -268,3 +268,11 @@ def test_a_model_without_a_field_has_no_threshold():
     chains = [Chain({"parameters": np.zeros((5, 2))})]
     with pytest.raises(InputError, match="draws of log_conductivity"):
         Posterior(chains, exceedance=[1.0])
+
+
+def test_entries_of_one_label_are_told_apart():
+    draws = np.random.default_rng(0).normal([-5.0, 5.0, 0.0], size=(2, 30, 3))
+    chains = [Chain({"w": each}) for each in draws]
+    posterior = Posterior(chains, quantities=[Quantity("w", {"k": ["A", "A", "B"]})])
+    assert posterior.summary().index.tolist() == ["w[A]", "w[A (2)]", "w[B]"]
+    np.testing.assert_allclose(posterior.summary()["mean"], [-5.0, 5.0, 0.0], atol=1.0)

@@ -26,6 +26,8 @@ from invlift.inverse.distributions.whitening import (
 )
 from invlift.inverse.models.numpyro_sites import ONE_AT_A_TIME, RESERVED, Site, Sites
 
+#: Draws of the latent sites of which one must have the observed values in their support.
+NUM_TRIES = 20
 #: Draws of a site by which its coordinate is shifted and scaled.
 NUM_DRAWS = 200
 
@@ -51,9 +53,22 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
         observed ones has a continuous distribution whose score is known; or if the model cannot be
         run.
     """
-    found = _traced(fn)
+    for seed in range(NUM_TRIES - 1):
+        try:
+            return _sites_at(fn, seed)
+        except _Outside:  # of the support at this draw of the latent sites
+            continue
+    return _sites_at(fn, NUM_TRIES - 1)
+
+
+class _Outside(Exception):
+    """A value has no score at a draw of the latent sites, and may have one at another."""
+
+
+def _sites_at(fn, seed: int) -> tuple[Sites, dict[str, np.ndarray]]:
+    """As :func:`find_sites`, from one draw, and the last where nothing is found at any."""
     latent, observed, data = [], [], {}
-    for name, msg in found.items():
+    for name, msg in _traced(fn, seed).items():
         where = f"site {name}"
         if name in (*RESERVED, *RESERVED_AXES):
             raise InputError(where, "another name", "one that draws have already", "rename it")
@@ -67,7 +82,7 @@ def find_sites(fn: Callable[[], Any]) -> tuple[Sites, dict[str, np.ndarray]]:
                 "give it a distribution, or its value",
             )
         elif msg["type"] == "sample" and msg["is_observed"]:
-            site, value = _observed_site(where, msg)
+            site, value = _observed_site(where, msg, is_last=seed == NUM_TRIES - 1)
             observed.append(site)
             data[name] = value
         elif msg["type"] == "sample":
@@ -98,10 +113,10 @@ class _Refusal(Messenger):
             )
 
 
-def _traced(fn):
+def _traced(fn, seed: int):
     try:
         with ONE_AT_A_TIME, _Refusal():
-            return handlers.trace(handlers.seed(fn, rng_seed=0)).get_trace()
+            return handlers.trace(handlers.seed(fn, rng_seed=seed)).get_trace()
     except InputError:
         raise
     except Exception as error:
@@ -188,7 +203,7 @@ def _latent_site(where: str, msg) -> Site:
     return Site(name, kind, shape, axes, size, None if exact else ((0.0,) * size, (1.0,) * size))
 
 
-def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
+def _observed_site(where: str, msg, *, is_last: bool) -> tuple[Site, np.ndarray]:
     given, name = msg["fn"], msg["name"]
     kind = type(unwrapped(given)).__name__
     if kind == "Unit":  # numpyro.factor
@@ -197,7 +212,7 @@ def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
     shape = value.shape
     num_event = len(given.event_shape)
     is_used = np.broadcast_to(np.asarray(mask_of(given)), shape)
-    _check_value(where, unwrapped(given), value, is_used)
+    _check_value(where, unwrapped(given), value, is_used, is_last)
     axes = _axes(where, msg, shape, num_event)
     events = is_used.reshape(-1, math.prod(shape[len(shape) - num_event :]))
     filled, used = value, None
@@ -205,6 +220,8 @@ def _observed_site(where: str, msg) -> tuple[Site, np.ndarray]:
         filled = np.where(is_used, value, unwrapped(given).support.feasible_like(value))
         used = tuple(np.flatnonzero(events.any(axis=1)).tolist())
     scores = score_of(given, jnp.asarray(filled))
+    if scores is not None and not is_last and not np.all(np.isfinite(scores)):
+        raise _Outside
     is_whole = events.any() and np.all(events.any(axis=1) == events.all(axis=1))
     if not is_whole or scores is None or not np.all(np.isfinite(scores)):
         return Site(name, kind, shape, axes, 0), value
@@ -227,17 +244,19 @@ def _numbers(where, given, value):
         ) from error
 
 
-def _check_value(where, given, value, is_used):
+def _check_value(where, given, value, is_used, is_last):
     bad = np.argwhere(is_used & ~np.isfinite(value))
     if not len(bad):
         inside = np.asarray(given.support(jnp.asarray(value)))
         inside = inside.reshape(inside.shape + (1,) * (value.ndim - inside.ndim))
         bad = np.argwhere(is_used & ~inside)
+        if len(bad) and not is_last:
+            raise _Outside
     if len(bad):
         at = f" at index {', '.join(map(str, bad[0]))}" if value.ndim else ""
         raise InputError(
             where,
-            "finite values in the support of its distribution",
+            f"finite values in the support of its distribution at one of {NUM_TRIES} prior draws",
             f"{value[tuple(bad[0])]:g}{at}",
             "correct it, or leave it out by obs_mask or handlers.mask",
         )
