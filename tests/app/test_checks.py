@@ -20,18 +20,23 @@ from invlift.app.checks.derivatives import (
 )
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
-from invlift.app.checks.starts import check_fit, check_method, check_sensitivity
+from invlift.app.checks.starts import (
+    check_dependence,
+    check_fit,
+    check_method,
+    check_sensitivity,
+)
 from invlift.app.checks.time_step import check_time_step, time_step_objections
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays
-from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem, jax_problem
+from invlift.inverse.problem import InverseProblem, inverse_problem, jax_problem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
@@ -338,6 +343,22 @@ def test_verdicts():
     assert Report([ok, note]).verdict == "Ready to run; take note of note."
     assert Report([ok, note]).is_good
     assert not Report([ok, note, bad]).is_good
+
+
+def test_unknowns_that_no_reading_depends_on_are_noted():
+    unknowns = {"a": normal(0.0, 1.0), "b": normal(0.0, 1.0), "c": normal(np.zeros(2), 1.0)}
+    used = []
+
+    def model(a, b, c):
+        return jnp.array([1.0, 2.0]) * a + jnp.where(a > 0.0, 0.0, c[1]) + (b if used else 0.0)
+
+    def notes():
+        problem = inverse_problem(model, unknowns, 0.1, np.array([1.0, 2.0]))
+        return [each.detail for each in check_dependence(problem)]
+
+    assert notes() == ["no reading depends on b, whose posterior is the prior"]
+    used.append(1)
+    assert notes() == []
 
 
 def test_readings_without_a_mesh_are_not_called_sensors():

@@ -22,7 +22,7 @@ from invlift.app.checks.derivatives import (
 from invlift.app.checks.field import check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
 from invlift.app.checks.predictions import check_predictions
-from invlift.app.checks.starts import check_method, check_start
+from invlift.app.checks.starts import check_dependence, check_method, check_start
 from invlift.app.checks.time_step import check_time_step
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
@@ -69,11 +69,12 @@ def check_problem(
         prior = pool.submit(check_prior, field)
         predictions = pool.submit(check_predictions, own, seed)
         time_step = pool.submit(check_time_step, own, seed)
+        dependence = pool.submit(check_dependence, own)
         position, of_start = check_start(
             KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
         )
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
-        findings = check_tables(field, spec) + of_start
+        findings = check_tables(field, spec) + of_start + dependence.result()
         findings += predictions.result() + time_step.result()
         findings += check_derivatives(lifted, point, rng)
         findings += prior.result()

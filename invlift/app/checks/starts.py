@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.start_search import MAX_MISFIT, Start, find_start, name_of_reading
 from invlift.app.starts import random_starts
 from invlift.errors import InputError
+from invlift.inverse.dependence import NONE, spread
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.inverse.unknowns import NamedModel
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold
@@ -73,6 +77,21 @@ def check_sensitivity(problem: InverseProblem, start: Start) -> Finding:
         level = "note"
         detail += f"; {blind.size} readings say nothing about them, the first is {first}"
     return Finding(level, "sensitivity", detail)
+
+
+def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
+    """Which unknowns of a function no reading depends on, whatever their values."""
+    model = getattr(problem, "model", None)
+    if not isinstance(model, NamedModel):
+        return []
+    sizes = [math.prod(shape) for _, shape in model.shapes]
+    labels = np.where(np.repeat(np.eye(len(sizes), dtype=bool), sizes, axis=1), 0, NONE)
+    least, _ = spread(model, jnp.zeros(sum(sizes)), labels)
+    names = [name for (name, _), own in zip(model.shapes, least, strict=True) if (own != 0).all()]
+    if not names:
+        return []
+    detail = f"no reading depends on {', '.join(names)}, whose posterior is the prior"
+    return [Finding("note", "unknowns", detail)]
 
 
 def check_fit(problem: InverseProblem, start: Start) -> Finding:
