@@ -200,7 +200,6 @@ def test_many_readings_are_combinations_of_resistances():
         (",0.5,", ",,", ["row 2, column value", "an empty entry"]),
         ("3,top", "top,top", ["row 2, column n", "against which is read", "'top' twice"]),
         ("2,bottom", "2,2", ["row 3, column b", "where current leaves", "'2' twice"]),
-        ("new", "", ["row 3, column group", "a name"]),
         (",0.1,old", ",0,old", ["row 2, column sigma", "positive"]),
     ],
 )

@@ -195,14 +195,18 @@ def check_start(target, plan: Plan, position: Position, chain: int) -> None:
         If the position is not on the target's manifold, or the target is not finite there.
     """
     kernel = plan.kernel
-    found = float(_distance(kernel, target, evaluate_state(kernel, target, position.values)))
+    state = evaluate_state(kernel, target, position.values)
+    found = float(_distance(kernel, target, state))
+    floats = (x for x in jax.tree.leaves(state) if jnp.issubdtype(x.dtype, jnp.floating))
+    if any(np.isnan(each).any() for each in floats):
+        where, expected = f"chain {chain}, start", "a position at which the target is finite"
+        remedy = "check the density there, or give other starts"
+        raise InputError(where, expected, "values that are not finite", remedy)
     if not found <= POSITION_TOLERANCE:
         raise InputError(
             f"chain {chain}, start",
             f"a position on the manifold, to {POSITION_TOLERANCE:g}",
-            "values that are not finite"
-            if np.isnan(found)
-            else f"one about {found:.2g} away from it",
+            f"one about {found:.2g} away from it",
             "solve the constraint for the start, to rounding",
         )
 
