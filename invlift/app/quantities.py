@@ -101,9 +101,7 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     noise = problem.noise
     scales = {SIGMA: noise.scale} | {name: getattr(noise, name) for name in noise.shape_parameters}
     return problem.prior.distributions | {
-        name: scale.prior
-        for name, scale in scales.items()
-        if isinstance(scale, UnknownScale) and not scale.prior.shape
+        name: scale.prior for name, scale in scales.items() if isinstance(scale, UnknownScale)
     }
 
 

@@ -12,7 +12,7 @@ from invlift.inverse.distributions.of_numpyro import Coordinate, Exact
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import Noise
-from invlift.inverse.noise.scales import KnownScale, Scale, UnknownScale
+from invlift.inverse.noise.scales import KnownScale, Scale, ScalesOfGroups, UnknownScale
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.unknowns import NamedModel
@@ -62,6 +62,11 @@ def _scale(scale: Scale) -> str:
     if isinstance(scale, UnknownScale):
         one = _brief(scale.prior)
         return one if scale.groups is None else f"{one}, {scale.num_parameters} of them"
+    if isinstance(scale, ScalesOfGroups):
+        parts = map(_scale, scale.parts)
+        if scale.group_names:
+            parts = map(" ".join, zip(scale.group_names, parts, strict=True))
+        return ", ".join(parts)
     return type(scale).__name__
 
 

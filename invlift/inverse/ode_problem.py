@@ -65,8 +65,8 @@ def ode_problem(
         What was read, by name, NaN where it was not: a dict or a data frame.
     noise : Noise, Distribution, float or mapping of str to float or Distribution
         Normal noise whose standard deviation has this distribution, one for each name, or is known,
-        for all or by name; distributions by name are of one family; or any noise of all readings
-        but missing ones, those of one name after those of the other.
+        for all, or one or the other by name; or any noise of all readings but missing ones, those
+        of one name after those of the other.
     derived : callable, optional
         ``derived(**unknowns)``: functions of the unknowns, a dict by names of their own, made of
         JAX operations.  The other functions are given them with the unknowns, and draws hold them.

@@ -14,7 +14,14 @@ from contract_checks import assert_close, check_target, lift
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import NOISES, Noise, Scale, potential_noise, unknown_scale
+from invlift.inverse.noise import (
+    NOISES,
+    Noise,
+    Scale,
+    laplace_noise,
+    potential_noise,
+    unknown_scale,
+)
 from invlift.inverse.noise.exact import ExactReadings
 from invlift.inverse.noise.student_t import StudentTNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
@@ -31,6 +38,7 @@ SENSORS = SimpleNamespace(
 )
 OTHERS = {
     "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
+    "groups": laplace_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], SENSORS.groups)),
     "reduced": ReducedNoise(
         unknown_scale(lognormal(-1.0, 0.4)), squares=jnp.asarray(0.7), num_left=4
     ),

@@ -196,24 +196,28 @@ def test_groups_share_a_scale():
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3])
-@pytest.mark.parametrize(
-    ("family", "sizes"), [(lognormal, [[-1.0, 2.0], [0.7, 0.4]]), (half_normal, [[2.5, 30.0]])]
-)
-def test_each_group_may_have_a_prior_of_its_own(family, sizes, threshold):
-    groups, zeta = np.array([1, 0, 1]), jnp.array([0.4, -0.8])
-    together = unknown_scale(family(*map(np.array, sizes)), groups)
-    parts = [unknown_scale(family(*own)) for own in zip(*sizes, strict=True)]
+def test_each_group_may_have_a_scale_of_its_own(threshold):
+    """Priors of two families, and one that is known."""
+    groups, zeta = ["b", "a", "b", "known"], jnp.array([0.4, -0.8])
+    index = np.array([0, 1, 0, 2])
+    together = unknown_scale([lognormal(-1.0, 0.7), half_normal(30.0), 5.0], groups)
+    parts = [unknown_scale(lognormal(-1.0, 0.7)), unknown_scale(half_normal(30.0))]
     if threshold:
         together, parts = together.near(threshold), [part.near(threshold) for part in parts]
-    each = [part.value(own) for part, own in zip(parts, zeta[:, None], strict=True)]
-    np.testing.assert_allclose(together.value(zeta), np.array(each)[groups], rtol=1e-13)
+    assert (together.num_parameters, together.names) == (2, ("b", "a"))
+    each = [float(part.value(own)) for part, own in zip(parts, zeta[:, None], strict=True)]
+    np.testing.assert_allclose(together.value(zeta), np.array([*each, 5.0])[index], rtol=1e-13)
+    np.testing.assert_allclose(together.parameter(zeta), each, rtol=1e-13)
+    of_readings = together.of_readings(np.stack([each, 2.0 * np.array(each)]))
+    np.testing.assert_allclose(of_readings[1], np.array([*np.multiply(2, each), 5.0])[index])
     reference = sum(part.log_reference(own) for part, own in zip(parts, zeta[:, None], strict=True))
     np.testing.assert_allclose(together.log_reference(zeta), reference, atol=1e-12)
     sigmas = [together.parameter(together.sample(np.random.default_rng(k))) for k in range(400)]
-    medians = np.median(sigmas, axis=0)
     expected = [np.median([part.value(part.sample(np.random.default_rng(k))) for k in range(400)])
                 for part in parts]  # fmt: skip
-    np.testing.assert_allclose(medians, expected, rtol=0.25)
+    np.testing.assert_allclose(np.median(sigmas, axis=0), expected, rtol=0.25)
+    with pytest.raises(InputError, match="noise scale: expected 3, one for each group, found 2"):
+        unknown_scale([1.0, 2.0], groups)
 
 
 def test_near_leaves_alone_what_is_not_an_unknown_scale():

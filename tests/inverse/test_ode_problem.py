@@ -16,6 +16,7 @@ from invlift.errors import InputError
 from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
+from invlift.inverse.problem import inverse_problem
 
 TIMES = np.array([0.0, 1.0, 2.5, 4.0, 6.0])
 BODY = np.array([80.2, 58.0, np.nan, 33.5, 25.9])
@@ -173,9 +174,35 @@ def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
 
 
 def test_noise_scales_may_have_a_distribution_for_each_name():
-    given = {"glass": lognormal(0.0, 0.5), "body": lognormal(2.0, 0.3)}
+    given = {"glass": half_normal(0.5), "body": lognormal(2.0, 0.3)}
     scale = problem(given).noise.scale
-    np.testing.assert_allclose(scale.value(jnp.zeros(2)), np.exp([2.0] * 4 + [0.0] * 3), rtol=1e-12)
+    assert scale.names == ("body", "glass")
+    expected = np.exp(2.0), float(half_normal(0.5).transform(jnp.zeros(1)))
+    np.testing.assert_allclose(scale.value(jnp.zeros(2)), np.repeat(expected, [4, 3]), rtol=1e-12)
+
+
+def test_noise_may_be_known_of_one_name_and_unknown_of_another():
+    """The posterior is that of quadrature, and draws have the name of what is unknown."""
+    t, rate = np.array([1.0, 2.0, 3.0]), 0.4
+    made = inverse_problem(
+        lambda rate: {"first": 10.0 * jnp.exp(-rate * t), "second": 5.0 * rate * t},
+        {"rate": lognormal(median=0.5, factor=2.0)},
+        {"first": 0.5, "second": half_normal(1.0)},
+        {"first": 10.0 * np.exp(-rate * t) + [0.3, -0.4, 0.2], "second": 5 * rate * t + 0.2},
+    )
+    run = sample(made, chains=4, warmup=200, draws=500, seed=2)
+    posterior = made.posterior(run)
+    assert "sigma[second]" in posterior.summary().index
+    rates, sigmas = np.meshgrid(np.linspace(0.2, 0.7, 400), np.linspace(1e-3, 4.0, 800))
+    logs = -0.5 * (np.log(rates / 0.5) / np.log(2.0)) ** 2 - np.log(rates) - 0.5 * sigmas**2
+    for k in range(3):
+        logs -= 0.5 * ((made.observed[k] - 10.0 * np.exp(-rates * t[k])) / 0.5) ** 2
+        away = (made.observed[3 + k] - 5.0 * rates * t[k]) / sigmas
+        logs -= 0.5 * away**2 + np.log(sigmas)
+    mass = np.exp(logs - logs.max())
+    exact = np.array([np.sum(mass * rates), np.sum(mass * sigmas)]) / mass.sum()
+    draws = np.stack([stacked(run, "rate"), stacked(run, "sigma")[..., 0]], axis=-1)
+    assert_mean_within(draws, exact, min_ess=400)
 
 
 def test_one_reading_at_the_start_needs_no_step():
@@ -199,13 +226,13 @@ def test_one_reading_at_the_start_needs_no_step():
         ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
         ({"noise": -1.0}, "sigma"),
-        ({"noise": {"body": normal(0.1, 0.1)}}, "noise: expected a number for each of body, glass"),
         (
-            {"noise": {"body": lognormal(0.0, 1.0), "glass": 0.1}},
-            "noise: expected distributions of one family for all names, found Lognormal, float",
+            {"noise": {"body": 0.1}},
+            "noise: expected a number or .* for each of body, glass",
         ),
+        ({"noise": {"body": normal(0.1, 0.1), "glass": 1.0}}, "noise body: .* not negative, found"),
         ({"noise": "loud"}, "noise: expected a positive number, a distribution .* found 'loud'"),
-        ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give a number"),
+        ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give the standard"),
         ({"noise": {"body": 0.5, "glass": -1}}, "noise glass: .* positive number, found -1"),
         ({"noise": {"body": [1, 2], "glass": 1}}, r"noise body: .* number, found \[1, 2\]"),
         ({"method": "euler"}, "method: expected one of rk4"),

@@ -7,6 +7,7 @@ has a density relative to the standard normal one (Au, Graham & Thiery 2023, sec
 from __future__ import annotations
 
 from dataclasses import field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -96,7 +97,7 @@ class KnownScale(Scale):
 
 
 class UnknownScale(Scale):
-    """An unknown scale with a prior: one for all readings, or one for each group of them.
+    """An unknown scale with a prior: one for all readings, or one for each group of them alike.
 
     Without a threshold the coordinate zeta is that of the prior's distribution.  With a threshold c
     it is
@@ -111,7 +112,7 @@ class UnknownScale(Scale):
     Attributes
     ----------
     prior : Distribution
-        Of one number of at least 0, sigma in its unit, or of that of each group, (h,).
+        Of one number of at least 0, sigma in its unit; the same for each group.
     groups : None or (d,) int
         Index of each reading's scale; None: one scale for all readings.
     num_parameters : int
@@ -151,8 +152,6 @@ class UnknownScale(Scale):
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`, normalised."""
         if self.threshold is None:
-            if self.prior.shape:
-                return self.prior.log_reference(zeta)
             return jnp.sum(jax.vmap(self.prior.log_reference)(zeta[:, None]))
         argument = self._argument(zeta)
         is_low = argument < _LOWEST
@@ -165,14 +164,13 @@ class UnknownScale(Scale):
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`Scale.sample`."""
-        num = 1 if self.prior.shape else self.num_parameters
-        zeta = np.concatenate([self.prior.sample(rng) for _ in range(num)])
+        zeta = np.concatenate([self.prior.sample(rng) for _ in range(self.num_parameters)])
         if self.threshold is None:
             return zeta
         threshold, location, slope = map(
             np.asarray, (self.threshold, self.prior.log_median, self.prior.log_sd)
         )
-        above = np.asarray(self._transform(zeta)) / threshold
+        above = np.asarray(jax.vmap(self.prior.transform)(zeta[:, None])) / threshold
         argument = above + np.log(-np.expm1(-above))  # softplus backwards
         return (argument + np.log(threshold) - location) / slope
 
@@ -201,26 +199,101 @@ class UnknownScale(Scale):
 
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
-        if self.groups is not None and self.groups.shape != (num_readings,):
-            raise InputError(
-                "noise groups",
-                f"{num_readings} indices",
-                f"{self.groups.size}",
-                "give the index of each reading's scale",
-            )
+        if self.groups is not None:
+            _check_groups(self.groups, num_readings)
 
     def _values(self, zeta):
         if self.threshold is None:
-            return self._transform(zeta)
+            return jax.vmap(self.prior.transform)(zeta[:, None])
         return self.threshold * jax.nn.softplus(self._argument(zeta))
-
-    def _transform(self, zeta):
-        if self.prior.shape:
-            return self.prior.transform(zeta)
-        return jax.vmap(self.prior.transform)(zeta[:, None])
 
     def _argument(self, zeta):
         return self.prior.log_median + self.prior.log_sd * zeta - jnp.log(self.threshold)
+
+
+class ScalesOfGroups(Scale):
+    """Scales of groups of readings, each known or with a prior of its own.
+
+    Attributes
+    ----------
+    parts : tuple of Scale
+        One number each.
+    groups : (d,) int
+        Index of each reading's part.
+    group_names : tuple of str
+        Of the parts; empty if they have none.
+    """
+
+    parts: tuple[Scale, ...]
+    groups: jax.Array
+    group_names: tuple[str, ...] = static(default=())
+
+    is_shared: ClassVar[bool] = True
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of the scales that are unknown."""
+        return len(self._unknown)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the groups whose scales are unknown."""
+        return tuple(self.group_names[k] for k in self._unknown) if self.group_names else ()
+
+    def value(self, zeta: jax.Array) -> jax.Array:
+        """Sigma, (d,), from zeta (h,)."""
+        return jnp.stack([part.value(own) for part, own in self._split(zeta)])[self.groups]
+
+    def parameter(self, zeta: jax.Array) -> jax.Array:
+        """Those that are unknown, (h,)."""
+        return jnp.stack([part.value(own) for part, own in self._split(zeta) if own.size])
+
+    def of_readings(self, parameter: np.ndarray) -> np.ndarray:
+        """As :meth:`Scale.of_readings`."""
+        every = [np.broadcast_to(part.value(jnp.zeros(part.num_parameters)), parameter.shape[:-1])
+                 for part in self.parts]  # fmt: skip
+        for column, k in enumerate(self._unknown):
+            every[k] = parameter[..., column]
+        return np.stack(every, axis=-1)[..., np.asarray(self.groups)]
+
+    def log_reference(self, zeta: jax.Array) -> jax.Array:
+        """As :meth:`Scale.log_reference`, normalised."""
+        return sum(part.log_reference(own) for part, own in self._split(zeta))
+
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`Scale.sample`."""
+        return np.concatenate([part.sample(rng) for part in self.parts])
+
+    def near(self, sigma: jax.Array) -> ScalesOfGroups:
+        """Each near the mean of sigma, () or (d,), over its readings: see :class:`UnknownScale`."""
+        sigma = jnp.broadcast_to(sigma, self.groups.shape)
+        counts = jnp.bincount(self.groups, length=len(self.parts))
+        means = jnp.bincount(self.groups, sigma, length=len(self.parts)) / counts
+        parts = tuple(part.near(own) for part, own in zip(self.parts, means, strict=True))
+        return replace(self, parts=parts)
+
+    def check(self, num_readings: int) -> None:
+        """As :meth:`Scale.check`."""
+        _check_groups(self.groups, num_readings)
+
+    @property
+    def _unknown(self):
+        return [k for k, part in enumerate(self.parts) if part.num_parameters]
+
+    def _split(self, zeta):
+        """Each part with its own zeta, (1,) or (0,)."""
+        ends = np.cumsum([part.num_parameters for part in self.parts])[:-1]
+        return zip(self.parts, jnp.split(zeta, ends), strict=True)
+
+
+def _check_groups(groups, num_readings: int) -> None:
+    if groups.shape != (num_readings,):
+        raise InputError(
+            "noise groups",
+            f"{num_readings} indices",
+            f"{groups.size}",
+            "give the index of each reading's scale",
+        )
 
 
 # What the user calls ------------------------------------------------------------------------------
@@ -237,15 +310,15 @@ def known_scale(sigma: float | np.ndarray) -> KnownScale:
     return KnownScale(jax.device_put(_all_positive("noise sigma", sigma)))
 
 
-def unknown_scale(prior, groups=None) -> UnknownScale:
+def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
     """Unknown scale with a prior.
 
     Parameters
     ----------
-    prior : Distribution
+    prior : Distribution, or sequence of Distribution or float
         Of one number of at least 0, in units of the readings, of invlift or of NumPyro:
-        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or of one for each group,
-        ``lognormal(median=np.array([0.1, 5.0]), factor=2)``.
+        ``lognormal(median=0.1, factor=2)``, ``half_normal(0.5)``; or one for each group, where a
+        number is a scale that is known: ``[lognormal(median=0.1, factor=2), 5.0]``.
     groups : (d,) of int or str, optional
         Index, from 0, of each reading's scale, ``numpy.arange(d)`` for one for each; or the name of
         its group, of which the first that is named has the first scale.
@@ -253,18 +326,26 @@ def unknown_scale(prior, groups=None) -> UnknownScale:
     Raises
     ------
     InputError
-        If the prior is of several numbers, but not one for each group, or of negative ones, or an
+        If a prior is of several numbers or of negative ones, there are not as many as groups, or an
         index is missing among the groups.
     """
-    prior, grouping = as_distribution(prior), _grouping(groups)
-    is_of_each = bool(grouping) and prior.shape == (grouping["num_parameters"],)
-    if (prior.shape and not is_of_each) or prior.support[0] < 0.0:
+    grouping = _grouping(groups)
+    if isinstance(prior, list | tuple):
+        if len(prior) != grouping.get("num_parameters", 1):
+            expected = f"{grouping.get('num_parameters', 1)}, one for each group"
+            raise InputError("noise scale", expected, f"{len(prior)}", "give one for each")
+        parts = tuple(map(as_scale, prior))
+        if not grouping:
+            return parts[0]
+        return ScalesOfGroups(parts, grouping["groups"], grouping["names"])
+    prior = as_distribution(prior)
+    if prior.shape or prior.support[0] < 0.0:
         shape, (low, _) = prior.shape, prior.support
         raise InputError(
             "noise scale",
             "a distribution of one number that is not negative",
             f"one of shape {shape}" if shape else f"one of numbers from {low:g}",
-            "give another, such as lognormal(median=0.1, factor=2); groups, for several scales",
+            "give another, such as lognormal(median=0.1, factor=2); a list, for several groups",
         )
     return UnknownScale(prior, **grouping)
 
