@@ -265,7 +265,7 @@ def inverse_problem(
         & Storkey 2017).
     observed : (d,) float64 array, or mapping of str to array
         Measured values. By name for a function that gives observations by name: arrays, or
-        xarray's, whose coordinates name each observation. One follows the other in what is of all
+        xarray's, whose coordinates name each observation, or the columns of a data frame. One follows the other in what is of all
         d, such as a scale of the noise for each.
     axes : mapping of str to mapping of str to sequence, optional
         Of a function of unknowns: for each axis of a quantity that it gives, its name and the
@@ -288,6 +288,8 @@ def inverse_problem(
         more unknowns than exact readings, or a derivative outside the structure is not zero.
     """
     axes, readings = dict(axes or {}), ()
+    if hasattr(observed, "columns"):  # a data frame
+        observed = observed.to_xarray()
     if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
         name = model.coefficients_name
         prior = replace(named_prior({name: prior, **further}), main=name)

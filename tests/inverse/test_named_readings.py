@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -80,6 +81,18 @@ def test_names_of_readings(values):
     names = [each.name for each in given.model.readings]
     assert names == ["hare", "lynx", "total"]
     assert [label for each in given.model.readings for label in each.labels] == LABELS
+
+
+def test_columns_of_a_data_frame_are_readings_by_name():
+    frame = pd.DataFrame({"hare": HARE, "lynx": HARE}, index=pd.Index(YEARS, name="year"))
+    given = inverse_problem(
+        lambda rate: {"lynx": rate * jnp.ones(3), "hare": jnp.zeros(3)},
+        {"rate": UNKNOWNS["rate"]},
+        {"hare": 0.1, "lynx": 0.2},
+        frame,
+    )
+    labels = [label for each in given.model.readings for label in each.labels]
+    assert labels == [f"{name}[{year}]" for name in ("hare", "lynx") for year in YEARS]
 
 
 def test_results_have_the_names(posterior, tmp_path):
