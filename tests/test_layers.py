@@ -14,6 +14,7 @@ ALLOWED = {
     "app": ("invlift",),
     "fem": (
         "invlift.inverse.models.base",
+        "invlift.inverse.models.joined",
         "invlift.inverse.priors",
         "invlift.inverse.distributions",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -12,12 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from invlift.fem import sparse
-from invlift.programs.pytrees import pytree
+from invlift.programs.pytrees import Module
 
 
-@pytree
-@dataclass(frozen=True)
-class Conductivity:
+class Conductivity(Module):
     """Element mean of exp(phi) for phi given at the nodes or in the cells.
 
     Attributes

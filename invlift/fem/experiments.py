@@ -23,7 +23,7 @@ from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.joined import Joined
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 
@@ -47,7 +47,7 @@ class Experiment(NamedTuple):
     conditions: Mapping[str, Any]
 
 
-class Experiments(ForwardModel):
+class Experiments(Joined):
     """Readings of several equations with the same coefficients, each with a matrix of its own.
 
     Attributes
@@ -75,67 +75,11 @@ class Experiments(ForwardModel):
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
 
-    def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Readings, (d,), for coefficients (N,)."""
-        return self._together([equation(coefficients) for equation in self.equations])
+    @property
+    def _models(self):
+        return self.equations
 
-    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Readings, (d,), and their derivatives, (d, N)."""
-        return self.linearise(coefficients)[0]
-
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansions]:
-        """:meth:`value_and_jacobian`, and what each equation's further derivatives need."""
-        linear, expansions = zip(
-            *(each.linearise(coefficients) for each in self.equations), strict=True
-        )
-        values, jacobians = zip(*linear, strict=True)
-        return (self._together(values), self._together(jacobians)), Expansions(expansions)
-
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansions]:
-        """Readings, (d,), and what directional derivatives need."""
-        values, expansions = zip(
-            *(each.expand(coefficients) for each in self.equations), strict=True
-        )
-        return self._together(values), Expansions(expansions)
-
-    def push_forward(
-        self, expansion: Expansions, directions: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """The Jacobian times directions, (N, k) to (d, k), and these for :meth:`pull_back`."""
-        products = [each.jacobian @ directions for each in expansion.parts]
-        return self._together(products), directions
-
-    def pull_back(
-        self,
-        expansion: Expansions,
-        pushed: jax.Array,
-        weigh: Callable[[jax.Array], jax.Array],
-    ) -> jax.Array:
-        """Gradient of <W, J D> by the coefficients, (N,): the sum of those of the equations."""
-        weighed = weigh(pushed)
-        parts = zip(self.equations, expansion.parts, self.places, strict=True)
-        return sum(
-            equation.pull_back(own, pushed, lambda _, at=at: sparse.gather(weighed.T, at).T)
-            for equation, own, at in parts
-        )
-
-    def derivative(self, expansion: Expansions, direction: jax.Array) -> jax.Array:
-        """Derivative of the readings, (d,), along a direction, (N,)."""
-        pairs = zip(self.equations, expansion.parts, strict=True)
-        return self._together([each.derivative(own, direction) for each, own in pairs])
-
-    def higher_derivative(
-        self, expansion: Expansions, path: tuple[jax.Array, ...], lower: tuple = ()
-    ) -> tuple[jax.Array, tuple]:
-        """Derivative of the readings along a curve: see :class:`LinearEquation`."""
-        lower = lower or ((),) * len(self.equations)
-        parts = zip(self.equations, expansion.parts, lower, strict=True)
-        found, lower = zip(
-            *(each.higher_derivative(own, path, low) for each, own, low in parts), strict=True
-        )
-        return self._together(found), lower
-
-    def _together(self, parts):
+    def _join(self, parts):
         """What belongs to readings, (d_e, ...) of each equation, in the order of all, (d, ...)."""
         size = sum(at.shape[0] for at in self.places)
         total = jnp.zeros((size, *parts[0].shape[1:]))
@@ -143,21 +87,9 @@ class Experiments(ForwardModel):
             jnp.concatenate(parts), unique_indices=True, mode="promise_in_bounds"
         )
 
-
-class Expansions(NamedTuple):
-    """Where the equations were solved.
-
-    Attributes
-    ----------
-    parts : tuple of invlift.fem.equation.Expansion
-    """
-
-    parts: tuple
-
-    @property
-    def byproducts(self) -> dict[str, jax.Array]:
-        """The solutions of all by name, (num_nodes,) each."""
-        return {name: field for part in self.parts for name, field in part.byproducts.items()}
+    def _weights(self, weighed):
+        """Columns of the readings of each equation."""
+        return [sparse.gather(weighed.T, at).T for at in self.places]
 
 
 def assemble_experiments(
@@ -299,7 +231,7 @@ def boundary_flux(
 
 
 @jax.jit
-def _first_readings(model: ForwardModel, coefficients: jax.Array) -> jax.Array:
+def _first_readings(model: Experiments | LinearEquation, coefficients: jax.Array) -> jax.Array:
     """Of coefficients (k, N), one after the other: (k,)."""
     return jax.lax.map(lambda each: model(each)[0], coefficients)
 

@@ -7,13 +7,11 @@ entry by entry.  Up to a common width the entries of the rows stand side by side
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.programs.pytrees import pytree
+from invlift.programs.pytrees import Module
 
 #: Share of the entries that may lie beyond the common width of the rows, and the largest width:
 #: the rows of a coefficient that all elements of a layer share are as long as the layer is large.
@@ -55,9 +53,7 @@ def scatter_add_or_drop(size: int, indices: jax.Array, values: jax.Array) -> jax
     return scatter_add(size + 1, indices, values)[:-1]
 
 
-@pytree
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Module):
     """Entries of a matrix by rows.
 
     Attributes
@@ -133,9 +129,7 @@ def _in_blocks(rows, num_rows, num_columns):
     return jnp.concatenate([total, rows(inside, num_rows - inside)])
 
 
-@pytree
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Module):
     """Where the entries of a sparse matrix are; their values come as arrays (num_entries,).
 
     Attributes

@@ -10,19 +10,18 @@ for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import k0
 
-from invlift.fem.equation import Expansion, LinearEquation
+from invlift.fem.equation import LinearEquation
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Element
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.joined import Joined
 from invlift.programs.pytrees import aside
 
 #: Largest relative error of the potential of uniform ground that comes from the wave numbers.
@@ -59,7 +58,7 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
             return np.exp(best), weights
 
 
-class WaveNumbers(ForwardModel):
+class WaveNumbers(Joined):
     """Readings summed over K equations that differ in their elements alone.
 
     Attributes
@@ -80,61 +79,8 @@ class WaveNumbers(ForwardModel):
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
-    # It asks for the Jacobian alone.
-    push_forward = LinearEquation.push_forward
 
-    def __call__(self, coefficients: jax.Array) -> jax.Array:
-        """Readings, (d,), for coefficients (N,)."""
-        return self._map(lambda each: each(coefficients)).sum(axis=0)
-
-    def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Readings, (d,), and their derivatives, (d, N)."""
-        return self.linearise(coefficients)[0]
-
-    def linearise(self, coefficients: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Expansions]:
-        """:meth:`value_and_jacobian`, and what each equation's further derivatives need."""
-
-        def linearised(each):
-            linear, expansion = each.linearise(coefficients)
-            return linear, expansion._replace(jacobian=None)
-
-        (values, jacobians), parts = self._map(linearised)
-        jacobian = jacobians.sum(axis=0)
-        return (values.sum(axis=0), jacobian), Expansions(parts, jacobian)
-
-    def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansions]:
-        """Readings, (d,), and what directional derivatives need."""
-        values, parts = self._map(lambda each: each.expand(coefficients))
-        return values.sum(axis=0), Expansions(parts)
-
-    def pull_back(
-        self,
-        expansion: Expansions,
-        pushed: jax.Array,
-        weigh: Callable[[jax.Array], jax.Array],
-    ) -> jax.Array:
-        """Gradient of <W, J D> by the coefficients, (N,): the sum of those of the equations."""
-        weighed = weigh(pushed)
-        gradients = self._map(
-            lambda each, own: each.pull_back(own, pushed, lambda _: weighed), expansion.parts
-        )
-        return gradients.sum(axis=0)
-
-    def derivative(self, expansion: Expansions, direction: jax.Array) -> jax.Array:
-        """Derivative of the readings, (d,), along a direction, (N,)."""
-        found = self._map(lambda each, own: each.derivative(own, direction), expansion.parts)
-        return found.sum(axis=0)
-
-    def higher_derivative(
-        self, expansion: Expansions, path: tuple[jax.Array, ...], lower: tuple = ()
-    ) -> tuple[jax.Array, tuple]:
-        """Derivative of the readings along a curve: see :class:`LinearEquation`."""
-        found, lower = self._map(
-            lambda each, own, low: each.higher_derivative(own, path, low), expansion.parts, lower
-        )
-        return found.sum(axis=0), lower
-
-    def _map(self, fn, *parts):
+    def _each(self, fn, *parts):
         """Results of the equations, (K, ...), by one program for all: fn of each and its parts."""
 
         def one(given):
@@ -145,22 +91,16 @@ class WaveNumbers(ForwardModel):
 
         return jax.lax.map(one, (self.elements, *parts))
 
+    def _join(self, parts):
+        return parts.sum(axis=0)
 
-class Expansions(NamedTuple):
-    """Where the equations were solved.
+    def _weights(self, weighed):
+        num = len(jax.tree.leaves(self.elements)[0])
+        return jnp.broadcast_to(weighed, (num, *weighed.shape))
 
-    Attributes
-    ----------
-    parts : Expansion
-        Of all equations, (K, ...) each, without Jacobians.
-    jacobian : (d, N) or None
-        Of the sums.
-    """
+    def _kept(self, expansion):
+        """Without the Jacobian: that of the sum is asked for alone."""
+        return expansion._replace(jacobian=None)
 
-    parts: Expansion
-    jacobian: jax.Array | None = None
-
-    @property
-    def byproducts(self) -> dict[str, jax.Array]:
-        """None."""
+    def _byproducts(self, parts):
         return {}

@@ -265,8 +265,8 @@ def inverse_problem(
         & Storkey 2017).
     observed : (d,) float64 array, or mapping of str to array
         Measured values. By name for a function that gives observations by name: arrays, or
-        xarray's, whose coordinates name each observation, or the columns of a data frame. One follows the other in what is of all
-        d, such as a scale of the noise for each.
+        xarray's, whose coordinates name each observation, or the columns of a data frame. One
+        follows the other in what is of all d, such as a scale of the noise for each.
     axes : mapping of str to mapping of str to sequence, optional
         Of a function of unknowns: for each axis of a quantity that it gives, its name and the
         coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.

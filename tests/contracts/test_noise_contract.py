@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from choices import choices_of, covering, every
-from contract_checks import assert_close, check_target, lift
+from contract_checks import assert_close, check_target, leaves, lift
 
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
@@ -132,15 +132,7 @@ def test_every_class_is_tried():
     noises = [build(content) for content in every("noise").values()] + list(OTHERS.values())
     tried = {type(noise) for noise in noises} | {type(noise.scale) for noise in noises}
     for base in (Noise, Scale):
-        own = {each for each in _leaves(base) if each.__module__.startswith("invlift.")}
-        assert own - {ExactReadings} <= tried  # which is no noise
-
-
-def _leaves(base):
-    """Classes that nothing derives from."""
-    below = base.__subclasses__()
-    own = [each for each in below if each.__module__.startswith("invlift.")]
-    return {leaf for each in own for leaf in _leaves(each)} if own else {base}
+        assert leaves(base) - {ExactReadings} <= tried  # which is no noise
 
 
 # Scales -------------------------------------------------------------------------------------------

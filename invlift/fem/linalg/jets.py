@@ -6,7 +6,7 @@ lower half, diagonal halved, of L^-1 A' L^-T (Murray 2016, "Differentiation of t
 decomposition").  They are computed front by front, in forward mode.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,10 @@ import jax.numpy as jnp
 from invlift.fem.linalg import multifrontal
 from invlift.fem.linalg.multifrontal import Factor
 from invlift.programs.derivatives import derivatives_along
-from invlift.programs.pytrees import pytree
+from invlift.programs.pytrees import Module
 
 
-@pytree
-@dataclass(frozen=True)
-class FactorJet:
+class FactorJet(Module):
     """The factor of A(0), and derivatives at t = 0 of that of A(t).
 
     Attributes

@@ -7,14 +7,13 @@ stores a trailing block. And of each front with the matrix [[A11, .], [A21, .]] 
 A11^-1 and A21 A11^-1 are kept: both sweeps of a solve are then nothing but matrix products.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from invlift.programs.pytrees import pytree
+from invlift.programs.pytrees import Module
 
 # All indices come from the symbolic analysis.
 _IN_BOUNDS = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
@@ -26,9 +25,7 @@ _LAPACK_BATCH, _LAPACK_SIZE = 2, 64
 _LOOP_SIZE = 12
 
 
-@pytree
-@dataclass(frozen=True)
-class Front:
+class Front(Module):
     """The factor's part for a batch of b fronts of c columns and r rows.
 
     Attributes
@@ -50,9 +47,7 @@ class Front:
     below_transpose: jax.Array
 
 
-@pytree
-@dataclass(frozen=True)
-class Factor:
+class Factor(Module):
     """A Cholesky factorisation.
 
     Attributes

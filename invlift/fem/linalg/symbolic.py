@@ -7,14 +7,12 @@ depths of which are merged into one level, and the fronts of a level are padded 
 shapes, so that each shape of each level is one batched dense computation.
 """
 
-from dataclasses import dataclass, field
-
 import jax
 import numpy as np
 
 from invlift.fem.linalg.ordering import nested_dissection
 from invlift.fem.sparse import as_index
-from invlift.programs.pytrees import pytree
+from invlift.programs.pytrees import Module, static
 
 # Rough time model in nanoseconds for one CPU core; it only steers the choice of levels and shapes.
 _BATCH_OVERHEAD = 100_000.0
@@ -24,13 +22,7 @@ _PER_PANEL_ENTRY = 10.0
 _PER_UPDATE_ENTRY = 2.0
 
 
-def _static():
-    return field(metadata={"static": True})
-
-
-@pytree
-@dataclass(frozen=True)
-class Batch:
+class Batch(Module):
     """The fronts of one shape in one level.
 
     Attributes
@@ -53,15 +45,13 @@ class Batch:
     column_counts: jax.Array
     update_source: jax.Array
     update_target: jax.Array
-    offset: int = _static()
-    num_fronts: int = _static()
-    num_columns: int = _static()
-    num_rows: int = _static()
+    offset: int = static()
+    num_fronts: int = static()
+    num_columns: int = static()
+    num_rows: int = static()
 
 
-@pytree
-@dataclass(frozen=True)
-class Level:
+class Level(Module):
     """Fronts that do not depend on one another.
 
     Attributes
@@ -77,9 +67,7 @@ class Level:
     pulled: jax.Array
 
 
-@pytree
-@dataclass(frozen=True)
-class Structure:
+class Structure(Module):
     """Everything about a pattern that a factorisation needs; a pytree, and picklable.
 
     Attributes
@@ -101,7 +89,7 @@ class Structure:
     assembly: jax.Array
     places: jax.Array
     unknowns: jax.Array
-    panel_size: int = _static()
+    panel_size: int = static()
 
 
 def analyse(rows, cols, num_unknowns, coordinates=None):

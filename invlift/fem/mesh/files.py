@@ -12,8 +12,8 @@ import contextlib
 import io
 import shlex
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import meshio
 import numpy as np
@@ -29,31 +29,8 @@ _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
 _CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
 
-@dataclass(frozen=True, eq=False)
-class MeshArrays:
-    """What a mesh file holds, before any geometric check.
-
-    Attributes
-    ----------
-    points : ndarray, shape (num_nodes, 2 or 3)
-    cells : ndarray, shape (num_cells, 3 or 4)
-        Triangles or tetrahedra, all blocks of the file concatenated in file order.
-    boundaries : dict of str to ndarray, shape (num_facets, 2 or 3)
-    subdomains : dict of str to ndarray, shape (num_cells_in_group,)
-    point_fields, cell_fields : dict of str to ndarray
-        Scalar fields with one value per node or per cell.
-    """
-
-    points: np.ndarray
-    cells: np.ndarray
-    boundaries: dict[str, np.ndarray]
-    subdomains: dict[str, np.ndarray]
-    point_fields: dict[str, np.ndarray]
-    cell_fields: dict[str, np.ndarray]
-
-
-def read_mesh_arrays(path: Path, name: str) -> MeshArrays:
-    """Read a triangle or tetrahedron mesh from any file that meshio reads.
+def read_mesh_arrays(path: Path, name: str) -> dict[str, Any]:
+    """Read the arguments of `mesh_from_arrays` from any file that meshio reads.
 
     Parameters
     ----------
@@ -93,13 +70,13 @@ def read_mesh_arrays(path: Path, name: str) -> MeshArrays:
     boundaries = {
         group: facets[index] for group, index in _positions(members, blocks, is_facet).items()
     }
-    return MeshArrays(
-        points=np.asarray(file_mesh.points),
-        cells=cells,
-        boundaries=boundaries,
-        subdomains=_positions(members, blocks, is_cell),
-        point_fields=_scalar_fields(file_mesh.point_data),
-        cell_fields=_scalar_fields(
+    return {
+        "points": np.asarray(file_mesh.points),
+        "cells": cells,
+        "boundaries": boundaries,
+        "subdomains": _positions(members, blocks, is_cell),
+        "point_fields": _scalar_fields(file_mesh.point_data),
+        "cell_fields": _scalar_fields(
             {
                 key: np.concatenate(
                     [np.asarray(v) for v, use in zip(values, is_cell, strict=True) if use]
@@ -107,7 +84,7 @@ def read_mesh_arrays(path: Path, name: str) -> MeshArrays:
                 for key, values in file_mesh.cell_data.items()
             }
         ),
-    )
+    }
 
 
 def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:

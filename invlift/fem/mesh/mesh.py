@@ -305,16 +305,7 @@ def read_mesh(path: str | os.PathLike) -> Mesh:
         If the file cannot be read, or the mesh fails a check of `mesh_from_arrays`.
     """
     name = os.fspath(path)
-    arrays = read_mesh_arrays(Path(path), name)
-    return mesh_from_arrays(
-        arrays.points,
-        arrays.cells,
-        boundaries=arrays.boundaries,
-        subdomains=arrays.subdomains,
-        point_fields=arrays.point_fields,
-        cell_fields=arrays.cell_fields,
-        name=name,
-    )
+    return mesh_from_arrays(**read_mesh_arrays(Path(path), name), name=name)
 
 
 def mesh_from_arrays(

@@ -186,12 +186,7 @@ class HierarchicalMaternPrior(Prior):
         log_kappa, scale = self._scales(hyper)
         kappa = jnp.exp(log_kappa)
         if self._is_range_unknown and self.alpha % 2:
-            values = (
-                self.matrices.operator(kappa),
-                *(self.matrices.operator_derivative(kappa, n) for n in (1, 2)),
-            )
-            lower = tuple(entries[self.matrices.lower] for entries in values)
-            jet = linalg.factorise_jet(self.matrices.structure, lower)
+            jet = _factorise_jet(self.matrices, kappa, 2)
         else:
             jet = linalg.FactorJet(self._factorise(self.matrices.operator(kappa)), ())
         order = 1 if self._is_range_unknown else 0

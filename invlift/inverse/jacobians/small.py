@@ -12,38 +12,17 @@ import jax
 import jax.numpy as jnp
 
 from invlift.inverse.jacobians.base import Factor
-from invlift.inverse.jacobians.dense import factorise
+from invlift.inverse.jacobians.dense import Inverted, factorise
 
 #: Rows up to which a block is inverted by :func:`sweep`.
 MAX_ROWS = 6
-
-
-class Inverse(Factor):
-    """Of a matrix, (r, r), by its inverse.
-
-    Attributes
-    ----------
-    inverse : (r, r)
-    log_abs_determinant : ()
-    """
-
-    inverse: jax.Array
-    log_abs_determinant: jax.Array
-
-    def solve(self, rhs: jax.Array) -> jax.Array:
-        """A^-1 rhs for rhs of shape (r,) or (r, k)."""
-        return self.inverse @ rhs
-
-    def log_determinant(self) -> jax.Array:
-        """log |det A|, ()."""
-        return self.log_abs_determinant
 
 
 def factorise_block(block: jax.Array) -> Factor:
     """Factor of a block, (r, r)."""
     if block.shape[0] > MAX_ROWS:
         return factorise(block, is_symmetric=False)
-    return Inverse(*sweep(block))
+    return Inverted(*sweep(block))
 
 
 def for_each(fn: Callable, over, num_rows: int):
@@ -55,15 +34,15 @@ def for_each(fn: Callable, over, num_rows: int):
 
 
 def sweep(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Inverse, (r, r), and log |det|, (), by sweeps without pivoting (Goodnight 1979).
+    """Inverse, (r, r), and pivots, (r,), by sweeps without pivoting (Goodnight 1979).
 
     Products J K^T are close to symmetric positive definite ones, which need no pivoting.
     """
-    log_determinant = jnp.zeros(())
+    pivots = []
     for each in range(matrix.shape[0]):
         pivot, column, row = matrix[each, each], matrix[:, each], matrix[each]
-        log_determinant += jnp.log(jnp.abs(pivot))
+        pivots.append(pivot)
         matrix = matrix - jnp.outer(column, row / pivot)
         matrix = matrix.at[each].set(row / pivot).at[:, each].set(-column / pivot)
         matrix = matrix.at[each, each].set(1.0 / pivot)
-    return matrix, log_determinant
+    return matrix, jnp.stack(pivots)

@@ -87,13 +87,7 @@ class DiffusionModel(PathModel):
 @jax.custom_jvp
 def _path(model, first, values, moves):
     """States, (1 + L S, n), from the first."""
-
-    def follow(state, each):
-        later = model.step(*each, state, values)
-        return later, later
-
-    _, later = jax.lax.scan(follow, first, (model.at, model.lengths, moves))
-    return jnp.concatenate([first[None], later])
+    return PathModel.states_from(model, first, values, moves)
 
 
 @_path.defjvp

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,20 +12,26 @@ import numpy as np
 from invlift.programs.pytrees import PyTree
 
 
-class Adaptation(Protocol):
-    """How a kernel is tuned; its state is a pytree of arrays and saved with the chain."""
+@dataclass(frozen=True)
+class Adaptation:
+    """How a kernel is tuned: as it stands there is nothing to tune.
+
+    Its state is a pytree of arrays and saved with the chain.
+    """
 
     def schedule(self, num_warmup: int) -> np.ndarray:
         """What to do in which iteration of the warm-up, (num_warmup, k) int; k may be 0."""
-        ...
+        return np.zeros((num_warmup, 0), int)
 
     def init(self, dimension: int) -> PyTree:
         """State before the first iteration, for positions of (dimension,)."""
-        ...
+        del dimension
+        return ()
 
     def tuning(self, state: PyTree, is_warmup: jax.Array) -> PyTree:
         """What the kernel is to use next; after the warm-up it must not change any more."""
-        ...
+        del is_warmup
+        return state
 
     def update(
         self, state: PyTree, stage: jax.Array, position: jax.Array, statistics: dict
@@ -40,37 +47,11 @@ class Adaptation(Protocol):
         statistics : dict
             The transition's.
         """
-        ...
-
-    def report(self, tuning: PyTree) -> dict[str, jax.Array]:
-        """What to keep of the tuning with each draw, by name: scalars."""
-        ...
-
-
-class NoAdaptation(NamedTuple):
-    """There is nothing to tune."""
-
-    def schedule(self, num_warmup: int) -> np.ndarray:
-        """Nothing to do, (num_warmup, 0)."""
-        return np.zeros((num_warmup, 0), int)
-
-    def init(self, dimension: int) -> tuple:
-        """No state."""
-        del dimension
-        return ()
-
-    def tuning(self, state: tuple, is_warmup: jax.Array) -> tuple:
-        """No tuning."""
-        del is_warmup
-        return state
-
-    def update(self, state: tuple, stage, position, statistics: dict) -> tuple:
-        """No state."""
         del stage, position, statistics
         return state
 
-    def report(self, tuning: tuple) -> dict[str, jax.Array]:
-        """Nothing."""
+    def report(self, tuning: PyTree) -> dict[str, jax.Array]:
+        """What to keep of the tuning with each draw, by name: scalars."""
         del tuning
         return {}
 
@@ -112,7 +93,8 @@ class StepSizeSearch(NamedTuple):
         return StepSizeSearch(*(jnp.asarray(number, dtype=float) for number in new))
 
 
-class DualAveraging(NamedTuple):
+@dataclass(frozen=True)
+class DualAveraging(Adaptation):
     """Step size by dual averaging of the acceptance rate (Hoffman & Gelman 2014, section 3.2).
 
     Attributes
@@ -127,10 +109,6 @@ class DualAveraging(NamedTuple):
     initial: float
     least: float
     most: float
-
-    def schedule(self, num_warmup: int) -> np.ndarray:
-        """The same in every iteration, (num_warmup, 0)."""
-        return np.zeros((num_warmup, 0), int)
 
     def init(self, dimension: int) -> StepSizeSearch:
         """State before the first iteration."""
@@ -179,7 +157,8 @@ class MetricSearch(NamedTuple):
     count: jax.Array
 
 
-class MetricAdaptation(NamedTuple):
+@dataclass(frozen=True)
+class MetricAdaptation(Adaptation):
     """Stan's windows: step size all along, metric from windows of doubling length.
 
     Carpenter et al. (2017), section 3.2, with BlackJAX's parts.  With the identity metric the step

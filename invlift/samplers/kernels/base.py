@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.programs.pytrees import Module, PyTree
-from invlift.samplers.chains.adaptation import Adaptation, NoAdaptation
+from invlift.samplers.chains.adaptation import Adaptation
 from invlift.standards import Standards
 from invlift.targets import Described, Target
 
@@ -57,7 +57,7 @@ class Kernel(Module, settings=True):
     @property
     def adaptation(self) -> Adaptation:
         """How it is tuned during warm-up."""
-        return NoAdaptation()
+        return Adaptation()
 
     def init(self, target: Target, position: jax.Array) -> PyTree:
         """First state of a chain, at a position, (Q,): a pytree made of nothing else."""
