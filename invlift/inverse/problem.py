@@ -121,6 +121,16 @@ class InverseProblem(ProblemBase, Module):
 
         return jax.jvp(invert, (predicted,), (jnp.ones_like(predicted),))
 
+    def log_reference(self, zeta: jax.Array, white: jax.Array, eta: jax.Array) -> jax.Array:
+        """Log density of (zeta, w, eta) by the standard normal one, and log |det dg/dy|, ()."""
+        reference = self.noise.log_reference(zeta, eta) + self.prior.log_reference(white)
+        return reference + self.noise.log_slope(self.observed, zeta, eta)
+
+    def described(self, theta: jax.Array) -> dict[str, jax.Array]:
+        """:meth:`describe` of a position alone."""
+        coefficients = self.prior.transform(self.split(theta)[1])
+        return self.describe(theta, coefficients, self.model(coefficients))
+
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """What is kept of a draw, by name.
 

@@ -128,7 +128,7 @@ def mici(problem, settings) -> Result:
 
     lifted = LiftedPosterior(problem)
     # Log density of what is not standard normal, as truncated priors.
-    system = system_of(lifted, lambda lifted, q: lifted._correction(*lifted.split(q)))
+    system = system_of(lifted, lambda lifted, q: lifted.problem.log_reference(*lifted.split(q)))
     integrator = mici.integrators.ConstrainedLeapfrogIntegrator(system)
     sampler = mici.samplers.DynamicMultinomialHMC(
         system, integrator, np.random.default_rng(settings.seed)

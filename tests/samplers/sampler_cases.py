@@ -9,8 +9,10 @@ import numpy as np
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.programs.pytrees import static
+from invlift.samplers.chains.chain import progress_of, run_blocks
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
+from invlift.samplers.chains.state import gather
 from invlift.samplers.kernels import ConstrainedHMC
 
 SEMI_AXES = (2.0, 1.0, 0.7)
@@ -84,3 +86,12 @@ def run_posterior(target, *, kernel=None, chains=4, warmup=200, draws=1000, seed
     positions = np.stack([start(target.problem, key) for key in keys])
     plan = Plan(kernel or ConstrainedHMC(), warmup, draws)
     return run_chains(target, plan, positions, seed)
+
+
+def run_chain(target, plan, rng_key, state, *, chain=0, on_block=lambda state, progress: True):
+    """Run a chain from where its state is to the end of the plan, block by block."""
+    for block in run_blocks(target, plan, rng_key, state.position):
+        state.add(plan, block)
+        if not on_block(state, progress_of(plan, chain, block)):
+            break
+    return gather(plan, state)

@@ -5,12 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
-from sampler_cases import SPHERE, RelativeDensity, on_sphere, skewed
+from sampler_cases import SPHERE, RelativeDensity, on_sphere, run_chain, skewed
 from test_density_kernels import TARGET, LinearAndSkewed
 
 from invlift.samplers.chains import chain as chain_module
 from invlift.samplers.chains import programs, workers
-from invlift.samplers.chains.chain import run_chain
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import chain_key

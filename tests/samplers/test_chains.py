@@ -5,12 +5,11 @@ import copy
 import jax
 import numpy as np
 import pytest
-from sampler_cases import SPHERE
+from sampler_cases import SPHERE, run_chain
 
 from invlift.moments import Moments
 from invlift.samplers.chains import chain as chains
 from invlift.samplers.chains import programs
-from invlift.samplers.chains.chain import run_chain
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import start_chain
 from invlift.samplers.kernels import ConstrainedHMC

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from blackjax.mcmc.metrics import default_metric
 from monte_carlo import assert_mean_within, assert_same_mean, stacked
-from sampler_cases import SPHERE
+from sampler_cases import SPHERE, run_chain
 
 from invlift.app.sampling import sample
 from invlift.errors import InputError
@@ -18,7 +18,7 @@ from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.problem import jax_problem
 from invlift.programs.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
-from invlift.samplers.chains.chain import run_blocks, run_chain
+from invlift.samplers.chains.chain import run_blocks
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import chain_key

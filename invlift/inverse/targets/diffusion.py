@@ -103,11 +103,8 @@ class DiffusionPosterior(ManifoldTarget):
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
         problem, found = self.problem, self._meaning(position)
-        theta = position[: problem.num_unknowns]
-        zeta = self._held(found.zeta)
-        reference = problem.prior.log_reference(problem.split(theta)[1])
-        reference += problem.noise.log_reference(zeta, found.eta)
-        reference += problem.noise.log_slope(problem.observed, zeta, found.eta)
+        white = problem.split(position[: problem.num_unknowns])[1]
+        reference = problem.log_reference(self._held(found.zeta), white, found.eta)
         return reference - 0.5 * gram.log_determinant()
 
     def slopes(self, position: jax.Array, direction: jax.Array) -> Slopes:
@@ -122,11 +119,7 @@ class DiffusionPosterior(ManifoldTarget):
         return self._describe(point.position)
 
     def _describe(self, position):
-        problem = self.problem
-        theta = position[: problem.num_unknowns]
-        coefficients = problem.prior.transform(problem.split(theta)[1])
-        predicted = problem.model(coefficients)
-        return problem.describe(theta, coefficients, predicted), {}
+        return self.problem.described(position[: self.problem.num_unknowns]), {}
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).

@@ -66,6 +66,4 @@ class ExactConditioning(ManifoldTarget):
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""
-        coefficients = self.problem.prior.transform(point.position)
-        predicted = self.problem.model(coefficients)
-        return self.problem.describe(point.position, coefficients, predicted), {}
+        return self.problem.described(point.position), {}

@@ -68,18 +68,12 @@ class GroupedPosterior(ManifoldTarget):
 
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
-        (white, eta), problem = self._split(position), self.problem
-        reference = problem.noise.log_reference(white[:0], eta)
-        reference += problem.prior.log_reference(white)
-        reference += problem.noise.log_slope(problem.observed, white[:0], eta)
-        return reference - 0.5 * gram.log_determinant()
+        white, eta = self._split(position)
+        return self.problem.log_reference(white[:0], white, eta) - 0.5 * gram.log_determinant()
 
     def describe(self, point: ManifoldPoint) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""
-        white = self.unknowns(point)
-        coefficients = self.problem.prior.transform(white)
-        predicted = self.problem.model(coefficients)
-        return self.problem.describe(white, coefficients, predicted), {}
+        return self.problem.described(self.unknowns(point)), {}
 
     @property
     def _order(self):

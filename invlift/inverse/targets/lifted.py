@@ -132,7 +132,7 @@ class LiftedPosterior(Module):
         zeta, white, eta = self.split(position)
         by_eta, by_zeta = self._by_noise(zeta, eta)
         gram = _jacobian(by_zeta, by_white.T, by_eta).inner()
-        return self._correction(zeta, white, eta) - 0.5 * gram.log_determinant()
+        return self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
 
     def point(self, position: jax.Array) -> Point:
         """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
@@ -165,7 +165,7 @@ class LiftedPosterior(Module):
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
-        correction, by_correction = jax.value_and_grad(self._correction, (0, 1, 2))(
+        correction, by_correction = jax.value_and_grad(self.problem.log_reference, (0, 1, 2))(
             zeta, white, eta
         )
         return Point(
@@ -242,12 +242,6 @@ class LiftedPosterior(Module):
         along = jnp.ones_like(eta)
         by_eta = jax.jvp(lambda eta: self._of_noise(zeta, eta), (eta,), (along,))[1]
         return by_eta, jax.jacfwd(self._of_noise)(zeta, eta)
-
-    def _correction(self, zeta, white, eta):
-        """r(zeta, w, eta) + log |det dg/dy|."""
-        noise = self.problem.noise
-        reference = noise.log_reference(zeta, eta) + self.problem.prior.log_reference(white)
-        return reference + noise.log_slope(self.problem.observed, zeta, eta)
 
 
 def lifted_posterior(problem: InverseProblem) -> ConstrainedTarget:

@@ -101,9 +101,7 @@ class StateSpacePosterior(ManifoldTarget):
     def logdensity(self, position: jax.Array, gram: Factor) -> jax.Array:
         """Log density relative to the standard normal one, ()."""
         problem, found = self.problem, self._meaning(position)
-        reference = problem.noise.log_reference(found.zeta, found.eta)
-        reference += problem.prior.log_reference(found.white)
-        reference += problem.noise.log_slope(problem.observed, found.zeta, found.eta)
+        reference = problem.log_reference(found.zeta, found.white, found.eta)
         recover = jax.jacfwd(lambda reading: self._model.recovered(reading, found.values))
         slopes = jax.vmap(recover)(found.noise_free)
         # |det R'| of R' R'^T, which is factorised without pivots.

@@ -9,7 +9,7 @@ was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -28,8 +28,7 @@ from invlift.samplers.chains.programs import (
     restored,
     state_shapes,
 )
-from invlift.samplers.chains.results import ChainResult
-from invlift.samplers.chains.state import Block, ChainState, Position, gather
+from invlift.samplers.chains.state import Block, Position
 
 
 class Progress(NamedTuple):
@@ -170,42 +169,6 @@ class _Program:
         if not carried or state is None or not is_carried_whole(kernel, state):
             state = evaluate_state(kernel, self._target, values)
         return restored(values, state, carried)
-
-
-def run_chain(
-    target,
-    plan: Plan,
-    rng_key: jax.Array,
-    state: ChainState,
-    *,
-    chain: int = 0,
-    on_block: Callable[[ChainState, Progress], bool] = lambda state, progress: True,
-) -> ChainResult:
-    """Run a chain from where its state is to the end of the plan.
-
-    Parameters
-    ----------
-    target
-        Of the kind that the kernel walks on.
-    plan : Plan
-    rng_key : jax.Array
-        The chain's own key.
-    state : ChainState
-        Changed in place.
-    chain : int
-        Number of the chain, for the reports.
-    on_block : callable
-        Called after every block of 10 iterations; the chain stops early when it returns False.
-
-    Returns
-    -------
-    ChainResult
-    """
-    for block in run_blocks(target, plan, rng_key, state.position):
-        state.add(plan, block)
-        if not on_block(state, progress_of(plan, chain, block)):
-            break
-    return gather(plan, state)
 
 
 def progress_of(plan: Plan, chain: int, block: Block) -> Progress:
