@@ -30,9 +30,8 @@ from invlift.fem.priors.hierarchical_tangent import Along, HierarchicalTangent, 
 from invlift.fem.priors.hyperpriors import (
     checked,
     log_at_zero,
-    log_median,
     log_value,
-    mean_square,
+    moments,
 )
 from invlift.fem.priors.matern import (
     MaternPrior,
@@ -240,10 +239,10 @@ class HierarchicalMaternPrior(Prior):
         """
         points, weights, factor = np.zeros(1), np.ones(1), 1.0
         given = self._distributions
-        if "range" in given and math.isfinite(mean_square(given["range"])):
+        if "range" in given and math.isfinite(moments(given["range"]).mean_square):
             points, weights = np.polynomial.hermite_e.hermegauss(NUM_QUADRATURE)
             weights = weights * np.exp([float(_reference(given["range"], z)) for z in points])
-        if "std" in given and math.isfinite(square := mean_square(given["std"])):
+        if "std" in given and math.isfinite(square := moments(given["std"]).mean_square):
             factor = square / math.exp(2.0 * log_at_zero(given["std"]))
         variance = 0.0
         for point, weight in zip(points, weights / np.sum(weights), strict=True):
@@ -384,7 +383,7 @@ def hierarchical_matern_prior(
     unknown = [name for name, value in given.items() if isinstance(value, Distribution)]
     for name, check in (("range", partial(check_range, mesh)), ("std", check_std)):
         if name in unknown:
-            check(math.exp(min(log_median(given[name]), 700.0)), "a median of ")
+            check(math.exp(min(moments(given[name]).log_median, 700.0)), "a median of ")
         else:
             check(given[name])
     if not unknown:
@@ -408,10 +407,11 @@ def hierarchical_matern_prior(
     )
     length, spread = given["range"], given["std"]
     if "range" in unknown:
-        length = math.exp(log_median(length))
+        length = math.exp(moments(length).log_median)
     if "std" in unknown:
-        square = mean_square(spread)
-        spread = math.sqrt(square) if math.isfinite(square) else math.exp(log_median(spread))
+        found = moments(spread)
+        is_finite = math.isfinite(found.mean_square)
+        spread = math.sqrt(found.mean_square) if is_finite else math.exp(found.log_median)
     nominal = (Nominal(length, spread, boundary),)
     prior = replace(jax.device_put(prior), mesh=mesh, nominal=nominal)
     if "range" in unknown:

@@ -33,25 +33,6 @@ def log_at_zero(part: Distribution) -> float:
     return float(_log_value(part, np.zeros(())))
 
 
-def log_median(part: Distribution) -> float:
-    """Logarithm of the median."""
-    return _moments(part).log_median
-
-
-def log_moments(part: Distribution) -> tuple[float, float]:
-    """Mean and standard deviation of the logarithm."""
-    moments = _moments(part)
-    return moments.log_mean, moments.log_sd
-
-
-def mean_square(part: Distribution) -> float:
-    """Mean of the square; of a distribution that has none, a half-Cauchy one say, infinite.
-
-    Also where it is finite but converges so slowly that draws would never show it.
-    """
-    return _moments(part).mean_square
-
-
 def checked(name: str, value: Any) -> Any:
     """A number as it is, and a distribution as one of the library.
 
@@ -81,7 +62,7 @@ def checked(name: str, value: Any) -> Any:
             f"{value!r}"[:80],
             "give lognormal(median=..., factor=1.6), for example",
         )
-    log_sd = _moments(part).log_sd
+    log_sd = moments(part).log_sd
     if not log_sd <= MAX_LOG_SD:
         raise InputError(
             where,
@@ -92,8 +73,12 @@ def checked(name: str, value: Any) -> Any:
     return part
 
 
-class _Moments(NamedTuple):
-    """Mean, standard deviation and median of the logarithm, and mean of the square."""
+class Moments(NamedTuple):
+    """Mean, standard deviation and median of the logarithm, and mean of the square.
+
+    The latter of a distribution that has none, a half-Cauchy one say, is infinite; also where it is
+    finite but converges so slowly that draws would never show it.
+    """
 
     log_mean: float
     log_sd: float
@@ -101,11 +86,12 @@ class _Moments(NamedTuple):
     mean_square: float
 
 
-def _moments(part: Distribution) -> _Moments:
+def moments(part: Distribution) -> Moments:
+    """Of a positive number."""
     if isinstance(part, Lognormal):
         location, scale = float(part.location), float(part.scale)
         square = math.exp(min(2.0 * location + 2.0 * scale**2, 700.0))
-        return _Moments(location, scale, location, square)
+        return Moments(location, scale, location, square)
     logs, log_weights = map(np.asarray, _on_grid(part))
     is_number = np.isfinite(logs) & np.isfinite(log_weights)
     logs, log_weights = logs[is_number], log_weights[is_number]
@@ -118,7 +104,7 @@ def _moments(part: Distribution) -> _Moments:
     exponents = log_weights + 2.0 * logs
     is_infinite = exponents[-1] > exponents.max() + math.log(_NOT_NEGLIGIBLE)
     square = math.inf if is_infinite else float(np.exp(np.logaddexp.reduce(log_squares)))
-    return _Moments(log_mean, log_sd, median, square)
+    return Moments(log_mean, log_sd, median, square)
 
 
 def _grid_of(part: Distribution):

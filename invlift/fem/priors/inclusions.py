@@ -20,7 +20,7 @@ from scipy import special
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import Nominal, PriorTable
-from invlift.fem.priors.hyperpriors import checked, log_moments
+from invlift.fem.priors.hyperpriors import checked, moments
 from invlift.fem.priors.matern import matern_prior
 from invlift.fem.priors.matern_table import built
 from invlift.files.tables import number, one_of
@@ -98,7 +98,8 @@ class InclusionPrior(MappedPrior):
         """Mean and standard deviation of the logarithm of a conductivity."""
         if material in self.logs:
             return float(self.logs[material]), 0.0
-        return log_moments(self.prior.parts[f"prior_{material}"])
+        found = moments(self.prior.parts[f"prior_{material}"])
+        return found.log_mean, found.log_sd
 
 
 def inclusion_prior(

@@ -36,11 +36,12 @@ from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
 from invlift.samplers.kernels.base import Standards, acceptance_probability
 from invlift.samplers.kernels.chmc import JITTER, MAX_STEPS
 from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
+from invlift.samplers.kernels.riemannian import distance, is_same
 from invlift.targets import ConstrainedTarget, Point
 
 #: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of
-#: Newton's method, at which an iteration has settled; and what the way back may miss.
-SETTLED, LAST_MOVE, RETURNED = 1e-11, 1e-6, 2e-8
+#: Newton's method, at which an iteration has settled.
+SETTLED, LAST_MOVE = 1e-11, 1e-6
 #: Iterations before it is given up.
 MAX_ITERATIONS = 50
 
@@ -202,8 +203,8 @@ def advance(
     momentum = project(end, momentum)
     # Backwards: the momentum is reversed, here the time.
     back = _flow(target, inverse_metric, end, momentum, -step_size)
-    is_reversible = _is_same(back.momentum, there.momentum)
-    is_reversible &= _is_same(back.position, start.point.position)
+    is_reversible = is_same(back.momentum, there.momentum)
+    is_reversible &= is_same(back.position, start.point.position)
     is_met = distance_to_manifold(target, end.point) <= POSITION_TOLERANCE
     is_good = there.is_settled & back.is_settled & is_reversible & is_met
     return Trajectory(
@@ -271,12 +272,12 @@ def _flow(target, inverse_metric, place: Place, momentum: jax.Array, step_size) 
         new_middle = kicked - half * slope - place.jacobian.T @ multiplier
         move = half * (place.inverse + inverse_metric(position))
         new = origin + times(move, new_middle)
-        miss = jnp.maximum(_distance(new, position), _distance(new_middle, middle))
+        miss = jnp.maximum(distance(new, position), distance(new_middle, middle))
         value, jacobian = _jacobian(target, new)
         raised = times(move, place.jacobian)
         change = jnp.linalg.solve(jacobian @ raised.T, value)
         position, middle = new - change @ raised, new_middle - change @ place.jacobian
-        return position, middle, multiplier + change, miss, _distance(position, new), count + 1
+        return position, middle, multiplier + change, miss, distance(position, new), count + 1
 
     def is_running(loop):
         *_, miss, move, count = loop
@@ -310,12 +311,3 @@ def _jacobian(target: ConstrainedTarget, position: jax.Array) -> tuple[jax.Array
 def _log_root(matrix: jax.Array) -> jax.Array:
     """(1/2) log det of a positive definite matrix, ()."""
     return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))
-
-
-def _distance(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Largest difference, relative to the size of the second, at least 1."""
-    return jnp.max(jnp.abs(first - second)) / jnp.maximum(1.0, jnp.max(jnp.abs(second)))
-
-
-def _is_same(first: jax.Array, second: jax.Array) -> jax.Array:
-    return _distance(first, second) <= RETURNED

@@ -157,7 +157,7 @@ class RiemannianHMC(Kernel, settings=True):
         # Backwards: the momentum is reversed, here the time.
         back, is_back_kicked = _kick(force, momentum, -half)
         returned, has_returned, num_returns = _drift(metric, there, back, -step_size)
-        is_reversible = _is_same(back, kicked) & _is_same(returned, state.position)
+        is_reversible = is_same(back, kicked) & is_same(returned, state.position)
         is_settled = is_kicked & has_arrived & is_back_kicked & has_returned
         # Metric and its derivatives at both ends; log density, gradient and metric on arrival.
         num_metrics = num_drifts + num_returns + 3
@@ -222,17 +222,18 @@ def _solve(function: Callable, start: jax.Array) -> tuple[jax.Array, jax.Array, 
     def iterate(loop):
         value, _, count = loop
         new = function(value)
-        return new, _distance(new, value), count + 1
+        return new, distance(new, value), count + 1
 
     first = (start, jnp.asarray(1.0), jnp.asarray(0))
     value, move, count = jax.lax.while_loop(is_running, iterate, first)
     return value, move <= SETTLED, count
 
 
-def _distance(first: jax.Array, second: jax.Array) -> jax.Array:
+def distance(first: jax.Array, second: jax.Array) -> jax.Array:
     """Largest difference, relative to the size of the second, at least 1."""
     return jnp.max(jnp.abs(first - second)) / jnp.maximum(1.0, jnp.max(jnp.abs(second)))
 
 
-def _is_same(first: jax.Array, second: jax.Array) -> jax.Array:
-    return _distance(first, second) <= RETURNED
+def is_same(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Whether the way back has led to where it began."""
+    return distance(first, second) <= RETURNED
