@@ -66,32 +66,33 @@ def checked_start(times: np.ndarray, start: Any) -> float:
     return float(begin)
 
 
-def checked_columns(times: np.ndarray, readings: Any) -> dict[str, np.ndarray]:
-    """Readings by name as a table of numbers with a row for each time, NaN where there is none."""
-    if not hasattr(readings, "items"):  # as a dict and a data frame have
-        found, remedy = type(readings).__name__, "give them as a dict"
-        raise InputError("readings", "arrays by name", found, remedy)
+def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Readings by name, (T, ...) each, NaN where there is none; of given times (T,) numbers."""
+    if not hasattr(readings, "items") or not len(readings):  # as a dict and a data frame have
+        found = "none" if hasattr(readings, "items") else type(readings).__name__
+        raise InputError("readings", "a dict of arrays by name", found, "name what was read")
     columns = {str(name): as_numbers(f"readings {name}", given) for name, given in readings.items()}
-    if times.ndim != 1 or not times.size:
+    if times is not None and (times.ndim != 1 or not times.size):
         raise InputError("times", "one or more in a row", f"shape {times.shape}", "give them flat")
-    if not columns:
-        raise InputError("readings", "at least one by name", "none", "give them as a dict")
+    first = next(iter(columns.values()))
+    size = (first.shape or (1,))[0] if times is None else times.size
     for name, column in columns.items():
-        if column.shape != times.shape:
-            raise InputError(
-                f"readings {name}",
-                f"{times.size} values, one for each time, NaN where nothing was read",
-                f"shape {column.shape}",
-                "correct it",
-            )
-        infinite = np.flatnonzero(np.isinf(column))
-        if infinite.size or np.all(np.isnan(column)):
-            raise InputError(
-                f"readings {name}",
-                "finite values, some of them at least",
-                f"{column[infinite[0]]} at index {infinite[0]}" if infinite.size else "none",
-                "correct it, or leave the name out",
-            )
+        where, shape = f"readings {name}", column.shape
+        if shape[:1] != (size,) or not column.size or (times is not None and column.ndim > 1):
+            expected = f"{size} values, one for each time, NaN where nothing was read"
+            raise InputError(where, expected, f"shape {shape}", "correct it")
+        is_missing = np.isnan(column.reshape(size, -1))
+        bad = np.argwhere(np.isinf(column))
+        if len(bad) or is_missing.all():
+            at = ", ".join(map(str, bad[0])) if len(bad) else ""
+            found = f"{column[tuple(bad[0])]} at index {at}" if len(bad) else "none"
+            remedy = "correct it, or leave the name out"
+            raise InputError(where, "finite values, some of them at least", found, remedy)
+        partly = np.flatnonzero(is_missing.any(axis=1) & ~is_missing.all(axis=1))
+        if partly.size:
+            found = f"{is_missing[partly[0]].sum()} NaN of {is_missing.shape[1]}"
+            expected, remedy = "all entries of one time, or NaN for all", "name them one by one"
+            raise InputError(where, expected, f"{found} at index {partly[0]}", remedy)
     return columns
 
 

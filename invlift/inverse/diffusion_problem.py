@@ -125,7 +125,7 @@ def diffusion_problem(
     """
     require_float64()
     times = as_numbers("times", times)
-    columns = checked_columns(times, readings)
+    columns = checked_columns(readings, times)
     begin = _checked_start(times, start, is_exact=noise is None)
     times, columns = with_forecast(times, columns, forecast)
     num_steps = _checked_steps(steps_per_interval, times.size)

@@ -99,7 +99,7 @@ def ode_problem(
         prior's medians.  Elsewhere a chain then stays where it is.
     """
     times = as_numbers("times", times)
-    columns = checked_columns(times, readings)
+    columns = checked_columns(readings, times)
     every, _ = with_forecast(times, {}, forecast)
     first = checked_start(times, start)
     if max_step is None:

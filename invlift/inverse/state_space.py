@@ -16,6 +16,7 @@ from invlift.inverse.checks_in_time import (
     check_finite,
     check_increasing,
     check_named,
+    checked_columns,
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
@@ -112,7 +113,7 @@ def state_space(
         :func:`~invlift.inverse.problem.inverse_problem`.
     """
     require_float64()
-    columns = _checked_readings(readings)
+    columns = checked_columns(readings)
     is_numbered, size = times is None, len(next(iter(columns.values())))
     times = _checked_times(times, size)
     times, columns = with_forecast(times, columns, forecast)
@@ -173,51 +174,6 @@ def _size(shapes: Shapes) -> int:
 
 
 # What may be wrong --------------------------------------------------------------------------------
-
-
-def _checked_readings(readings: Any) -> dict[str, np.ndarray]:
-    """Arrays by name, one value or more for each time."""
-    has_names = hasattr(readings, "items")  # as a dict and a data frame
-    if not has_names or not len(readings):
-        found = "none" if has_names else type(readings).__name__
-        raise InputError("readings", "a dict of arrays by name", found, "name what was read")
-    columns = {}
-    for name, given in readings.items():
-        where = f"readings {name}"
-        column = as_numbers(where, given, "an array of numbers")
-        if not column.size or not column.ndim:
-            expected = "a value for each time"
-            raise InputError(where, expected, f"shape {column.shape}", "correct it")
-        is_missing = np.isnan(column.reshape(len(column), -1))
-        bad = np.argwhere(np.isinf(column))
-        if len(bad) or is_missing.all():
-            raise InputError(
-                where,
-                "finite values, some of them at least, NaN where nothing was read",
-                f"{column[tuple(bad[0])]} at index {', '.join(map(str, bad[0]))}"
-                if len(bad)
-                else "none",
-                "correct it, or leave the name out",
-            )
-        partly = np.flatnonzero(is_missing.any(axis=1) & ~is_missing.all(axis=1))
-        if partly.size:
-            raise InputError(
-                where,
-                "all entries of one time, or NaN for all of them",
-                f"{is_missing[partly[0]].sum()} NaN of {is_missing.shape[1]} at index {partly[0]}",
-                "name the entries one by one",
-            )
-        columns[str(name)] = column
-    first = next(iter(columns))
-    for name, column in columns.items():
-        if len(column) != len(columns[first]):
-            raise InputError(
-                f"readings {name}",
-                f"{len(columns[first])} times, as of {first}",
-                f"{len(column)}",
-                "give a value for each time, NaN where nothing was read",
-            )
-    return columns
 
 
 def _checked_times(times: Any, size: int) -> np.ndarray:

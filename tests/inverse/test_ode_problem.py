@@ -215,7 +215,7 @@ def test_one_reading_at_the_start_needs_no_step():
     [
         ({"times": TIMES[::-1]}, "times: .* found 4 at index 1, after 6"),
         ({"times": TIMES[:3]}, "readings body: expected 3 values, one for each time"),
-        ({"readings": {}}, "readings: expected at least one by name"),
+        ({"readings": {}}, "readings: expected a dict of arrays by name, found none"),
         ({"readings": {"body": np.full(5, np.nan)}}, "readings body: .* found none"),
         ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
         ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
@@ -240,7 +240,7 @@ def test_one_reading_at_the_start_needs_no_step():
         ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),
         ({"readings": {"body": [1, [2, 3], 4, 5, 6]}}, "readings body: expected numbers"),
         ({"readings": {"body": np.ones((5, 2))}}, r"readings body: .* found shape \(5, 2\)"),
-        ({"readings": BODY}, "readings: expected arrays by name, found ndarray"),
+        ({"readings": BODY}, "readings: expected a dict of arrays by name, found ndarray"),
         ({"start": "noon"}, "start: expected a number, found 'noon'"),
         (
             {"start": 1.5},
