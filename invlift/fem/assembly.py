@@ -14,7 +14,12 @@ from invlift.fem.conditions import PointSources, Source, assemble_conditions
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
-from invlift.fem.experiments import Experiment, assemble_experiments, boundary_flux
+from invlift.fem.experiments import (
+    Experiment,
+    assemble_experiments,
+    boundary_flux,
+    check_readings,
+)
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
@@ -89,6 +94,7 @@ def assemble_poisson(
         "point_sources": point_sources,
     }
     experiments = [Experiment("", observation, conditions)]
+    check_readings(experiments[0])
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
         return assemble_experiments(mesh, experiments, known=known, location=location)
     basis = cell_basis(mesh)
@@ -153,6 +159,7 @@ def assemble_poisson(
         observation_load=jax.device_put(observation_load[:-1]),
         boundary_flux=partial(boundary_flux, mesh, experiments, location=location),
         sensors=observation.sensors,
+        fields=((0, mesh.places_of(location)),),
     )
 
 

@@ -104,6 +104,8 @@ class LinearEquation(ForwardModel):
         The coefficients behind those of the field, if the equation was told what they are.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
+    fields : tuple of (int, (n, dim) array), or None
+        See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read, if the equation was told.
     """
@@ -127,6 +129,7 @@ class LinearEquation(ForwardModel):
     further: Mapping[str, Any] | None = aside()
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
+    fields: tuple[tuple[int, Any], ...] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from scipy.sparse import csr_array, hstack, sparray, vstack
+from skfem.assembly.basis import AbstractBasis
 from skfem.assembly.dofs import DofsView
 
-from invlift.errors import InputError
+from invlift.errors import InputError, is_integer
 from invlift.fem import linalg, sparse
 from invlift.fem.equation import LinearEquation
 from invlift.fem.form_assembly import (
@@ -134,11 +135,18 @@ def linear_equation(
     >>> equation(jnp.zeros(equation.num_coefficients)).round(6).tolist()
     [0.5, 0.5]
     """
-    forms = (forms,) if isinstance(forms, Form) else tuple(forms)
-    if not forms:
-        raise InputError("forms", "one form or more", "none", "give the form of the equation")
+    forms = _forms(forms)
     basis = forms[0].basis
     require_float64(points=basis.mesh.p)
+    for each in inputs:
+        if not is_integer(each.coefficient) or each.coefficient < 0:
+            expected, found = "the number of a coefficient, from 0 on", f"{each.coefficient!r}"
+            raise InputError(
+                "inputs", expected, found, "count behind the coefficients of the forms"
+            )
+    if np.ndim(load) == 0 and load != 0.0:
+        expected, remedy = "a number for each degree of freedom", "assemble it with scikit-fem"
+        raise InputError("load", expected, f"{load!r} alone", remedy)
     readings = _readings(readings)
     num_dofs = readings[0].solution.shape[1]
     held = _held(held, num_dofs)
@@ -151,6 +159,10 @@ def linear_equation(
 
     solution = np.zeros((len(loads), num_dofs, num_loads))
     solution[:, held] = values
+    if not np.array_equal(solution[:, held], values):
+        row = int(np.flatnonzero((solution[:, held] != values).any(axis=(0, 2)))[0])
+        expected, remedy = "one value for each degree of freedom", "hold it once"
+        raise InputError("values", expected, f"two for that of number {held[row]}", remedy)
     free = np.setdiff1d(np.arange(num_dofs), held)
     if free.size == 0:
         raise InputError("held", "degrees of freedom that are not held", "none", "refine the mesh")
@@ -205,7 +217,39 @@ def linear_equation(
         by_load=sparse.as_index(_by_load(loads_of, num_loads)),
         nodal=sparse.as_index(basis.nodal_dofs),
         solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
+        fields=_fields(forms),
     )
+
+
+def _fields(forms: Sequence[Form]) -> tuple[tuple[int, np.ndarray], ...]:
+    """Where the coefficients of each field are: nodes of the mesh, or middles of its cells."""
+    found = {}
+    for form in forms:
+        mesh, location = form.basis.mesh, form.location
+        if isinstance(location, str):
+            corners = mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p
+            found[form.start] = corners.T
+    return tuple(found.items())
+
+
+def _forms(given) -> tuple[Form, ...]:
+    """Forms of one mesh and one kind of element."""
+    forms = (given,) if isinstance(given, Form) or not np.iterable(given) else tuple(given)
+    if not forms or not all(isinstance(form, Form) for form in forms):
+        found = ", ".join(type(form).__name__ for form in forms) or "none"
+        remedy = "give Form(basis, matrix), or a list of such"
+        raise InputError("forms", "one form or more", found, remedy)
+    for number, form in enumerate(forms):
+        if not isinstance(form.basis, AbstractBasis):
+            expected, found = "bases of scikit-fem", type(form.basis).__name__
+            raise InputError("forms", expected, found, "make it by skfem.Basis")
+        first, own = forms[0].basis, form.basis
+        is_same = own.N == first.N and type(own.elem) is type(first.elem)
+        if not is_same or not np.array_equal(own.mesh.p, first.mesh.p):
+            expected, found = "bases of one mesh and one kind of element", f"another of {number}"
+            remedy = "make all bases and the readings of one mesh and one kind of element"
+            raise InputError("forms", expected, found, remedy)
+    return forms
 
 
 def _readings(given) -> list[Functionals]:
@@ -243,6 +287,9 @@ def _held(given, num_dofs: int) -> np.ndarray:
     """Numbers of degrees of freedom, (num_held,)."""
     numbers = np.asarray(given.flatten() if isinstance(given, DofsView) else given)
     if numbers.size == 0:
+        if isinstance(given, DofsView):
+            expected, remedy = "degrees of freedom", "correct the condition that they are found by"
+            raise InputError("held", expected, "none", remedy)
         return np.zeros(0, dtype=int)
     is_good = numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < num_dofs
     if not is_good:

@@ -135,6 +135,8 @@ def assemble_experiments(
     if not names or len(set(names)) < len(names):
         expected, found = "one or more with different names", ", ".join(names) or "none"
         raise InputError("experiments", expected, found, "give each its own name")
+    for each in experiments:
+        check_readings(each)
     body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
     parts, unknowns = [], {}
     for each in experiments:
@@ -188,6 +190,18 @@ def assemble_experiments(
         solutions=solutions,
         **of_all,
     )
+
+
+def check_readings(experiment: Experiment) -> None:
+    """Check that the table says of no reading that it is of another experiment."""
+    name, sensors = experiment.name, experiment.observation.sensors
+    names = np.unique(() if sensors.experiments is None else sensors.experiments).tolist()
+    others = [each for each in names if each not in ("", name)]
+    if others[0 if name else 1 :]:
+        expected = f"readings of experiment {name!r} alone" if name else "those of one experiment"
+        remedy = "take the rows of each: observation.take(rows)"
+        where = f"{sensors.name}, column experiment"
+        raise InputError(where, expected, ", ".join(others), remedy)
 
 
 def boundary_flux(

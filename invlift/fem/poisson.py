@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -121,6 +121,8 @@ class PoissonMap(ForwardModel):
         The transpose of the observation matrix on the unknowns, B^T.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
+    fields : tuple of (int, (n, dim) array), or None
+        See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read.
     """
@@ -148,6 +150,7 @@ class PoissonMap(ForwardModel):
     observation_load: jax.Array
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
+    fields: tuple[tuple[int, Any], ...] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

@@ -6,6 +6,7 @@ coefficients change the matrix.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -105,6 +106,10 @@ def parts_of(
     InputError
         As :func:`invlift.assemble_poisson`.
     """
+    for key in conditions.keys() - {*KEYS}:
+        close = difflib.get_close_matches(key, KEYS, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else "remove it"
+        raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
     points = conditions.get("point_sources") or ()
     check_conditions(mesh, **given, point_sources=points)

@@ -80,6 +80,10 @@ class WaveNumbers(Joined):
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
 
+    @property
+    def _models(self):
+        return (self.equation,)
+
     def _each(self, fn, *parts):
         """Results of the equations, (K, ...), by one program for all: fn of each and its parts."""
 

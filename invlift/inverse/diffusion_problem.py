@@ -240,7 +240,8 @@ def _num_wiener(strengths: Any, shapes: Shapes) -> int:
     found = {name: np.shape(value) for name, value in strengths.items()}
     if all(shape == state[name] for name, shape in found.items()):
         return sum(math.prod(shape) for shape in found.values())
-    numbers = {shape[-1] if shape[:-1] == state[name] else 0 for name, shape in found.items()}
+    numbers = {shape[-1] if shape and shape[:-1] == state[name] else 0
+               for name, shape in found.items()}  # fmt: skip
     if len(numbers) != 1 or 0 in numbers:
         wrong = next(name for name in found if found[name] != state[name])
         raise InputError(

@@ -8,6 +8,7 @@ obey y = F(x) + noise, the noise being a transformation of standard normal varia
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -340,6 +341,7 @@ def inverse_problem(
             f"{prior!r}"[:80],
             'give {"rate": lognormal(median=1e-3, factor=2)}, say',
         )
+    _check_fields(model, prior)
     is_exact = noise is None
     names = [each.name for each in readings] or ["readings"]
     ends = np.cumsum([len(each.labels) for each in readings])[:-1]
@@ -424,6 +426,34 @@ def _slopes_along(problem: ExactProblem, position, direction):
 
 
 _slopes = Program(_slopes_along, "none")
+
+
+def _check_fields(model: ForwardModel, prior: Prior) -> None:
+    """Check that fields of the prior are where the model has the coefficients of fields.
+
+    Raises
+    ------
+    InputError
+        If they are not, as after another order of the unknowns or on another mesh.
+    """
+    places, parts = dict(getattr(model, "fields", None) or ()), [(prior, 0)]
+    if isinstance(prior, NamedPrior):
+        parts = [(prior.parts[name], math.prod(shape)) for name, shape in prior.shapes]
+    for first, (part, _) in zip(np.cumsum([0, *(n for _, n in parts)]), parts, strict=False):
+        mesh, location = getattr(part, "mesh", None), getattr(part, "location", None)
+        if mesh is None or location not in ("nodes", "cells") or not places:
+            continue
+        if first not in places:
+            expected = f"a field whose coefficients begin at {', '.join(map(str, places))}"
+            remedy = "give the unknowns in the order of the model's coefficients"
+            raise InputError("argument prior", expected, f"one that begins at {first}", remedy)
+        own, theirs = mesh.places_of(location), places[first]
+        size = np.ptp(theirs, axis=0).max()
+        if own.shape != theirs.shape or not np.abs(own - theirs).max() <= 1e-9 * size:
+            expected = f"a field on the model's mesh, of {len(theirs)} coefficients in its order"
+            found = f"one of {len(own)} on another mesh" if len(own) != len(theirs) else "another"
+            remedy = "make prior and model of one mesh, with one location"
+            raise InputError("argument prior", expected, found, remedy)
 
 
 def _readings_at_prior_mean(problem: InverseProblem):

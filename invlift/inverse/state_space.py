@@ -129,7 +129,10 @@ def state_space(
     num_noise = _checked_number(num_noise) if is_chosen else _size(rows)
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     push = jnp.zeros(num_noise)
+    _check_index("initial", lambda push: initial(push, **given), num_noise)
     state = _shapes("initial", lambda: initial(push, **given))
+    at_zero = {name: jnp.zeros(shape) for name, shape in state}
+    _check_index("transition", lambda push: transition(times[0], at_zero, push, **given), num_noise)
     if observe is None:
         known = tuple(each for each in state if each[0] in dict(rows)) or state
         _check_same("initial", "the state, of which parts are read", known, rows)
@@ -221,6 +224,18 @@ def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
         raise InputError(where, expected, first_line(error), "correct it") from error
     check_named(where, found)
     return tuple((str(name), jnp.shape(value)) for name, value in found.items())
+
+
+def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) -> None:
+    """Check that no variable is asked for that there is none of: JAX would give the last one."""
+    try:
+        jax.eval_shape(lambda: call(np.zeros(num_noise)))
+    except IndexError as error:
+        expected = f"push[0] to push[{num_noise - 1}], as num_noise is {num_noise}"
+        remedy = "give num_noise, how many variables move a state"
+        raise InputError(where, expected, first_line(error), remedy) from None
+    except Exception:  # told where it is called as it will be
+        return
 
 
 def _check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:

@@ -160,10 +160,3 @@ def check_normal_space(target, position, seed=0):
     # Newton's move takes the right-hand side off.
     assert_remainders("solve", near, [here["residual"], -here["rhs"]])
     assert_remainders("bend", near, [here["residual"], -here["rhs"], here["bend"]])
-
-
-def leaves(base):
-    """Classes of the library that nothing in it derives from, below one of them or itself."""
-    below = base.__subclasses__()
-    own = [each for each in below if each.__module__.startswith("invlift.")]
-    return {leaf for each in own for leaf in leaves(each)} if own else {base}

@@ -336,6 +336,23 @@ BAD = {
     "readings, rows": lambda given: {
         "readings": Functionals(given["readings"], coefficients=csr_array(np.ones((2, 9)))),
     },
+    "forms, other elements": lambda given: {
+        "forms": [Form(skfem.Basis(skfem.MeshTri().refined(1), skfem.ElementTriP2()), conduction),
+                  given["forms"]],
+    },
+    "forms, a mesh elsewhere": lambda given: {
+        "forms": [given["forms"], Form(skfem.Basis(
+            given["forms"].basis.mesh.scaled(0.5), skfem.ElementTriP1()), conduction)],
+    },
+    "forms, a matrix alone": lambda given: {"forms": conduction},
+    "forms, of a mesh": lambda given: {"forms": Form(skfem.MeshTri(), conduction)},
+    "held, none found": lambda given: {
+        "held": given["forms"].basis.get_dofs(lambda x: x[0] < -1.0),
+    },
+    "values, two for one": lambda given: {"held": [0, 1, 0], "values": [1.0, 2.0, 3.0]},
+    "load, one number": lambda given: {"load": 1.0},
+    "inputs, from the end": lambda given: {"inputs": [Input(-1, load=np.ones(9))]},
+    "inputs, no integer": lambda given: {"inputs": [Input(9.0, load=np.ones(9))]},
     "load, of an input": lambda given: {"inputs": [Input(3, load=np.ones(4))]},
 }  # fmt: skip
 

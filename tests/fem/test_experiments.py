@@ -81,6 +81,8 @@ def test_a_well_takes_out_what_flows_in():
         ("well", {"point_sources": [((0.0, 0.25), 1.0)]}, "experiment well, point_source, 1"),
         ("pushed", {"neumann": {"rim": 1.0}}, "experiment pushed, neumann"),
         ("heated", {"source": np.nan}, "experiment heated, source"),
+        ("heated", {"sorce": 1.0}, "experiment heated, condition sorce"),
+        ("well", {"point_source": []}, "experiment well, condition point_source"),
     ],
 )
 def test_bad_input_names_the_experiment(name, change, where):
@@ -89,6 +91,17 @@ def test_bad_input_names_the_experiment(name, change, where):
     with pytest.raises(InputError) as caught:
         assemble_experiments(mesh, list(experiments(mesh, conditions)))
     assert caught.value.where == where
+
+
+def test_readings_of_another_experiment_are_refused():
+    mesh, points = box_mesh(2, 2), interior_points(2, 2)
+    sensors = sensors_from_arrays(points, np.zeros(2), experiments=["heated", "cooled"])
+    observation = locate(mesh, sensors)
+    given = Experiment("heated", observation, CONDITIONS["heated"])
+    with pytest.raises(InputError, match=r"column experiment: .*heated.* alone, found cooled"):
+        assemble_experiments(mesh, [given])
+    with pytest.raises(InputError, match=r"column experiment: .*one experiment, found cooled"):
+        assemble_poisson(mesh, observation, **CONDITIONS["heated"])
 
 
 def test_names_must_differ_even_where_matrices_do():

@@ -91,6 +91,7 @@ def with_subdomains(mesh, **subdomains):
         (r"prior std: .*found -1", {"std": {"low": 1.0, "high": -1.0}}),
         (r"prior std: .*finite", {"std": np.nan}),
         (r"prior mean: .*finite", {"mean": np.inf}),
+        (r"prior std: .*a number, or a dict .* found ndarray", {"std": np.ones(3)}),
         (r"prior std: .*high, low, found low", {"std": {"low": 1.0}}),
         (
             r"prior mean: .*found high, low, middle",

@@ -82,6 +82,8 @@ def test_what_is_unknown_has_the_name_of_its_layer(mesh, prior):
          r"\(subdomains of the cell: high\); give each", {"low": LOW}),
         (r"prior layer, low, range: expected a positive number",
          {"low": LOW | {"correlation_range": 99.0}, "high": HIGH}),
+        (r"prior layer, low: expected the arguments .* found 'range'",
+         {"low": {"range": 1.0, "std": 1.0, "smoothness": 1.0}, "high": HIGH}),
         (r"prior layer, low, smoothness: ", {"low": LOW | {"smoothness": 0.5}, "high": HIGH}),
     ],
 )  # fmt: skip

@@ -519,6 +519,14 @@ def test_lists_stand_for_arrays_and_a_data_frame_for_a_dict():
         ({"drift": lambda t, state, rate: {"flow": 1.0}}, "drift: expected .*level.* found .*flow"),
         ({"drift": lambda t, state, rate: {"level": np.nan}}, "drift at the start, 0, at the"),
         ({"diffusion": lambda t, state, rate: {}}, "diffusion: expected a dict"),
+        (
+            {
+                "initial": lambda rate: {"level": 1.0, "other": 2.0},
+                "drift": lambda t, state, rate: {"level": 0.0, "other": 0.0},
+                "diffusion": lambda t, state, rate: {"level": [1.0, 0.5], "other": 1.0},
+            },
+            "diffusion level: expected the shape of the state's",
+        ),
         ({"diffusion": lambda t, state, rate: {"flow": 1.0}}, "diffusion: .* found flow"),
         (
             {"diffusion": lambda t, state, rate: {"level": jnp.ones((2, 2))}},

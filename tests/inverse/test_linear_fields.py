@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import skfem
 from monte_carlo import assert_mean_within, stacked
 from structured import box_mesh, interior_points
 
 import invlift
+from invlift.errors import InputError
+from invlift.fem.forms import conduction
 from invlift.inverse.distributions import normal
 from invlift.inverse.laplace_approximation import laplace_approximation
 from invlift.inverse.noise import known_noise
@@ -106,3 +109,47 @@ def test_another_prior_has_another_posterior(in_doubt):
         assert_mean_within(draws, mean)
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within((draws - mean) ** 2, np.diag(covariance), min_ess=300)
+
+
+# Meshes and orders --------------------------------------------------------------------------------
+
+
+def renumbered(mesh):
+    """The same body, with its nodes in another order."""
+    order = np.random.default_rng(0).permutation(mesh.num_nodes)
+    return invlift.mesh_from_arrays(mesh.points[order], np.argsort(order)[mesh.cells])
+
+
+def on(mesh, **settings):
+    return invlift.matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0, **settings)
+
+
+@pytest.mark.parametrize("is_own_equation", [False, True])
+def test_a_field_is_on_the_mesh_of_its_equation(is_own_equation):
+    """And its coefficients are where those of the equation are, among named unknowns also."""
+    mesh, places = box_mesh(2, 4), interior_points(2, 3)
+    if is_own_equation:
+        basis = skfem.Basis(skfem.MeshTri(mesh.points.T, mesh.cells.T), skfem.ElementTriP1())
+        model = invlift.linear_equation(
+            invlift.Form(basis, conduction),
+            readings=basis.probes(places.T),
+            held=basis.get_dofs(lambda x: x[0] < 1e-9),
+            inputs=[invlift.Input(basis.N, load=np.ones(basis.N))],
+        )
+    else:
+        observation = invlift.locate(mesh, invlift.sensors_from_arrays(places, np.zeros(3)))
+        conditions = {"source": normal(1.0, 0.1), "dirichlet": {"left": 0.0}}
+        model = invlift.assemble_poisson(mesh, observation, **conditions)
+    number = normal(1.0, 0.1)
+
+    def given(**unknowns):
+        return inverse_problem(model, unknowns, 0.1, np.zeros(3))
+
+    assert given(phi=on(mesh), strength=number).num_unknowns == mesh.num_nodes + 1
+    for other in (renumbered(mesh), box_mesh(2, 4, size=1e3)):
+        with pytest.raises(
+            InputError, match="argument prior: expected a field on the model's mesh"
+        ):
+            given(phi=on(other), strength=number)
+    with pytest.raises(InputError, match="begin at 0, found one that begins at 1; give the unknow"):
+        given(strength=number, phi=on(mesh))

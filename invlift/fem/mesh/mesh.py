@@ -81,6 +81,10 @@ class Mesh:
         """Areas (dim 2) or volumes (dim 3) of the cells, all positive, shape (num_cells,)."""
         return mesh_checks.signed_volumes(self.points, self.cells)
 
+    def places_of(self, location: str) -> np.ndarray:
+        """Nodes, or middles of the cells, where the coefficients of a field are: (N, dim)."""
+        return self.points if location == "nodes" else self.points[self.cells].mean(axis=1)
+
     @cached_property
     def _facets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Distinct facets (m, dim), one cell of each (m,), and whether it is exterior (m,)."""

@@ -141,6 +141,9 @@ def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:
             )
         per_group = np.array([float(value[name]) for name in names])
     else:
+        if np.ndim(value) or isinstance(value, str):
+            expected, remedy = "a number, or a dict of one for each subdomain", "give one of both"
+            raise InputError(f"prior {key}", expected, f"{type(value).__name__}", remedy)
         per_group, of_cell = np.array([float(value)]), np.zeros(num_cells, dtype=int)
     if not np.all(np.isfinite(per_group)):
         raise InputError(f"prior {key}", "finite numbers", "NaN or infinity", "correct it")

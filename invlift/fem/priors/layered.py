@@ -29,6 +29,9 @@ from invlift.inverse.priors.named import NamedPrior
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 
+#: Arguments of the prior of a layer.
+_SETTINGS = "correlation_range", "std", "smoothness", "mean", "boundary"
+
 
 class LayeredPrior(MappedPrior):
     """phi of a cell is the mean over its corners of the Matern field of its layer.
@@ -126,6 +129,9 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
         own = mesh_from_arrays(mesh.points[nodes], own_cells, name=f"{mesh.name}, {name}")
         mean = settings.get("mean", 0.0)
         mean = mean[nodes] if np.shape(mean) == (mesh.num_nodes,) else mean
+        if unknown := settings.keys() - {*_SETTINGS}:
+            expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
+            raise InputError(f"prior layer, {name}", expected, found, "rename it")
         with _layer_blamed(name):
             part = some_matern_prior(own, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it

@@ -60,6 +60,8 @@ class ForwardModel(Module):
         Readings by name, if they are arrays that have one.
     kept_axes : tuple of (str, Axes)
         Axes of what else is kept of a draw.
+    fields : tuple of (int, (n, dim) array)
+        Of fields on a mesh, the number of the first coefficient, and where each of them is.
     sensors : Sensors or None
         Of readings on a mesh, the table of them.
     boundary_flux : callable or None
@@ -70,7 +72,7 @@ class ForwardModel(Module):
     max_derivative: ClassVar[int] = 1
     solutions: ClassVar[tuple[str, ...]] = ()
     # Not annotated: as fields of a subclass they would come before its others.
-    readings = kept_axes = ()
+    readings = kept_axes = fields = ()
     sensors = boundary_flux = None
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:

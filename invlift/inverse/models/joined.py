@@ -37,6 +37,11 @@ class Joined(ForwardModel):
     :class:`invlift.fem.equation.LinearEquation`.
     """
 
+    @property
+    def fields(self) -> tuple:
+        """As of the models."""
+        return self._models[0].fields or ()
+
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free readings, (d,)."""
         (values,) = self._each(lambda model: (model(coefficients),))
