@@ -94,7 +94,7 @@ def assemble_poisson(
         "point_sources": point_sources,
     }
     experiments = [Experiment("", observation, conditions)]
-    check_readings(experiments[0])
+    check_readings(mesh, experiments[0])
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
         return assemble_experiments(mesh, experiments, known=known, location=location)
     basis = cell_basis(mesh)

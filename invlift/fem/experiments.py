@@ -136,7 +136,7 @@ def assemble_experiments(
         expected, found = "one or more with different names", ", ".join(names) or "none"
         raise InputError("experiments", expected, found, "give each its own name")
     for each in experiments:
-        check_readings(each)
+        check_readings(mesh, each)
     body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
     parts, unknowns = [], {}
     for each in experiments:
@@ -192,9 +192,16 @@ def assemble_experiments(
     )
 
 
-def check_readings(experiment: Experiment) -> None:
-    """Check that the table says of no reading that it is of another experiment."""
+def check_readings(mesh: Mesh, experiment: Experiment) -> None:
+    """Check that readings were located on the mesh, and none is of another experiment."""
     name, sensors = experiment.name, experiment.observation.sensors
+    own = experiment.observation.mesh or mesh
+    is_same = own is mesh or (
+        np.array_equal(own.points, mesh.points) and np.array_equal(own.cells, mesh.cells)
+    )
+    if not is_same:
+        expected, found = f"readings located on the mesh {mesh.name!r}", "those of another mesh"
+        raise InputError("observation", expected, found, "call locate with this mesh")
     names = np.unique(() if sensors.experiments is None else sensors.experiments).tolist()
     others = [each for each in names if each not in ("", name)]
     if others[0 if name else 1 :]:

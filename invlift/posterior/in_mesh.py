@@ -38,9 +38,9 @@ def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
     """See `Posterior.flux`."""
     field = posterior.field.name if posterior.field else FIELD
     if posterior.boundary_flux is None or field not in posterior.described:
-        expected = "a problem of a field on a mesh, with stored draws of it"
+        expected = "a problem of a field in Poisson's equation, with stored draws of it"
         found = "none" if posterior.boundary_flux is None else "no draws of it"
-        remedy = "take problem.posterior(run) of such a problem"
+        remedy = "take problem.posterior(run) of one from a problem file or assemble_poisson"
         raise InputError("posterior, flux", expected, found, remedy)
     further, flux_of = posterior.boundary_flux(group, experiment)
     every = {name: every_of(posterior.chains, name) for name in (field, *further)}

@@ -139,8 +139,9 @@ def _noise_variance(posterior: Posterior) -> float:
     fit = posterior.sensor_fit()
     is_usual = of_solution(posterior.sensors)
     if fit.noise_sd is None or not is_usual.any():
-        expected = "readings of the solution with known noise"
-        raise InputError("next sensor", expected, "none", "pass the noise")
+        expected = "readings of the solution, whose noise a further one would have"
+        remedy = "take problem.posterior(run) of a problem with such readings"
+        raise InputError("next sensor", expected, "none", remedy)
     return float(np.median(fit.noise_sd[is_usual]) ** 2)
 
 

@@ -104,6 +104,14 @@ def test_readings_of_another_experiment_are_refused():
         assemble_poisson(mesh, observation, **CONDITIONS["heated"])
 
 
+def test_readings_located_on_another_mesh_are_refused():
+    sensors = sensors_from_arrays(interior_points(2, 2), np.zeros(2))
+    with pytest.raises(InputError, match=r"^observation: .* on the mesh .* found those of another"):
+        assemble_poisson(box_mesh(2, 3), locate(box_mesh(2, 2), sensors), **CONDITIONS["heated"])
+    same = assemble_poisson(box_mesh(2, 2), locate(box_mesh(2, 2), sensors), **CONDITIONS["heated"])
+    assert same.fields[0][1].shape == (9, 2)
+
+
 def test_names_must_differ_even_where_matrices_do():
     mesh = box_mesh(2, 2)
     first, second, *_ = experiments(mesh, CONDITIONS)

@@ -33,6 +33,8 @@ class Observation:
         How far outside the mesh each sensor of the whole table lies, in length units; 0 inside.
     unknowns : mapping of str to Distribution
         Those that are read beside the field, such as offsets of loggers.
+    mesh : Mesh or None
+        On which the readings were located.
     """
 
     parts: Mapping[str, Weights]
@@ -40,6 +42,7 @@ class Observation:
     kept: np.ndarray
     distances: np.ndarray
     unknowns: Mapping[str, Distribution] = field(default_factory=dict)
+    mesh: Mesh | None = None
 
     @property
     def points(self) -> np.ndarray:
@@ -143,7 +146,7 @@ def locate(
         fate = "moved onto the mesh" if is_kept.all() else "left out"
         told = f"{num} outside the mesh by up to {distances.max():.3g}, {fate}"
     shown = replace(table, points=points, outside=told)
-    every = Observation(whole, shown, np.arange(size), distances, unknowns)
+    every = Observation(whole, shown, np.arange(size), distances, unknowns, mesh)
     return every.take(np.flatnonzero(is_kept))
 
 
