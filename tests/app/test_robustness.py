@@ -48,7 +48,7 @@ def test_a_run_leaves_the_folder_of_another_alone(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_folder_that_was_removed_is_made_again(tmp_path, capsys):
+def test_a_folder_that_was_removed_is_made_again(tmp_path):
     """A process that starts, compiles and draws: 10 s and more."""
     path = write_problem(tmp_path, LONG | {"sampler.draws": 200})
     out = tmp_path / "out"
@@ -58,9 +58,8 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path, capsys):
     status, printed, err = finish(process)
     assert status in (0, 3), printed + err
     assert {entry.name for entry in out.iterdir()} == RESULTS | {"chains"}
-    assert strict_json(out / "run.json")["num_draws"] == 200
-    assert call("run", out / "problem.toml", "--resume", "--draws", 250) == 2
-    assert_one_line(capsys, [str(out), "no chains/run.json in it"])
+    assert call("run", out / "problem.toml", "--resume", "--draws", 250) in (0, 3)
+    assert strict_json(out / "run.json")["num_draws"] == 250
 
 
 def test_simulate_overwrites_nothing(tmp_path, capsys):

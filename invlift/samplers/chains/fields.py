@@ -95,6 +95,11 @@ class FieldRecord:
             self.sums = [one + other for one, other in pairs]
             self.size *= 2
 
+    def restore_batches(self, size: int, sums: list, pending: np.ndarray | None) -> None:
+        """Take up the batches of a saved record, of which this one has none so far."""
+        self.size, self.sums, self.pending = size, sums, pending
+        self.num_pending = self.num_draws % size // SHORTEST
+
     @property
     def batch_means(self) -> BatchMeans | None:
         """Means over the complete batches, if there are any."""

@@ -178,6 +178,7 @@ class _Scheduler:
             if self._store:
                 for chain in range(len(self._states)):
                     self._save(chain)
+                self._store.restore_record()
 
     @property
     def _is_over(self) -> bool:

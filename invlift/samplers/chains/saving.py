@@ -121,6 +121,14 @@ class CheckpointStore:
     def _record(self) -> Path:
         return self.directory / "run.json"
 
+    def restore_record(self) -> None:
+        """Say again which run the folder belongs to, if somebody has removed it.
+
+        Chains that are gone from it are then run again by ``--resume``, to the same bits.
+        """
+        if not self._record.exists():
+            self._write_record()
+
     def _write_record(self) -> None:
         with replace_on_success(self._record) as temporary:
             record = asdict(self.run) | {"choices": dict(self.choices)}
@@ -163,16 +171,42 @@ class CheckpointStore:
         return choices
 
     def save(self, chain: int, state: ChainState, increments: Sequence[Increment]) -> None:
-        """Add what a chain has gathered since it was last saved."""
+        """Add what a chain has gathered since it was last saved.
+
+        Everything it has gathered, if somebody has removed the folder in the meantime: another
+        chain may have made it again since, so the chain's own last piece tells.
+        """
+        num = sum(increment.num for increment in increments)
+        saved = state.position.iteration - num
+        try:
+            if self._record.exists() and (not saved or self._path(chain, saved).exists()):
+                self._write_piece(chain, state, _arrays_of(increments), num)
+            else:
+                self._save_all(chain, state)
+        except FileNotFoundError:  # it was removed at this very moment
+            self._save_all(chain, state)
+
+    def _save_all(self, chain: int, state: ChainState) -> None:
+        """Write all that a chain has gathered, in the place of what may be there of it."""
+        self.restore_record()
+        older = self._pieces(chain)
+        path = self._write_piece(chain, state, _all_arrays(state), state.position.iteration)
+        for piece in older:
+            if piece != path:
+                piece.unlink(missing_ok=True)
+
+    def _write_piece(self, chain: int, state: ChainState, arrays: dict, num: int) -> Path:
+        """Write what the last iterations, so many, have brought."""
         content = io.BytesIO()
-        np.savez(content, **(_arrays_of(increments) | _state_arrays(state)))
+        np.savez(content, **(arrays | _state_arrays(state)))
         last = state.position.iteration
-        first = last - sum(increment.num for increment in increments)
-        header = f"{MAGIC} {self.run} {chain} {first} {last}".encode()
+        header = f"{MAGIC} {self.run} {chain} {last - num} {last}".encode()
         payload = content.getvalue()
         checksum = hashlib.sha256(header + payload).hexdigest().encode()
-        with replace_on_success(self._path(chain, last)) as temporary:
+        path = self._path(chain, last)
+        with replace_on_success(path) as temporary:
             temporary.write_bytes(header + b" " + checksum + b"\n" + payload)
+        return path
 
     def _path(self, chain: int, iteration: int) -> Path:
         """The piece of a chain that ends with an iteration."""
@@ -257,18 +291,37 @@ def _arrays_of(increments: Sequence[Increment]) -> dict[str, np.ndarray]:
     """What blocks have brought, by name; of a field perhaps draws that are no longer stored."""
     sampled = [part for part in increments if part.block]
     warmup = [part.warmup for part in increments if part.warmup]
-    kinds = {k: [part.block[k] for part in sampled] for k in ("draws", "stats")}
-    arrays = {
-        f"{kind}/{name}": np.concatenate([part[name] for part in parts])
-        for kind, parts in ({"warmup": warmup} | kinds).items()
-        for name in (parts[0] if parts else ())
-    }
+    arrays = _gathered(warmup, [part.block for part in sampled])
     for name in sampled[0].fields if sampled else ():
         parts = [part.fields[name] for part in sampled]
         arrays[f"numbers/{name}"] = np.concatenate([part.numbers for part in parts])
         arrays[f"rows/{name}"] = np.concatenate([part.rows for part in parts])
         if batches := [batch for part in parts for batch in part.batches]:
             arrays[f"batches/{name}"] = np.stack(batches)
+    return arrays
+
+
+def _gathered(warmup: Sequence[dict], blocks: Sequence[dict]) -> dict[str, np.ndarray]:
+    """Statistics of warm-up, and statistics and draws of sampling, by name."""
+    kinds = {"warmup": warmup} | {k: [block[k] for block in blocks] for k in ("draws", "stats")}
+    return {
+        f"{kind}/{name}": np.concatenate([part[name] for part in parts])
+        for kind, parts in kinds.items()
+        for name in (parts[0] if parts else ())
+    }
+
+
+def _all_arrays(state: ChainState) -> dict[str, np.ndarray]:
+    """All that a chain has gathered, by name."""
+    arrays = _gathered(state.warmup_blocks, state.blocks)
+    for name, record in state.fields.items():
+        arrays[f"numbers/{name}"] = record.every * np.arange(len(record.rows))
+        arrays[f"rows/{name}"] = np.stack(record.rows)
+        arrays[f"size/{name}"] = np.asarray(record.size)
+        if record.sums:
+            arrays[f"sums/{name}"] = np.stack(record.sums)
+        if record.pending is not None:
+            arrays[f"pending/{name}"] = record.pending
     return arrays
 
 
@@ -296,6 +349,9 @@ def _extended(plan: Plan, state: ChainState, arrays: dict, iteration: int) -> Ch
         if num:
             record.store(arrays[f"numbers/{name}"], arrays[f"rows/{name}"], int(every))
         record.num_draws += num
+        if f"size/{name}" in arrays:
+            size, pending = int(arrays[f"size/{name}"]), arrays.get(f"pending/{name}")
+            record.restore_batches(size, list(arrays.get(f"sums/{name}", ())), pending)
         for batch in arrays.get(f"batches/{name}", ()):
             record.add_batch(batch)
         record.partial = arrays.get(f"partial/{name}")
