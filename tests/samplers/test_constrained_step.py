@@ -45,7 +45,7 @@ start_state = jax.jit(
 def state_on(system, seed=0):
     """A state somewhere on the manifold with a momentum of order one."""
     rng = np.random.default_rng(seed)
-    position = jnp.asarray(STARTS[system.constraint_fn])
+    position = jnp.asarray(STARTS[system.constraint_fn.__wrapped__])
     state = start_state(system, position, jnp.asarray(rng.normal(size=3)))
     for size in (0.13, 0.21, 0.17):
         state = step(system, state, size)
