@@ -359,6 +359,14 @@ def test_unknowns_that_no_reading_depends_on_are_noted():
     assert notes() == ["no reading depends on b, whose posterior is the prior"]
     used.append(1)
     assert notes() == []
+    path = state_space(
+        lambda t, state, push, rate: {"level": rate * state["level"] + push[0]},
+        unknowns={"rate": normal(0.0, 1.0)},
+        initial=lambda push, rate: {"level": push[0]},
+        readings={"level": [0.1, 0.2, 0.3]},
+        noise=0.1,
+    )
+    assert check_dependence(path) == []
 
 
 def test_readings_without_a_mesh_are_not_called_sensors():
