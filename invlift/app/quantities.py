@@ -122,10 +122,7 @@ def mesh_of(prior: Prior) -> Mesh | None:
 def _is_on(part: Any, mesh: Mesh | None) -> bool:
     """Whether an unknown is a field on the mesh."""
     own = getattr(part, "mesh", None)
-    return own is not None and (
-        own is mesh
-        or (np.array_equal(own.points, mesh.points) and np.array_equal(own.cells, mesh.cells))
-    )
+    return own is not None and own.is_same(mesh)
 
 
 def fields_of(problem: InverseProblem, quantities: Sequence[Quantity]) -> tuple[str, ...]:

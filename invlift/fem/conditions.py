@@ -40,15 +40,12 @@ class Conditions:
         Nodes at which u is given.
     values : (num_nodes,) array
         u there, zero elsewhere.
-    held_groups : tuple of str
-        Boundary groups on which u is given.
     """
 
     load: np.ndarray
     robin: csr_array
     held: np.ndarray
     values: np.ndarray
-    held_groups: tuple[str, ...]
 
 
 def assemble_conditions(
@@ -71,7 +68,7 @@ def assemble_conditions(
         ambient = on_boundary(mesh, group, f"robin, {group}, ambient", ambient)
         load += facet_load(basis, mesh, group, coefficient * ambient)
         matrix = matrix + _facet_mass(basis, mesh, group, coefficient)
-    return Conditions(load, matrix, *held_values(mesh, dirichlet), tuple(dirichlet))
+    return Conditions(load, matrix, *held_values(mesh, dirichlet))
 
 
 def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:

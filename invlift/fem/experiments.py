@@ -195,11 +195,7 @@ def assemble_experiments(
 def check_readings(mesh: Mesh, experiment: Experiment) -> None:
     """Check that readings were located on the mesh, and none is of another experiment."""
     name, sensors = experiment.name, experiment.observation.sensors
-    own = experiment.observation.mesh or mesh
-    is_same = own is mesh or (
-        np.array_equal(own.points, mesh.points) and np.array_equal(own.cells, mesh.cells)
-    )
-    if not is_same:
+    if not mesh.is_same(experiment.observation.mesh or mesh):
         expected, found = f"readings located on the mesh {mesh.name!r}", "those of another mesh"
         raise InputError("observation", expected, found, "call locate with this mesh")
     names = np.unique(() if sensors.experiments is None else sensors.experiments).tolist()

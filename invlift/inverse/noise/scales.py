@@ -193,8 +193,7 @@ class UnknownScale(Scale):
                     "noise sigma", f"one number or {size}", f"shape {sigma.shape}", "correct it"
                 )
             groups = jnp.zeros(1, int) if self.groups is None else self.groups
-            counts = jnp.bincount(groups, length=self.num_parameters)
-            sigma = jnp.bincount(groups, sigma, length=self.num_parameters) / counts
+            sigma = _means(groups, sigma, self.num_parameters)
         return replace(self, threshold=sigma) if isinstance(self.prior, Positive) else self
 
     def check(self, num_readings: int) -> None:
@@ -267,8 +266,7 @@ class ScalesOfGroups(Scale):
     def near(self, sigma: jax.Array) -> ScalesOfGroups:
         """Each near the mean of sigma, () or (d,), over its readings: see :class:`UnknownScale`."""
         sigma = jnp.broadcast_to(sigma, self.groups.shape)
-        counts = jnp.bincount(self.groups, length=len(self.parts))
-        means = jnp.bincount(self.groups, sigma, length=len(self.parts)) / counts
+        means = _means(self.groups, sigma, len(self.parts))
         parts = tuple(part.near(own) for part, own in zip(self.parts, means, strict=True))
         return replace(self, parts=parts)
 
@@ -284,6 +282,11 @@ class ScalesOfGroups(Scale):
         """Each part with its own zeta, (1,) or (0,)."""
         ends = np.cumsum([part.num_parameters for part in self.parts])[:-1]
         return zip(self.parts, jnp.split(zeta, ends), strict=True)
+
+
+def _means(groups: jax.Array, values: jax.Array, num: int) -> jax.Array:
+    """Means of values (d,) over each of so many groups."""
+    return jnp.bincount(groups, values, length=num) / jnp.bincount(groups, length=num)
 
 
 def _check_groups(groups, num_readings: int) -> None:
