@@ -42,6 +42,8 @@ from .inverse.distributions import half_normal as half_normal
 from .inverse.distributions import lognormal as lognormal
 from .inverse.distributions import normal as normal
 from .inverse.distributions import uniform as uniform
+from .inverse.inverse_problem import inverse_problem as inverse_problem
+from .inverse.inverse_problem import jax_problem as jax_problem
 from .inverse.laplace_approximation import laplace_approximation as laplace_approximation
 from .inverse.manifold_problem import manifold_problem as manifold_problem
 from .inverse.manifolds import sphere as sphere
@@ -60,8 +62,6 @@ from .inverse.priors.base import AffinePrior as AffinePrior
 from .inverse.priors.base import Prior as Prior
 from .inverse.priors.standard_normal import StandardNormalPrior as StandardNormalPrior
 from .inverse.problem import InverseProblem as InverseProblem
-from .inverse.problem import inverse_problem as inverse_problem
-from .inverse.problem import jax_problem as jax_problem
 from .inverse.state_space import state_space as state_space
 from .inverse.targets.given_manifold import ManifoldProblem as ManifoldProblem
 from .inverse.unknowns import Unknown as Unknown

@@ -16,8 +16,8 @@ from invlift.app.sampling import FIRST_GOAL, sample, target_of
 from invlift.app.starts import STARTS, GivenStarts
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
-from invlift.inverse.problem import jax_problem
 from invlift.posterior import Posterior, Readings
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC

@@ -37,10 +37,10 @@ from invlift.fem.voltages import (
     read_voltages,
 )
 from invlift.inverse.distributions.tables import DistributionTable
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.noise import Noise, known_noise
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.unknowns import Unknown
 
 

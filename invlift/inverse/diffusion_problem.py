@@ -22,6 +22,7 @@ from invlift.inverse.checks_in_time import (
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.diffusion import DiffusionModel
 from invlift.inverse.models.path import where_read
 from invlift.inverse.models.sde_schemes import SCHEMES
@@ -30,7 +31,7 @@ from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.priors.named import NamedPrior, Shapes
-from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import in_blocks
@@ -86,7 +87,7 @@ def diffusion_problem(
         of its own; one with a last axis more, (..., k), has a value for each of k that all parts
         share.  A part that is left out has no noise.
     unknowns : mapping of str to Unknown or Distribution
-        As of :func:`~invlift.inverse.problem.inverse_problem`.
+        As of :func:`~invlift.inverse.inverse_problem.inverse_problem`.
     initial : callable
         ``initial(**unknowns)``: state at the start, a dict of numbers or arrays.
     times : (T,)
@@ -121,7 +122,7 @@ def diffusion_problem(
     InputError
         If times, readings, forecast, scheme or the number of steps are not as they must be, a
         function returns something else, the noise is not such as the scheme demands, or as of
-        :func:`~invlift.inverse.problem.inverse_problem`.
+        :func:`~invlift.inverse.inverse_problem.inverse_problem`.
     """
     require_float64()
     times = as_numbers("times", times)

@@ -21,11 +21,12 @@ from invlift.inverse.checks_in_time import (
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.inverse_problem import NOT_FINITE, inverse_problem
 from invlift.inverse.models.solve_ode import solve_ode
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.priors.named import NamedPrior
-from invlift.inverse.problem import NOT_FINITE, InverseProblem, inverse_problem
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.unknowns import RESERVED, Unknown, named_prior, unpack
 

@@ -20,12 +20,13 @@ from invlift.inverse.checks_in_time import (
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.path import where_read
 from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.priors.named import NamedPrior, Shapes
-from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
@@ -78,7 +79,7 @@ def state_space(
         state t - 1 and of k standard normal variables (k,), for t = 1, ..., T - 1 and on through
         the forecast; made of JAX operations.
     unknowns : mapping of str to Unknown or Distribution
-        As of :func:`~invlift.inverse.problem.inverse_problem`.
+        As of :func:`~invlift.inverse.inverse_problem.inverse_problem`.
     initial : callable
         ``initial(push, **unknowns)``: state 0, of k such variables of its own.
     readings : mapping of str to (T,) or (T, ...)
@@ -110,7 +111,7 @@ def state_space(
     InputError
         If readings, times, forecast or names are not as they must be, a function returns something
         else, or ``recover`` is not the inverse of ``observe``; or as of
-        :func:`~invlift.inverse.problem.inverse_problem`.
+        :func:`~invlift.inverse.inverse_problem.inverse_problem`.
     """
     require_float64()
     columns = checked_columns(readings)

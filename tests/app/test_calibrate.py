@@ -21,8 +21,8 @@ from invlift.app.scalars import random_entries
 from invlift.app.simulate import simulate_problem
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise
-from invlift.inverse.problem import jax_problem
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS, ConstrainedHMC
 from invlift.samplers.kernels.base import Kernel

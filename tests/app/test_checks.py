@@ -32,11 +32,12 @@ from invlift.app.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem, jax_problem
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import InverseProblem, inverse_problem, jax_problem
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior

@@ -23,9 +23,9 @@ import invlift
 from invlift.app.commands import compare as compare_command
 from invlift.app.compare import compare
 from invlift.errors import InputError
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import known_noise
 from invlift.inverse.numpyro_density import UnconstrainedDensity
-from invlift.inverse.problem import jax_problem
 from invlift.posterior.comparison import Efficiency, plot_comparison
 from invlift.samplers.chains import chain, workers
 from invlift.samplers.kernels import HMC

@@ -22,6 +22,7 @@ from invlift.fem.priors.base import PriorTable
 from invlift.files.tables import number
 from invlift.inverse.distributions import Positive
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import ConstraintJacobian, Structure
 from invlift.inverse.jacobians.diagonal import DiagonalFactor
 from invlift.inverse.models.base import ForwardModel
@@ -31,7 +32,6 @@ from invlift.inverse.noise.scales import as_scale
 from invlift.inverse.noise.tables import NoiseTable
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.programs.pytrees import aside, static
 from invlift.samplers.chains.adaptation import DualAveraging
 from invlift.samplers.kernels import KERNELS

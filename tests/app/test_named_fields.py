@@ -18,8 +18,8 @@ from invlift.app.cli import main
 from invlift.app.problems import load, open_problem
 from invlift.app.quantities import mesh_of
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import inverse_problem
 
 FILE = """
 import sys

@@ -10,8 +10,8 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse import scale_coordinate
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.scale_coordinate import typical_scale
 
 

@@ -13,6 +13,7 @@ from contract_checks import assert_close, check_target, lift
 
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     NOISES,
@@ -25,7 +26,6 @@ from invlift.inverse.noise import (
 from invlift.inverse.noise.exact import ExactReadings
 from invlift.inverse.noise.student_t import StudentTNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.reduced import ReducedNoise
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior

@@ -14,12 +14,12 @@ from structured import box_mesh
 from invlift.fem.priors import PRIORS
 from invlift.fem.priors.partly_known import partly_known
 from invlift.inverse.distributions import half_cauchy, normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.base import AffinePrior, Prior
 from invlift.inverse.priors.mapped import MappedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.unknowns import named_prior
 from invlift.programs.pytrees import static

@@ -18,13 +18,13 @@ from invlift.fem.priors import PRIORS
 from invlift.inverse import targets
 from invlift.inverse.diffusion_problem import diffusion_problem
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import Diagonal, Grouped
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import Blocks

@@ -14,8 +14,8 @@ from invlift.fem.random_field import RandomField, random_field
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.inverse.distributions import lognormal, normal, uniform
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import inverse_problem
 
 look = jax.jit(lambda model, c: (model.linearise(c)[0][0], model.expand(c)[1].byproducts))
 SOME, POSITIVE = normal(0.0, 1.0), lognormal(median=1.0, factor=2.0)

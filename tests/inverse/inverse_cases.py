@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.distributions import half_normal, lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.base import AffinePrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 
 

@@ -12,11 +12,11 @@ from structured import box_mesh
 from invlift.app.field_problem import FieldProblem
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import half_normal, lognormal, normal, uniform
+from invlift.inverse.inverse_problem import inverse_problem, jax_problem
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.manifolds import sphere
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem, jax_problem
 from invlift.inverse.unknowns import Unknown
 
 READINGS = np.array([4.0, 2.5, 3.0])

@@ -13,9 +13,9 @@ from monte_carlo import assert_mean_within, stacked
 from invlift.app.sampling import sample, target_of
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import BlockDiagonal, Diagonal, Triangular
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS

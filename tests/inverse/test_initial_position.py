@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from inverse_cases import CASES
 
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import LiftedPosterior
 

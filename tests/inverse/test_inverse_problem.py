@@ -7,9 +7,9 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import half_normal, lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem, jax_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import inverse_problem, jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.laplace_approximation import find_mode, laplace_approximation
 from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 

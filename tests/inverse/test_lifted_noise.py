@@ -7,6 +7,7 @@ import pytest
 from inverse_cases import CorrelatedPrior
 
 from invlift.inverse.distributions import half_cauchy, lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     gaussian_noise,
@@ -15,7 +16,6 @@ from invlift.inverse.noise import (
     student_t_noise,
     unknown_scale,
 )
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import Program

@@ -12,9 +12,9 @@ import invlift
 from invlift.errors import InputError
 from invlift.fem.forms import conduction
 from invlift.inverse.distributions import normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.laplace_approximation import laplace_approximation
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import inverse_problem
 
 SIGMA = 0.2
 

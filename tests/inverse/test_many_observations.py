@@ -7,11 +7,11 @@ import pytest
 from inverse_cases import CorrelatedPrior, curved
 
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted as lifted_module
 from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
 from invlift.samplers.constrained.retractions import CURVATURE_TOLERANCE, RETRACTIONS

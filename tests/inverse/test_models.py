@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from invlift.app.sampling import sample
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 
 
 class ValuesAlone(ForwardModel):

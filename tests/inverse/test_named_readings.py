@@ -11,8 +11,8 @@ import invlift
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import inverse_problem
 
 YEARS = [1900, 1901, 1902]
 UNKNOWNS = {"start": normal(2.0, 0.5), "rate": lognormal(median=0.5, factor=2.0)}

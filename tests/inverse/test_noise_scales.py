@@ -11,9 +11,9 @@ import scipy.stats
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal, normal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise, unknown_scale
 from invlift.inverse.noise.scales import UnknownScale
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import Program
 

@@ -9,11 +9,11 @@ from monte_carlo import assert_mean_within, stacked
 
 from invlift.app.sampling import sample
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import dense
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.base import Prior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted as lifted_module
 from invlift.inverse.targets.lifted import LiftedPosterior
 

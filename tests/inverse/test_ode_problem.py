@@ -14,9 +14,9 @@ import invlift
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import half_normal, lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
-from invlift.inverse.problem import inverse_problem
 
 TIMES = np.array([0.0, 1.0, 2.5, 4.0, 6.0])
 BODY = np.array([80.2, 58.0, np.nan, 33.5, 25.9])

@@ -10,11 +10,11 @@ import pytest
 import invlift
 from invlift.app.sampling import target_of
 from invlift.app.start_search import name_of_reading
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, laplace_noise, unknown_scale
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.reduced import ReducedProblem, reduced
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior

@@ -15,9 +15,9 @@ from invlift.app.starts import chosen_starts
 from invlift.errors import InputError
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import half_normal, lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.inverse.priors.named import NamedPrior
-from invlift.inverse.problem import inverse_problem
 
 TIMES = np.linspace(0.0, 2.0, 6)
 OBSERVED = np.array([2.1, 1.6, 1.3, 1.05, 0.8, 0.62])

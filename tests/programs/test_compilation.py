@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from invlift.inverse.distributions import half_normal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.programs import compilation
 from invlift.programs.compilation import Program
 

@@ -14,8 +14,8 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.programs.pytrees import Module
 from invlift.samplers.chains.adaptation import MetricAdaptation
 from invlift.samplers.chains.chain import run_blocks

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from monte_carlo import assert_mean_within, stacked
 
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan

@@ -12,10 +12,10 @@ from invlift.fem.assembly import assemble_poisson
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import dense
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.problem import inverse_problem
 from invlift.inverse.targets import lifted
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.kernels import KERNELS

@@ -8,9 +8,9 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import TORUS_RADII, on_torus, skewed
 
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.programs.compilation import Program
 from invlift.samplers.chains.parallel import run_chains

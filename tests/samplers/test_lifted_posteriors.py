@@ -10,8 +10,8 @@ from sampler_cases import run_posterior
 from without_gram_term import WithoutGramTerm
 
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise, known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS

@@ -25,6 +25,7 @@ from sampler_cases import run_posterior
 
 from invlift.app.sampling import sample
 from invlift.inverse.distributions import exponential, half_cauchy, lognormal
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import (
     Noise,
     UnknownScale,
@@ -34,7 +35,6 @@ from invlift.inverse.noise import (
     student_t_noise,
     unknown_scale,
 )
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.scale_coordinate import with_scale_coordinate
 from invlift.inverse.targets.lifted import LiftedPosterior
 

@@ -8,8 +8,8 @@ from monte_carlo import assert_mean_within, stacked
 from sampler_cases import run_posterior
 from test_lifted_posteriors import linear, linear_moments, unit_variables
 
+from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import jax_problem
 from invlift.inverse.starts import initial_position
 from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
 from invlift.samplers.chains.parallel import run_chains

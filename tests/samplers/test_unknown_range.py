@@ -15,9 +15,10 @@ from invlift.app.sampling import sample
 from invlift.fem.priors.hierarchical_matern import hierarchical_matern_prior
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import lognormal
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
-from invlift.inverse.problem import InverseProblem, inverse_problem
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.kernels import ConstrainedHMC
 

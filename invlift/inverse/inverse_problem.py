@@ -1,0 +1,337 @@
+"""Putting an inverse problem together of what a person gives, and the check that its parts fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.errors import ConcretizationTypeError, TracerArrayConversionError
+
+from invlift.errors import InputError, first_line, is_integer
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.jacobians import Structure
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import Noise
+from invlift.inverse.noise.by_name import noise_by_name
+from invlift.inverse.noise.exact import exact_readings
+from invlift.inverse.priors.base import Prior
+from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import ExactProblem, InverseProblem
+from invlift.inverse.readings import NamedReading, as_numbers, named_readings
+from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
+from invlift.programs.compilation import Program
+from invlift.programs.precision import require_float64
+
+#: What an error names if the model gives no finite readings where it is looked at first.
+NOT_FINITE = "forward map at the prior mean"
+#: Difference of two slopes, relative to slopes larger than 1, that is rounding.
+CLOSE = 1e-8
+
+
+def inverse_problem(
+    model: ForwardModel | Callable,
+    prior: Prior | Mapping[str, Unknown | Distribution | Prior],
+    noise: Noise | Distribution | float | Mapping[str, Distribution | float] | None,
+    observed,
+    *,
+    axes: Mapping[str, Mapping[str, Sequence]] | None = None,
+    structure: Structure | None = None,
+) -> InverseProblem:
+    """Put an inverse problem together and check that its parts fit.
+
+    Parameters
+    ----------
+    model : ForwardModel or callable
+        Coefficients (N,), those of all unknowns one after the other, to observations (d,).  Or a
+        function of unknowns by name, in their own units: ``model(rate=..., start=...)``, made of
+        JAX operations, gives the observations, (d,) or a dict of arrays, or these and a dict of
+        further quantities to keep with the draws.
+    prior : Prior or mapping of str to Unknown, Distribution or Prior
+        Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
+        factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
+        axes as ``Unknown(normal(80, 10), "degree C")``.
+    noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
+        See :mod:`invlift.inverse.noise`; or the standard deviation of a normal one, or its
+        distribution, one scale for each name of the readings, or these by name.  None for exact
+        readings, the output of a generator, say: only constrained samplers draw from these (Graham
+        & Storkey 2017).
+    observed : (d,) float64 array, or mapping of str to array
+        Measured values. By name for a function that gives observations by name: arrays, or
+        xarray's, whose coordinates name each observation, or the columns of a data frame. One
+        follows the other in what is of all d, such as a scale of the noise for each.
+    axes : mapping of str to mapping of str to sequence, optional
+        Of a function of unknowns: for each axis of a quantity that it gives, its name and the
+        coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
+    structure : Structure, optional
+        Of exact readings: which of the last inputs enter which reading, in the order of the
+        unknowns; those before may enter all.  ``Diagonal()`` where each reading has an input of its
+        own, ``Triangular()`` where it also depends on those of the readings before (the same,
+        appendix C), or another of :mod:`invlift.inverse.jacobians`.  Without one all is dense.
+
+    Returns
+    -------
+    InverseProblem
+
+    Raises
+    ------
+    InputError
+        If shapes or names do not match, a value is not finite, an array is not float64, or the
+        forward map is not finite at the prior mean or cannot be differentiated; if there are not
+        more unknowns than exact readings, or a derivative outside the structure is not zero.
+    """
+    axes, prior = dict(axes or {}), _prior(prior, model)
+    has_names = isinstance(prior, NamedPrior) and not isinstance(model, ForwardModel)
+    observed, readings = _observed(observed, axes, has_names=has_names)
+    if has_names:
+        model = NamedModel(model, prior.shapes, readings)
+    _check_fields(model, prior)
+    names = [each.name for each in readings] or ["readings"]
+    ends = np.cumsum([len(each.labels) for each in readings])[:-1]
+    by_name = dict(zip(names, np.split(observed, ends), strict=True))
+    is_exact = noise is None
+    noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
+    noise.check(observed)
+    problem = InverseProblem(model, prior, noise, jax.device_put(observed))
+    if is_exact:
+        problem = _exact_problem(problem, structure)
+    elif structure is not None:
+        remedy = "leave it out, or give noise None"
+        raise InputError("argument structure", "none where readings have noise", "one", remedy)
+    _check_prediction(problem)
+    if structure is not None:
+        _check_structure(problem)
+    kept = {name: own for name, own in axes.items() if name not in names}
+    return replace(problem, model=with_axes(model, prior, kept)) if kept else problem
+
+
+def _prior(prior: Any, model: Any) -> Prior:
+    """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
+    if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
+        name = model.coefficients_name
+        return replace(named_prior({name: prior, **further}), main=name)
+    prior = named_prior(prior) if isinstance(prior, Mapping) else prior
+    if not isinstance(prior, Prior):
+        raise InputError(
+            "argument prior",
+            "a Prior of invlift or a subclass of it, or distributions of unknowns by name",
+            f"{prior!r}"[:80],
+            'give {"rate": lognormal(median=1e-3, factor=2)}, say',
+        )
+    return prior
+
+
+def _observed(
+    observed: Any, axes: Mapping, *, has_names: bool
+) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
+    """All readings as one vector, (d,), and what they are where they have names."""
+    if hasattr(observed, "columns"):  # a data frame
+        observed = observed.to_xarray()
+    if not has_names and (axes or isinstance(observed, Mapping)):
+        raise InputError(
+            "argument axes" if axes else "argument observed",
+            "none for a model without named unknowns" if axes else "an array (d,)",
+            ", ".join(map(str, axes or observed)),
+            "give a function of unknowns by name, and their distributions",
+        )
+    readings = ()
+    if isinstance(observed, Mapping):
+        require_float64()
+        observed, readings = named_readings(observed, axes)
+    if isinstance(observed, np.ma.MaskedArray) or np.asarray(observed).dtype.kind in "iu":
+        observed = as_numbers("argument observed", observed)
+    require_float64(observed=observed)
+    observed = np.asarray(observed)
+    expected, remedy = "one finite value per observation", "remove or correct the observation"
+    if observed.ndim != 1 or observed.size == 0:
+        raise InputError("argument observed", expected, f"shape {observed.shape}", remedy)
+    bad = np.flatnonzero(~np.isfinite(observed))
+    if bad.size:
+        found = f"{observed[bad[0]]} at index {bad[0]}"
+        raise InputError("argument observed", expected, found, remedy)
+    return observed, readings
+
+
+def _exact_problem(problem: InverseProblem, structure: Any) -> ExactProblem:
+    """The same with exact readings, of which there must be fewer than unknowns."""
+    if structure is not None and not isinstance(structure, Structure):
+        expected = "one of invlift.inverse.jacobians, Diagonal() say"
+        raise InputError("argument structure", expected, f"{structure!r}"[:80], "give one")
+    size, num_readings = problem.num_unknowns, problem.num_observations
+    own = num_readings if structure is None else structure.num_variables(num_readings)
+    for where, least in (("observed", num_readings + 1), ("structure", own)):
+        if size < least:
+            expected = f"at least {least} unknown numbers for {num_readings} exact readings"
+            raise InputError(
+                f"argument {where}", expected, f"{size}", "give fewer readings, or noise"
+            )
+    parts = problem.model, problem.prior, problem.noise, problem.observed
+    return ExactProblem(*parts, structure=structure)
+
+
+def _check_structure(problem: ExactProblem) -> None:
+    """Check that derivatives outside the structure are zero, in a direction near the prior mean."""
+    rng = np.random.default_rng(0)
+    at, along = rng.standard_normal((2, problem.num_unknowns))
+    try:
+        found, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
+    except (TypeError, ValueError) as error:
+        expected = f"a structure of {problem.num_observations} readings"
+        raise InputError(
+            "argument structure", expected, first_line(error), "choose another"
+        ) from error
+    wrong = np.flatnonzero(np.abs(found - expected) > CLOSE * (1.0 + np.abs(expected)))
+    if wrong.size:
+        raise InputError(
+            "argument structure",
+            f"readings of which no derivative is outside {problem.structure}",
+            f"{wrong.size} of {expected.size} that have one, reading {wrong[0]} the first of them",
+            "choose another, and give the inputs that it is about last, in the readings' order",
+        )
+
+
+def _slopes_along(problem: ExactProblem, position, direction):
+    """Of the readings along a direction, by the structure and without it, (d,) each."""
+    target = problem.own_lifted()
+    _, jacobian = target.linearise(position)
+    return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
+
+
+_slopes = Program(_slopes_along, "none")
+
+
+def _check_fields(model: ForwardModel, prior: Prior) -> None:
+    """Check that fields of the prior are where the model has the coefficients of fields.
+
+    Raises
+    ------
+    InputError
+        If they are not, as after another order of the unknowns or on another mesh.
+    """
+    places, parts = dict(getattr(model, "fields", None) or ()), [(prior, 0)]
+    if isinstance(prior, NamedPrior):
+        parts = [(prior.parts[name], math.prod(shape)) for name, shape in prior.shapes]
+    for first, (part, _) in zip(np.cumsum([0, *(n for _, n in parts)]), parts, strict=False):
+        mesh, location = getattr(part, "mesh", None), getattr(part, "location", None)
+        if mesh is None or location not in ("nodes", "cells") or not places:
+            continue
+        if first not in places:
+            expected = f"a field whose coefficients begin at {', '.join(map(str, places))}"
+            remedy = "give the unknowns in the order of the model's coefficients"
+            raise InputError("argument prior", expected, f"one that begins at {first}", remedy)
+        own, theirs = mesh.places_of(location), places[first]
+        size = np.ptp(theirs, axis=0).max()
+        if own.shape != theirs.shape or not np.abs(own - theirs).max() <= 1e-9 * size:
+            expected = f"a field on the model's mesh, of {len(theirs)} coefficients in its order"
+            found = f"one of {len(own)} on another mesh" if len(own) != len(theirs) else "another"
+            remedy = "make prior and model of one mesh, with one location"
+            raise InputError("argument prior", expected, found, remedy)
+
+
+def _check_prediction(problem: InverseProblem) -> None:
+    """Check that the model gives finite readings at the prior mean, and their derivatives."""
+    try:
+        value = _at_prior_mean(problem)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        is_of_numpy = isinstance(error, ConcretizationTypeError | TracerArrayConversionError)
+        raise InputError(
+            "forward map",
+            "a JAX function of the unknowns",
+            first_line(error),
+            "take jax.numpy in place of numpy, and jnp.where in place of if"
+            if is_of_numpy
+            else "check the function's arguments and shapes",
+        ) from error
+    if not np.all(np.isfinite(value)):
+        raise InputError(
+            NOT_FINITE,
+            "finite observations",
+            f"{np.asarray(value)[~np.isfinite(value)][0]}",
+            "check the function or the prior mean",
+        )
+
+
+def _readings_at_prior_mean(problem: InverseProblem):
+    """Readings at w = 0, through all that evaluates them; what they must be is checked here.
+
+    In a compiled function, and so once for problems of the same structure and shapes.
+    """
+    value = problem.predict(jnp.zeros(problem.num_unknowns))
+    shape = problem.observed.shape
+    is_array = isinstance(value, jax.Array)
+    if not is_array or value.shape != shape or value.dtype != jnp.float64:
+        raise InputError(
+            "forward map",
+            f"{shape[0]} float64 observations",
+            f"{value.dtype} of shape {value.shape}" if is_array else type(value).__name__,
+            "return one float64 value per observation"
+            + (", or name the observed values as well" if isinstance(value, dict) else ""),
+        )
+    try:
+        jax.eval_shape(_differentiate, problem)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "forward map",
+            "a JAX function with derivatives in forward and in reverse mode",
+            first_line(error),
+            "see JAX's documentation of what the function is made of",
+        ) from error
+    return value
+
+
+_at_prior_mean = Program(_readings_at_prior_mean, "none")
+
+
+def _differentiate(problem: InverseProblem):
+    """All the derivatives that samplers take, to see whether they exist."""
+    mean = problem.prior.transform(jnp.zeros(problem.prior.num_white))
+    (_, jacobian), expansion = problem.model.linearise(mean)
+    _, pushed = problem.model.push_forward(expansion, jacobian.T)
+    gradient = problem.model.pull_back(expansion, pushed, lambda columns: columns)
+    jax.vjp(problem.model, mean)[1](problem.observed)
+    _, expansion = problem.model.expand(mean)
+    first = problem.model.derivative(expansion, gradient)
+    return first, problem.model.higher_derivative(expansion, (gradient,))[0]
+
+
+def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()) -> InverseProblem:
+    """Inverse problem of a user's own JAX function with standard normal parameters.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(theta, *arguments)``, (num_parameters,) to (d,); maps standard normal theta to the
+        model's own parameters itself.
+    num_parameters : int
+        Number of parameters, at least 1.
+    noise : Noise
+    observed : (d,) float64 array
+    arguments : tuple
+        Further arguments of ``fn``.
+
+    Returns
+    -------
+    InverseProblem
+
+    Raises
+    ------
+    InputError
+        As :func:`inverse_problem`.
+    """
+    if not is_integer(num_parameters) or num_parameters < 1:
+        raise InputError(
+            "argument num_parameters",
+            "an integer of at least 1",
+            f"{num_parameters!r}",
+            "give the length of theta",
+        )
+    prior = StandardNormalPrior(jax.device_put(np.zeros(num_parameters)))
+    return inverse_problem(JaxFunction(fn, tuple(arguments)), prior, noise, observed)
