@@ -42,13 +42,7 @@ def fields_of(
             continue
         here |= field_statistics(draws, name)
         here |= {f"{name}_{key}": value for key, value in diagnose_field(draws, name).items()}
-        if every_of(chains, name) > 1 and len(own) == len(chains):
-            both = merged(own)
-            here |= {f"{name}_mean": both.mean, f"{name}_sd": both.sd}
-            batches = [part[name] for part in recorded(chains, "batches") if name in part]
-            if len(batches) == len(chains):  # chains of a few draws have none
-                ess = ess_of_batches(both, batches)
-                here |= {f"{name}_ess_bulk": ess, f"{name}_mcse_mean": both.sd / np.sqrt(ess)}
+        here |= {f"{name}_{key}": value for key, value in of_all_draws(chains, name).items()}
         if name == FIELD:
             here |= conductivity_statistics(draws, here, thresholds)
         if quantity.prior_sd is not None:
@@ -58,6 +52,41 @@ def fields_of(
             prior_sd = np.asarray(quantity.prior_sd, float)
             here[f"{name}_prior_sd"] = np.broadcast_to(prior_sd, reduction.shape)
     return found
+
+
+def of_all_draws(chains: Sequence[Chain], name: str) -> dict[str, np.ndarray]:
+    """What running sums tell of a vector of which not all draws are stored; empty of any other.
+
+    `mean` and `sd`, and where there are batches enough `r_hat`, `ess_bulk` and `mcse_mean`, (N,)
+    each: the draws that are stored may be too few to tell chains that agree from others.
+    """
+    moments = [part[name] for part in recorded(chains, "moments") if name in part]
+    if every_of(chains, name) == 1 or len(moments) < len(chains):
+        return {}
+    both = merged(moments)
+    found = {"mean": both.mean, "sd": both.sd}
+    batches = [part[name] for part in recorded(chains, "batches") if name in part]
+    if len(batches) == len(chains):  # chains of a few draws have none
+        ess = ess_of_batches(both, batches)
+        found |= {"ess_bulk": ess, "mcse_mean": both.sd / np.sqrt(ess)}
+        if min(len(each.means) for each in batches) > 1:
+            found["r_hat"] = r_hat_of_batches(moments, batches)
+    return found
+
+
+def r_hat_of_batches(moments: Sequence[Moments], batches: Sequence[BatchMeans]) -> np.ndarray:
+    """R-hat of the halves of chains, (N,), from means of batches (Vehtari et al. 2021, eqs 1-4).
+
+    Of the values as they are, not of their ranks. NaN where nothing varies.
+    """
+    halves = [
+        half.mean(axis=0)
+        for each in batches
+        for half in (each.means[: len(each.means) // 2], each.means[-(len(each.means) // 2) :])
+    ]
+    within = np.mean([each.m2 / (each.count - 1) for each in moments], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(1.0 + np.var(halves, axis=0, ddof=1) / within)
 
 
 def field_statistics(draws: Sequence[np.ndarray], name: str) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from invlift.errors import InputError
 from invlift.posterior import in_mesh, labelled
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.field_plots import plot_fields
-from invlift.posterior.fields import fields_of
+from invlift.posterior.fields import fields_of, of_all_draws
 from invlift.posterior.files import record_of, write_results
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
@@ -40,8 +40,8 @@ from invlift.posterior.scalars import (
     chosen,
     scalar_draws,
     summarise,
+    unknown_entries,
     vector_draws,
-    without_known,
 )
 from invlift.posterior.sensor_fit import SensorStatistics, misfit_p_value, sensor_statistics
 from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
@@ -260,7 +260,16 @@ class Posterior:
         vectors = vector_draws(self.all_draws, self.described)
         if self.field:
             vectors.pop(self.field.name, None)
-        return {name: diagnose(without_known(draws), name) for name, draws in vectors.items()}
+        found = {}
+        for name, draws in vectors.items():
+            is_unknown = unknown_entries(draws)
+            found[name] = diagnose([chain[:, is_unknown] for chain in draws], name)
+            whole = of_all_draws(self.chains, name)
+            better = {
+                key: whole[key].ravel()[is_unknown] for key in ("r_hat", "ess_bulk") if key in whole
+            }
+            found[name] = replace(found[name], **better)
+        return found
 
     @cached_property
     def fields_by_place(self) -> dict[str, dict[str, np.ndarray]]:

@@ -52,10 +52,9 @@ def scalar_draws(
     return numbers | moments | entries
 
 
-def without_known(chains: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Draws of the entries of a vector, (num_draws, N), that differ between draws or chains."""
-    is_unknown = ~_is_known(chains, is_alike=True)
-    return [chain[:, is_unknown] for chain in chains]
+def unknown_entries(chains: Sequence[np.ndarray]) -> np.ndarray:
+    """Which entries, (N,), of draws (num_draws, N) of a vector differ between draws or chains."""
+    return ~_is_known(chains, is_alike=True)
 
 
 def _is_known(chains: Sequence[np.ndarray], *, is_alike: bool) -> np.ndarray:

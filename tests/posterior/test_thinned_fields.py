@@ -104,6 +104,38 @@ def test_effective_size_is_that_of_all_draws(fields, thinned):
     assert np.all(of_stored < 0.65 * expected)
 
 
+def test_chains_that_agree_do_so_however_few_draws_are_stored(fields, whole):
+    few = posterior_of(fields, 12 * NODES * 8)
+    assert len(few.draws("log_conductivity")[0]) == 12
+    draws = np.array(fields).reshape(2 * CHAINS, DRAWS // 2, NODES)  # the halves of chains
+    between, within = draws.mean(axis=1).var(axis=0, ddof=1), draws.var(axis=1).mean(axis=0)
+    np.testing.assert_allclose(
+        few.fields()["log_conductivity_r_hat"], np.sqrt(1.0 + between / within), rtol=1e-3
+    )
+    assert few.verdict() == whole.verdict()
+    # Negative control: by the stored draws alone the chains would disagree.
+    assert diagnose_field(few.draws("log_conductivity"))["r_hat"].max() > 1.05
+
+
+def test_a_long_vector_is_judged_by_all_draws():
+    chains = [autoregressive(0.5, seed, (1000, 1200)) for seed in range(CHAINS)]
+    names = "moments", "batches", "every"
+
+    def posterior(max_bytes):
+        found = [chain_of(chain, max_bytes) for chain in chains]
+        parts = [
+            {name: {"long": getattr(each, name)["log_conductivity"]} for name in names}
+            | {"draws": {"long": each.draws["log_conductivity"]}}
+            for each in found
+        ]
+        return Posterior([SimpleNamespace(**each) for each in parts])
+
+    found = posterior(40 * 1200 * 8).vector_diagnostics["long"]
+    whole = posterior(np.inf).vector_diagnostics["long"]
+    assert found.r_hat.max() < 1.05
+    np.testing.assert_allclose(np.median(found.ess_bulk), np.median(whole.ess_bulk), rtol=0.1)
+
+
 def test_chains_too_short_for_means_of_batches(fields):
     short = [field[:20] for field in fields]
     posterior = posterior_of(short, 8 * NODES * 8)
