@@ -135,6 +135,7 @@ def test_saved_chains_are_taken_up_and_others_refused(run, tmp_path):
         ({"problem": problem_with(), "seed": 4}, "found seed = 3"),
         ({"problem": problem_with(), "seed": 3, "kernel": "chmc-nuts"}, "found method"),
         ({"problem": problem_with(), "seed": 3, "warmup": 21}, "found warmup = 20"),
+        ({"problem": problem_with(), "seed": 3, "chains": 1}, "expected 2, as the saved run has"),
     ):
         with pytest.raises(InputError, match=found):
             sample(**SHORT | arguments, checkpoint=tmp_path, resume=True)

@@ -105,7 +105,8 @@ def calibrate(
     directory : path, optional
         Where to write `calibration.csv`, anew after each simulation, and `calibration.json`.
     resume : bool
-        Go on with the calibration in ``directory``, to as many simulations as asked for now.
+        Go on with the calibration in ``directory``, to as many simulations as asked for now, or
+        as are there.
     on_simulation : callable
         Called with each simulation when it is done, and the number of those that are.  By default
         there is a bar in notebooks and on terminals.
@@ -137,8 +138,10 @@ def calibrate(
     locked = only_writer(directory) if directory else nullcontext()
     with single_threaded_blas(), locked, display as on_simulation:
         task = _Task(problem, kernel, draws, warmup, seed, starts, random_entries(problem, seed))
-        identity, asked_for = task.identity(), range(simulations)
+        identity = task.identity()
         saved = _simulations_done(directory, identity) if directory else []
+        simulations = max(simulations, *(each.simulation + 1 for each in saved), 0)
+        asked_for = range(simulations)
         done = {each.simulation: each for each in saved}
 
         def keep(simulation: Simulation) -> None:
@@ -186,9 +189,11 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
     except (ValueError, LookupError, TypeError) as error:
         what, remedy = "the files of a calibration", "begin anew in another directory"
         raise InputError(f"{directory}", what, first_line(error), remedy) from None
-    found = f"{recorded.get(others[0])}: the calibration there is another one"
+    expected, found = f"{identity[others[0]]}", f"{recorded.get(others[0])}"
+    if others[0] == "problem":  # of which both are hashes
+        expected, found = "this problem", "another one"
     remedy = "resume with the same problem and options, or choose another directory"
-    raise InputError(f"{path}, {others[0]}", f"{identity[others[0]]}", found, remedy)
+    raise InputError(f"{path}, {others[0]}", expected, found, remedy)
 
 
 def _table_of(simulations: Iterable[Simulation], names: Sequence[str]) -> pd.DataFrame:

@@ -119,8 +119,10 @@ def _rows(problem, samplers, seconds, chains, warmup, seed, on_progress) -> Iter
         except InputError as error:
             yield Efficiency(name, note=str(error))
             continue
-        found = efficiency(name, run.chains, run.standards)
-        if run.is_interrupted:
-            yield replace(found, note=INTERRUPTED)
+        try:
+            found, is_last = efficiency(name, run.chains, run.standards), run.is_interrupted
+        except KeyboardInterrupt:  # many draws take a while, and are not to be lost
+            found, is_last = efficiency(name, run.chains, run.standards), True
+        yield replace(found, note=INTERRUPTED) if run.is_interrupted else found
+        if is_last:
             return
-        yield found

@@ -153,6 +153,9 @@ def sample(
             store = CheckpointStore(Path(checkpoint), run, {"typical_scale": scale})
             lock.enter_context(store.lock())
             store = store.claim(is_resuming=resume)
+            if (saved := max(store.chains(), default=-1) + 1) > chains:
+                remedy = "resume with all of them: results are those of all chains"
+                raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
             target = target_of(problem, kernel, store.choices["typical_scale"])
         return run_chains(
             target,
@@ -223,6 +226,9 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
         raise InputError("kernel", f"a constrained sampler, {why}", found, remedy)
     if is_given:
         return problem
+    if not problem.noise.is_transformed and kernel.target_kind != "density":
+        expected = "a sampler on a density, as the noise has a loglikelihood and no transform"
+        raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take nuts")
     return TARGETS[kernel.target_kind](with_scale_coordinate(reduced(problem), scale))
 
 

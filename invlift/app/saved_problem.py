@@ -29,8 +29,14 @@ def save_problem(spec: ProblemSpec | PythonSpec) -> None:
 
 
 def text_of(spec: ProblemSpec | PythonSpec) -> str:
-    """What is kept of a problem: its problem file, complete, or the Python file that made it."""
-    return spec.content if isinstance(spec, PythonSpec) else spec.to_toml()
+    """What is kept of a problem: its problem file, complete, or the Python file that made it.
+
+    Its results are where the file is, wherever the folder goes.
+    """
+    if isinstance(spec, PythonSpec):
+        return spec.content
+    here = spec.output.model_copy(update={"dir": Path()})
+    return spec.model_copy(update={"output": here}).to_toml()
 
 
 def open_saved(directory: Path) -> ProblemSpec | PythonSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,6 +26,9 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
         If a name is one that draws have already, or the coordinates do not fit the shape.
     """
     where = f"{where}, axes"
+    if not isinstance(axes, Mapping) or not all(hasattr(x, "__len__") for x in axes.values()):
+        expected = "names of axes with the coordinates along each"
+        raise InputError(where, expected, f"{axes!r}"[:80], 'give {"year": [1900, 1901]}, say')
     for axis in set(axes) & set(RESERVED_AXES):
         raise InputError(where, "another name", f"{axis!r}, which draws have already", "rename it")
     found = tuple((str(axis), _plain(labels)) for axis, labels in axes.items())
@@ -40,6 +43,20 @@ def checked_axes(where: str, axes: Mapping[str, Sequence], shape: tuple[int, ...
             "give each axis of the value a name, and a coordinate to each of its entries",
         )
     return found
+
+
+def check_names(draws: Iterable[str], axes: Collection[str]) -> None:
+    """Check that no draw is called like an axis: files have the coordinates by that name.
+
+    Raises
+    ------
+    InputError
+        If one is.
+    """
+    for name in draws:
+        if name in (*RESERVED_AXES, *axes):
+            expected = "another name than that of an axis"
+            raise InputError(f"draws of {name}", expected, f"{name!r}", "rename one of the two")
 
 
 def checked_unit(where: str, unit: str) -> str:

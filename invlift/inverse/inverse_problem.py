@@ -13,6 +13,7 @@ import numpy as np
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
 from invlift.errors import InputError, first_line, is_integer
+from invlift.inverse.axes import check_names
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import Structure
 from invlift.inverse.models.base import ForwardModel
@@ -91,6 +92,10 @@ def inverse_problem(
     observed, readings = _observed(observed, axes, has_names=has_names)
     if has_names:
         model = NamedModel(model, prior.shapes, readings)
+    if not isinstance(model, ForwardModel):
+        expected = "a ForwardModel, as the prior is one of all coefficients"
+        remedy = 'name what is unknown, {"x": prior} say, or take jax_problem'
+        raise InputError("argument model", expected, f"a {type(model).__name__}", remedy)
     _check_fields(model, prior)
     names = [each.name for each in readings] or ["readings"]
     ends = np.cumsum([len(each.labels) for each in readings])[:-1]
@@ -107,8 +112,17 @@ def inverse_problem(
     _check_prediction(problem)
     if structure is not None:
         _check_structure(problem)
+    if not has_names:
+        return problem
     kept = {name: own for name, own in axes.items() if name not in names}
-    return replace(problem, model=with_axes(model, prior, kept)) if kept else problem
+    problem = replace(problem, model=with_axes(model, prior, kept)) if kept else problem
+    every = [
+        *prior.axes,
+        *(each.axes for each in readings),
+        *(own for _, own in problem.model.kept_axes),
+    ]
+    check_names(problem.shapes_of_draws(), {axis for each in every for axis, _ in each})
+    return problem
 
 
 def _prior(prior: Any, model: Any) -> Prior:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError, first_line
-from invlift.inverse.axes import check_agreement, checked_axes, checked_unit
+from invlift.inverse.axes import check_agreement, check_names, checked_axes, checked_unit
 from invlift.inverse.manifolds import Manifold, as_manifold
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import Unknown, check_name
@@ -69,8 +69,9 @@ def manifold_problem(
 
     Notes
     -----
-    Nothing is assumed of units or scales.  ``starts`` of :func:`sample` takes other starts than
-    ``start``, one for each chain.
+    Constraint and unknowns should be of the order of one: how near the manifold draws must be is an
+    absolute number, as is the spread of the first moves.  ``starts`` of :func:`sample` takes other
+    starts than ``start``, one for each chain.
     """
     require_float64()
     parts, units, axes = [], [], []
@@ -149,6 +150,7 @@ def _check_functions(problem: ManifoldProblem) -> None:
             raise InputError("derived", "a dict of arrays", type(derived).__name__, "return that")
         for name in derived:
             check_name(name, [each for each, _ in problem.parts])
+        check_names(derived, {axis for each in problem.axes for axis, _ in each})
     if problem.start_fn is not None:
         found = shapes("start", lambda own, q: own.start_fn(jax.random.key(0), **own._data))
         expected = {name: (shape, jnp.float64) for name, shape in problem.shapes}

@@ -124,7 +124,7 @@ class InverseProblem(ProblemBase, Module):
         has_own_names = self.model.coefficients_name is None or self.coefficients_name is not None
         kept = self.model.describe if has_own_names else partial(unpack, shapes=self.prior.shapes)
         kept = kept(coefficients) | {"predicted": predicted}
-        if not self.noise.is_exact:
+        if not self.noise.is_exact and self.noise.is_transformed:
             kept["noise_score"] = self.noise.invert(predicted, zeta, self.observed)
         return kept | self.noise.parameters(zeta) | self.prior.parameters(white)
 
@@ -198,9 +198,10 @@ class InverseProblem(ProblemBase, Module):
     def reading_noise(self) -> Any:
         """What a posterior asks about noise, given draws; None where readings are exact.
 
-        A :class:`~invlift.posterior.parts.ReadingNoise`.
+        Or where the noise is only known by a density of all readings together.  A
+        :class:`~invlift.posterior.parts.ReadingNoise`.
         """
-        if self.noise.is_exact:
+        if self.noise.is_exact or not self.noise.is_transformed:
             return None
         return NoiseGivenDraws(self.noise, np.asarray(self.observed))
 

@@ -21,8 +21,8 @@ from invlift.inverse.priors.named import NamedPrior, Shapes
 from invlift.inverse.readings import NamedReading, joined
 from invlift.programs.pytrees import static
 
-#: What draws hold beside the unknowns.
-RESERVED = ("predicted", "noise_score", "sigma")
+#: What draws, or the table of them, hold beside the unknowns.
+RESERVED = ("predicted", "noise_score", "sigma", "elpd_loo", "p_loo", "num_loo_unreliable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,11 @@ class NamedModel(ForwardModel):
 
     def _evaluate(self, coefficients):
         found = self.fn(**unpack(coefficients, self.shapes))
-        readings, kept = found if isinstance(found, tuple) else (found, {})
+        readings, kept = found if isinstance(found, tuple) and len(found) == 2 else (found, {})
+        if isinstance(readings, tuple) or not isinstance(kept, Mapping):
+            expected = "readings, or a pair of these and a dict of quantities to keep"
+            said = f"a tuple of {len(found)}, the last a {type(found[-1]).__name__}"
+            raise InputError("forward map", expected, said, "return that")
         for name in {*RESERVED, *dict(self.shapes)} & {*kept}:
             expected, remedy = "a name that no unknown and no other draw has", "rename it"
             raise InputError("a quantity that the model keeps", expected, f"{name!r}", remedy)
@@ -90,11 +94,14 @@ class NamedModel(ForwardModel):
 
 
 def _as_array(name: str, value: Any) -> jax.Array:
+    where, remedy = f"quantity {name} that the model keeps", "return an array of real numbers"
     try:
-        return jnp.asarray(value)
+        value = jnp.asarray(value)
     except (TypeError, ValueError):
-        where, remedy = f"quantity {name} that the model keeps", "return an array of numbers"
         raise InputError(where, "numbers", f"{value!r}"[:80], remedy) from None
+    if jnp.iscomplexobj(value):
+        raise InputError(where, "real numbers", "complex ones", remedy)
+    return value
 
 
 def unpack(coefficients: jax.Array, shapes: Shapes) -> dict[str, jax.Array]:
@@ -138,8 +145,11 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
             parts[name] = part if isinstance(part, Prior) else as_distribution(part)
         except InputError as error:
             raise error.at(f"unknown {name}") from None
+        shape = _shape_of(parts[name])
+        if 0 in shape:
+            raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")
         units.append(checked_unit(f"unknown {name}, unit", given.unit))
-        axes.append(checked_axes(f"unknown {name}", given.axes, _shape_of(parts[name])))
+        axes.append(checked_axes(f"unknown {name}", given.axes, shape))
     check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
     shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
     return NamedPrior(parts, shapes, tuple(units), tuple(axes))

@@ -40,7 +40,9 @@ def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
         readings[name] = np.concatenate(values).astype(float)
         if not np.array_equal(readings[first], readings[name]):
             expected = f"the {readings[first].size} readings of {first}"
-            found = f"{readings[name].size} readings, not the same"
+            is_moved = np.array_equal(*map(np.sort, (readings[first], readings[name])))
+            how = "in another order" if is_moved else "not the same"
+            found = f"{readings[name].size} readings, {how}"
             remedy = "compare runs of one sensor table, with the same sensors in use"
             raise InputError(name, expected, found, remedy)
         if loos[first].elpd.shape != loos[name].elpd.shape:

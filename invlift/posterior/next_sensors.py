@@ -44,10 +44,13 @@ class NextSensors:
     best : pandas.DataFrame
         The places to choose one after the other, best first: node, coordinates, ``solution``, and
         the ``share`` of the variance of today that is gone with this and those before.
+    num_draws : int
+        Draws behind these numbers: a place that tells nothing shows a share of one over it.
     """
 
     shares: dict[str, np.ndarray]
     best: pd.DataFrame
+    num_draws: int
 
 
 def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensors:
@@ -93,7 +96,8 @@ def next_sensors(posterior: Posterior, num: int, name: str | None) -> NextSensor
     nodes, names, totals = zip(*rows, strict=True)
     places = dict(zip("xyz", posterior.mesh.points[list(nodes)].T, strict=False))
     columns = {"node": nodes, **places, "solution": names, "share": totals}
-    return NextSensors(shares, pd.DataFrame(columns, index=pd.RangeIndex(1, num + 1, name="rank")))
+    best = pd.DataFrame(columns, index=pd.RangeIndex(1, num + 1, name="rank"))
+    return NextSensors(shares, best, len(wanted))
 
 
 def _solutions(posterior: Posterior) -> list[str]:

@@ -326,10 +326,13 @@ class Posterior:
         An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
         all, or the density of the noise is unknown here.
         """
-        if self.loo is None:
-            expected = "sensors, 25 draws of predicted or more, and noise of known density"
+        if self.log_likelihood is None:
+            expected, found = "readings, draws of predicted, and noise of known density", "not all"
             remedy = "store the predictions while sampling, and pass the noise"
-            raise InputError("posterior", expected, "not all of them", remedy)
+            raise InputError("posterior", expected, found, remedy)
+        if self.loo is None:
+            found = f"{sum(map(len, self.log_likelihood))}"
+            raise InputError("leave-one-out", "25 draws in all, or more", found, "run for longer")
         return self.loo
 
     def summary(self) -> pd.DataFrame:

@@ -181,7 +181,8 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
             np.array([getattr(scalars[name], key)[0] for name in names])
             for key in ("r_hat", "ess_bulk", "ess_tail")
         )
-        missing = np.isnan([r_hat, bulk, tail]).any(axis=0)
+        missing = np.isnan(r_hat) | np.isnan(bulk)
+        tail = np.where(np.isnan(tail) & ~missing, 0.0, tail)  # of so few draws that none is there
         disagree = f"R-hat of {{}} is {{:.4f}}, above {MAX_R_HAT}: chains or their halves differ"
         more = MORE_WARMUP if np.nanmax(r_hat, initial=1.0) > MAX_R_HAT_ANYWHERE else MORE_DRAWS
         for is_bad, badness, values, text, advice in (

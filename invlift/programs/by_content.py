@@ -24,7 +24,7 @@ class ByContent:
         except Exception:  # it holds what has no digest, such as values that are being traced
             self._content = secrets.token_hex()
 
-    def __call__(self, *arguments, **named) -> Any:
+    def __call__(self, /, *arguments, **named) -> Any:
         """As the function."""
         return self.__wrapped__(*arguments, **named)
 

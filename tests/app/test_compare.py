@@ -26,7 +26,7 @@ from invlift.errors import InputError
 from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import known_noise
 from invlift.inverse.numpyro_density import UnconstrainedDensity
-from invlift.posterior.comparison import Efficiency, plot_comparison
+from invlift.posterior.comparison import Efficiency, efficiency, plot_comparison
 from invlift.samplers.chains import chain, workers
 from invlift.samplers.kernels import HMC
 
@@ -179,6 +179,22 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch,
     assert "rwm: stopped before its time was over" in capsys.readouterr().out
     with (tmp_path / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
         assert [row["method"] for row in csv.DictReader(stream)] == ["pcn", "rwm"]
+
+
+@pytest.mark.usefixtures("block_seconds")
+def test_a_method_that_is_done_is_kept_whenever_ctrl_c_is_pressed(monkeypatch):
+    """While its many draws are judged."""
+    pressed = []
+
+    def press(*arguments):
+        if not pressed:
+            pressed.append(True)
+            raise KeyboardInterrupt
+        return efficiency(*arguments)
+
+    monkeypatch.setattr("invlift.app.compare.efficiency", press)
+    rows = list(compare(problem(), ["pcn", "rwm"], seconds=0.5, chains=1, warmup=20))
+    assert [(row.method, row.note) for row in rows] == [("pcn", "")]
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,34 @@ def test_chains_that_are_saved_are_a_posterior_before_the_run_is_done(results, t
     assert (running.num_chains, invlift.load(folder).num_chains) == (2, 1)
 
 
+def test_runs_that_were_killed_are_compared_and_tell_where_to_measure(results, tmp_path, capsys):
+    """By the draws so far, of which the commands say that they are not enough."""
+    folder = tmp_path / "out"
+    shutil.copytree(results, folder)
+    for name in ("posterior.nc", "run.json"):
+        (folder / name).unlink()
+    capsys.readouterr()
+    assert call("loo", results, folder) == 3
+    out = capsys.readouterr().out
+    assert f"{folder}: the run has not converged" in out
+    first, second = (line.split()[1:] for line in out.splitlines()[1:3])
+    assert first == second
+    for each in (results, folder):
+        assert call("next-sensor", each, "--num", "1") == 3
+        out = capsys.readouterr().out
+        assert "From 120 draws: a place that tells nothing shows a share of about 0.008." in out
+        assert "has not converged" in out
+
+
+def test_a_copy_of_a_run_goes_on_in_its_own_folder(results, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(results, folder)
+    before = (results / "posterior.nc").read_bytes()
+    call("run", folder / "problem.toml", "--resume", "--draws", "70")
+    assert invlift.load(folder).num_draws == 70
+    assert (results / "posterior.nc").read_bytes() == before
+
+
 def test_a_python_problem_is_opened_while_it_runs(tmp_path, monkeypatch):
     """With the data beside the file, the name behind the colon and the options of the run."""
     content = COOLING.read_text().replace("\nproblem = ", "\nmade = ")

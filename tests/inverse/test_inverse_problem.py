@@ -148,6 +148,10 @@ def test_a_number_a_distribution_and_those_of_names_are_normal_noise():
 
     by_name = inverse_problem(model, unknowns, {"b": 0.2, "a": 0.1}, observed)
     np.testing.assert_array_equal(by_name.noise.scale.known, [0.1, 0.1, 0.2])
+    of_each = inverse_problem(model, unknowns, {"b": 0.2, "a": np.array([0.1, 0.3])}, observed)
+    np.testing.assert_array_equal(of_each.noise.scale.known, [0.1, 0.3, 0.2])
+    of_all = inverse_problem(model, unknowns, np.array([0.1, 0.3, 0.2]), observed)
+    np.testing.assert_array_equal(of_all.noise.scale.known, [0.1, 0.3, 0.2])
     priors = {"a": half_normal(0.1), "b": half_normal(2.0)}
     assert inverse_problem(model, unknowns, priors, observed).noise.scale.names == ("a", "b")
 

@@ -10,12 +10,21 @@ import pytest
 import scipy.stats
 from jax.scipy.special import log_ndtr, ndtri
 
+from invlift.app.sampling import sample
 from invlift.errors import InputError
-from invlift.inverse.distributions import exponential, half_cauchy, half_normal, lognormal
+from invlift.inverse.distributions import (
+    exponential,
+    half_cauchy,
+    half_normal,
+    lognormal,
+    normal,
+)
+from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import (
     Noise,
     gaussian_noise,
     known_noise,
+    known_scale,
     laplace_noise,
     potential_noise,
     student_t_noise,
@@ -498,3 +507,45 @@ def test_kinds_of_noise_have_structures_of_their_own():
     kinds += [potential_noise(0.1, logistic_potential), LogisticNoise(as_scale(0.3))]
     assert len({jax.tree.structure(noise) for noise in kinds}) == len(kinds)
     assert jax.tree.structure(laplace_noise(0.1)) == jax.tree.structure(laplace_noise(0.2))
+
+
+class Ball(Noise):
+    """All readings within a distance of what is predicted, equally likely."""
+
+    def loglikelihood(self, predicted, zeta, observed):
+        distance = jnp.linalg.norm(predicted - observed)
+        return jnp.where(distance <= self.sigma(zeta), 0.0, -jnp.inf)
+
+
+def test_noise_with_a_density_alone_is_for_samplers_on_densities():
+    """Of x ~ N(0, 1) within 0.5 of 0.5."""
+    problem = inverse_problem(
+        lambda x: x[None], {"x": normal(0.0, 1.0)}, Ball(known_scale(0.5)), np.array([0.5])
+    )
+    for kernel in ("chmc", "laplace"):
+        with pytest.raises(InputError, match="a sampler on a density, as the noise has a loglik"):
+            sample(problem, kernel)
+    posterior = problem.posterior(sample(problem, "rwm", warmup=300, draws=2000, seed=1))
+    law = scipy.stats.truncnorm(0.0, 1.0)
+    error = law.std() / np.sqrt(posterior.scalar_diagnostics["x"].ess_mean[0])
+    draws = np.array(posterior.draws("x"))
+    assert abs(draws.mean() - law.mean()) < 4.0 * error
+    assert 0.0 <= draws.min() <= draws.max() <= 1.0
+    # There is no density of each reading, and no way to make new ones.
+    assert posterior.noise is None
+    assert posterior.loo is None
+    assert "noise_score" not in posterior.described
+
+
+def test_a_missing_inverse_is_told():
+    class Wide(Noise):
+        def transform(self, eta):
+            return jnp.sinh(eta)
+
+    class WideAndBack(Wide):
+        def inverse_transform(self, value):
+            return jnp.arcsinh(value)
+
+    WideAndBack(known_scale(0.5)).check(np.ones(3))
+    with pytest.raises(InputError, match=r"noise Wide, inverse_transform of -3.6.*: expected -2"):
+        Wide(known_scale(0.5)).check(np.ones(3))

@@ -150,3 +150,12 @@ def test_bad_input(changes, message):
     arguments = {"slope": lambda t, x: -x, "times": [0.0, 1.0], "max_step": 0.1} | changes
     with pytest.raises(InputError, match=message):
         solve_ode(initial=1.0, **arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whole_numbers_to_begin_with_are_numbers_like_others(method):
+    found = solve_ode(lambda t, x: {"x": -0.7 * x["x"], "y": x["x"]}, {"x": 5, "y": 0}, TIMES, 0.01,
+                      method=method)  # fmt: skip
+    expected = 5.0 * np.exp(-0.7 * TIMES)
+    np.testing.assert_allclose(found["x"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["y"], (5.0 - expected) / 0.7, rtol=1e-5)

@@ -18,6 +18,8 @@ from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import gaussian_noise, known_noise, student_t_noise
 from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.unknowns import Unknown
 
 TIMES = np.linspace(0.0, 2.0, 6)
 OBSERVED = np.array([2.1, 1.6, 1.3, 1.05, 0.8, 0.62])
@@ -172,6 +174,36 @@ def test_a_field_is_an_unknown_among_others():
             UNKNOWNS,
             "quantity half that the model keeps: expected numbers, found 'life'",
         ),
+        (
+            lambda start, rate: (decay(start, rate), {"half": 1j * rate}),
+            UNKNOWNS,
+            "quantity half that the model keeps: expected real numbers, found complex ones",
+        ),
+        (
+            lambda start, rate: (decay(start, rate), {"chain": rate}),
+            UNKNOWNS,
+            "draws of chain: expected another name than that of an axis",
+        ),
+        (
+            lambda start, rate: (decay(start, rate), [rate]),
+            UNKNOWNS,
+            "forward map: .* dict of quantities to keep, found a tuple of 2, the last a list",
+        ),
+        (lambda start, rate: (decay(start, rate),), UNKNOWNS, "forward map: .* a tuple of 1"),
+        (decay, {"elpd_loo": normal(0.0, 1.0)}, "unknown elpd_loo: expected another name"),
+        (decay, UNKNOWNS | {"rate": normal(np.zeros(0), 1.0)}, "unknown rate: .* found none"),
+        (decay, UNKNOWNS | {"rate": dist.Levy(0.0, 1.0)}, "unknown rate: .* found Levy"),
+        (
+            decay,
+            UNKNOWNS | {"rate": Unknown(normal(np.zeros(3), 1.0), axes={"row": 3})},
+            "unknown rate, axes: expected names of axes with the coordinates",
+        ),
+        (
+            decay,
+            UNKNOWNS | {"rate": Unknown(normal(np.zeros(3), 1.0), axes=["row"])},
+            "unknown rate, axes: expected names of axes with the coordinates",
+        ),
+        (decay, StandardNormalPrior(jnp.zeros(2)), "argument model: .* found a function; name"),
         (decay, {"start": normal(2.0, 0.5)}, "forward map: .*missing.*'rate'"),
         (decay, UNKNOWNS | {"end": normal(0.0, 1.0)}, "forward map: .*unexpected.*'end'"),
         (lambda start, rate: start, UNKNOWNS, "forward map: expected 6 float64 observations"),
@@ -190,6 +222,15 @@ def test_an_unknown_is_not_called_as_an_axis():
     axes = {"path": {"rate": range(6)}}
     with pytest.raises(InputError, match=r"^unknown rate: .* axis of quantity path"):
         inverse_problem(model, UNKNOWNS, known_noise(0.1), OBSERVED, axes=axes)
+
+
+def test_a_quantity_is_not_called_as_an_axis():
+    def model(level):
+        return level, {"year": level[0]}
+
+    unknowns = {"level": Unknown(normal(np.zeros(6), 1.0), axes={"year": range(6)})}
+    with pytest.raises(InputError, match=r"^draws of year: .* than that of an axis"):
+        inverse_problem(model, unknowns, known_noise(0.1), OBSERVED)
 
 
 YEARS = [1900, 1901, 1902, 1903, 1904, 1905]

@@ -120,6 +120,9 @@ def test_runs_of_other_readings_are_refused(folders):
     changed = replace(second, sensors=replace(second.sensors, values=values))
     with pytest.raises(InputError, match="8 readings, not the same"):
         compare_runs({"first": first, "changed": changed})
+    moved = replace(second, sensors=replace(second.sensors, values=second.sensors.values[::-1]))
+    with pytest.raises(InputError, match="8 readings, in another order"):
+        compare_runs({"first": first, "moved": moved})
     of_pairs = replace(second)
     of_pairs.__dict__["loo"] = replace(second.loo, elpd=second.loo.elpd[::2])
     with pytest.raises(InputError, match=r"expected 8 densities of .*, found 4, of vectors"):

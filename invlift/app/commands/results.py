@@ -13,8 +13,9 @@ from invlift.files.tables import integer
 from invlift.posterior.leave_one_out import MAX_PARETO_K
 from invlift.posterior.model_comparison import compare_runs
 from invlift.posterior.next_sensors import write_next_sensors
+from invlift.posterior.posterior import Posterior
 from invlift.posterior.report import write_report
-from invlift.posterior.run_folder import RECORD, problem_file, read_posterior, read_record
+from invlift.posterior.run_folder import RECORD, problem_file, read_record
 
 #: Most places for sensors: the linear estimate is one of a few readings.
 MAX_NUM = 100
@@ -46,7 +47,7 @@ def loo(parsed, console: Console, errors: Console) -> int:
     if len({Path(run).resolve() for run in parsed.runs}) < max(2, len(parsed.runs)):
         expected, found = "two or more folders of different runs", printable(" ".join(parsed.runs))
         raise InputError("invlift loo", expected, found, "name two or more, each once")
-    runs = {run: read_posterior(run) for run in parsed.runs}
+    runs = {run: load(run) for run in parsed.runs}
     table = compare_runs(runs)
     doubts = []
     for name, row in table.iterrows():
@@ -56,7 +57,7 @@ def loo(parsed, console: Console, errors: Console) -> int:
                 f"{name}: leave-one-out prediction is not reliable at {row['num_unreliable']:.0f} "
                 f"of {num} sensors (Pareto k up to {row['max_pareto_k']:.2f})"
             )
-        if not read_record(Path(name)).verdict.is_converged:
+        if not _has_converged(Path(name), runs[name]):
             doubts.append(f"{name}: the run has not converged")
     shown = table[list(HEADINGS)].rename(columns=HEADINGS).rename_axis("run")
     say_table(console, shown.round(2))
@@ -73,5 +74,19 @@ def next_sensor(parsed, console: Console, errors: Console) -> int:
     shown = found.best.drop(columns="node").rename(columns={"share": "share of variance, in all"})
     say_table(console, shown)
     written = write_next_sensors(posterior, found, Path(parsed.directory))
+    say(
+        console,
+        f"From {found.num_draws} draws: a place that tells nothing shows a share of about "
+        f"{1.0 / found.num_draws:.1g}.",
+    )
+    has_converged = _has_converged(Path(parsed.directory), posterior)
+    if not has_converged:
+        say(console, "The run has not converged, so that these shares are not reliable.")
     say(console, f"\nWritten: {', '.join(map(str, written))}")
-    return 0
+    return 0 if has_converged else BAD_VERDICT
+
+
+def _has_converged(directory: Path, posterior: Posterior) -> bool:
+    """The verdict of a finished run, or on the draws that there are so far."""
+    is_done = (directory / RECORD).exists()
+    return (read_record(directory).verdict if is_done else posterior.verdict()).is_converged

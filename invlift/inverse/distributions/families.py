@@ -255,7 +255,7 @@ def normal(mean: float | np.ndarray, sd: float | np.ndarray) -> Normal:
     InputError
         If the mean is not finite or sd not positive.
     """
-    return Normal(_finite("normal, mean", mean), _positive("normal, sd", sd))
+    return _of_one_shape(Normal(_finite("normal, mean", mean), _positive("normal, sd", sd)))
 
 
 def uniform(low: float | np.ndarray, high: float | np.ndarray) -> Uniform:
@@ -267,9 +267,10 @@ def uniform(low: float | np.ndarray, high: float | np.ndarray) -> Uniform:
         If a bound is not finite, or high not above low.
     """
     low, high = _finite("uniform, low", low), _finite("uniform, high", high)
+    found = _of_one_shape(Uniform(low, high))
     if not np.all(np.asarray(high) > np.asarray(low)):
         raise InputError("uniform, high", f"a number above low, {low}", f"{high}", "correct it")
-    return Uniform(low, high)
+    return found
 
 
 def lognormal(
@@ -318,7 +319,8 @@ def lognormal(
         if not np.all(np.asarray(factor) > 1.0):
             raise InputError("lognormal, factor", "a number above 1", f"{factor}", "correct it")
         scale = np.log(factor)
-    return Lognormal(_finite("lognormal, location", location), _positive("lognormal, scale", scale))
+    location, scale = _finite("lognormal, location", location), _positive("lognormal, scale", scale)
+    return _of_one_shape(Lognormal(location, scale))
 
 
 def half_normal(scale: float | np.ndarray) -> HalfNormal:
@@ -340,6 +342,21 @@ def half_cauchy(scale: float | np.ndarray) -> HalfCauchy:
 def exponential(mean: float | np.ndarray) -> Exponential:
     """Exponential distribution; otherwise as :func:`half_normal`."""
     return Exponential(_positive("exponential, mean", mean))
+
+
+def _of_one_shape(found: _Elementwise) -> _Elementwise:
+    """The distribution, if its parameters are numbers, or arrays of one shape."""
+    try:
+        found.shape  # noqa: B018
+    except ValueError:
+        where, shapes = (
+            type(found).__name__.lower(),
+            [leaf.shape for leaf in jax.tree.leaves(found)],
+        )
+        raise InputError(
+            where, "numbers, or arrays of one shape", f"{shapes}", "correct one"
+        ) from None
+    return found
 
 
 def _finite(where: str, values) -> jax.Array:

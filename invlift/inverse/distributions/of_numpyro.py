@@ -245,7 +245,11 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     if not is_positive and exact_whitening(given, given.shape()) is not None:
         return Exact(given)
-    free = np.asarray(_free_draws(given))
+    try:
+        free = np.asarray(_free_draws(given))
+    except NotImplementedError:
+        expected = "a distribution with draws, and a support that NumPyro maps the real numbers to"
+        raise InputError("distribution", expected, f"{name}", "give another one") from None
     if not np.all(np.isfinite(free)):
         raise InputError(
             "distribution", "draws within its support", f"others, of NumPyro's {name}", "correct it"

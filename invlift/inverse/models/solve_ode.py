@@ -66,7 +66,8 @@ def solve_ode(
     """
     times, start, max_step = _checked(times, start, max_step, method)
     begins, lengths, places = _steps(times, start, max_step)
-    initial = jax.tree.map(jnp.asarray, initial)
+    # Whole numbers would stay so along the path.
+    initial = jax.tree.map(lambda part: jnp.asarray(part, float), initial)
     slopes = jax.eval_shape(lambda state: slope(jnp.asarray(start), state), initial)
     if _shapes(slopes) != _shapes(initial):
         raise InputError(

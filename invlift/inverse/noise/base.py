@@ -70,6 +70,15 @@ class Noise(Module):
     # What follows ---------------------------------------------------------------------------------
 
     @property
+    def is_transformed(self) -> bool:
+        """Whether readings are made by :meth:`transform`.
+
+        Not where a subclass writes :meth:`loglikelihood` in its place: such noise has a density of
+        all readings, which samplers on the ordinary posterior draw from, and nothing else.
+        """
+        return self.is_exact or type(self).loglikelihood is Noise.loglikelihood
+
+    @property
     def num_parameters(self) -> int:
         """Number h of unknowns zeta."""
         return sum(part.num_parameters for part in self._parts)
@@ -226,11 +235,14 @@ class Noise(Module):
         Raises
         ------
         InputError
-            If sigma or the groups are for another number of readings, or the noise is relative and
-            a reading is 0; it is named by its index from 0.
+            If sigma or the groups are for another number of readings, the noise is relative and
+            a reading is 0; it is named by its index from 0; or of a class that is not of the
+            library ``inverse_transform`` is not the inverse of ``transform``.
         """
         observed = np.asarray(observed)
         self.scale.check(observed.size)
+        if type(self).__module__.partition(".")[0] != __name__.partition(".")[0]:
+            self._check_inverse()
         zeros = np.flatnonzero(observed == 0.0)
         if self.relative and zeros.size:
             raise InputError(
@@ -239,6 +251,17 @@ class Noise(Module):
                 "0",
                 "remove the reading, or take additive noise",
             )
+
+    def _check_inverse(self) -> None:
+        _, shape = self._values(jnp.zeros(self.num_parameters))
+        etas = jnp.linspace(-2.0, 2.0, 5)
+        values = self.transform(etas, *shape)
+        found = self.inverse_transform(values, *shape)
+        bad = np.flatnonzero(~np.isclose(found, etas, rtol=0.0, atol=1e-6))
+        if bad.size:
+            where = f"noise {type(self).__name__}, inverse_transform of {values[bad[0]]:g}"
+            expected, found = f"{etas[bad[0]]:g}, of which transform makes it", f"{found[bad[0]]:g}"
+            raise InputError(where, expected, found, "write the inverse of transform")
 
     @property
     def _parts(self) -> tuple[Scale, ...]:

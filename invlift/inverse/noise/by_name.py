@@ -16,15 +16,16 @@ from invlift.inverse.readings import as_numbers
 
 
 def noise_by_name(
-    noise: Noise | Distribution | float | Mapping[str, Any], observed: Mapping[str, np.ndarray]
+    noise: Noise | Distribution | float | np.ndarray | Mapping[str, Any],
+    observed: Mapping[str, np.ndarray],
 ) -> Noise:
     """Noise of all readings, those of one name after those of the other.
 
     Parameters
     ----------
-    noise : Noise, Distribution, float or mapping of str to float or Distribution
-        A noise; or the standard deviation of a normal one, for all or by name; or its distribution,
-        one scale for each name, likewise.
+    noise : Noise, Distribution, float, (d,) array or mapping of str to these
+        A noise; or the standard deviation of a normal one, for all, for each reading, or by name;
+        or its distribution, one scale for each name, likewise.
     observed : mapping of str to array
 
     Raises
@@ -34,14 +35,15 @@ def noise_by_name(
     """
     if isinstance(noise, Noise):
         return noise
-    if isinstance(noise, int | float | np.number):
+    if isinstance(noise, int | float | np.number | np.ndarray):
         return known_noise(noise)
     sizes = [each.size for each in observed.values()]
     groups = np.repeat([*observed], sizes)
     if isinstance(noise, Mapping):
         parts = _parts(noise, observed)
         if all(isinstance(part, KnownScale) for part in parts):
-            return known_noise(np.repeat([float(part.known) for part in parts], sizes))
+            known = zip(parts, sizes, strict=True)
+            return known_noise(np.concatenate([np.broadcast_to(p.known, num) for p, num in known]))
         return gaussian_noise(unknown_scale(parts, groups))
     if not is_distribution(noise):
         expected = "a positive number, a distribution of one, or a noise"
@@ -64,9 +66,13 @@ def _parts(noise: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -> list
     for name in observed:
         where, given = f"noise {name}", noise[name]
         if not is_distribution(given):
-            given = as_numbers(where, given, "a positive number", _REMEDY)
-            if given.shape or not 0.0 < given < np.inf:
-                raise InputError(where, "a positive number", f"{noise[name]!r}"[:80], _REMEDY)
+            expected = "a positive number, or, where the others are known too, one for each reading"
+            given = as_numbers(where, given, expected, _REMEDY).ravel()
+            is_alone = any(map(is_distribution, noise.values()))
+            is_fitting = given.size == 1 or (given.size == observed[name].size and not is_alone)
+            if not is_fitting or not np.all((given > 0.0) & (given < np.inf)):
+                raise InputError(where, expected, f"{noise[name]!r}"[:80], _REMEDY)
+            given = given if given.size > 1 else given[0]
         try:
             parts.append(as_scale(given))
         except InputError as error:
