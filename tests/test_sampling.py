@@ -213,6 +213,7 @@ FACTORS = [1.0]
         ({"draws": "100"}, "draws"),
         ({"seed": -1}, "seed"),
         ({"seed": 1.5}, "seed"),
+        ({"seed": None}, "seed"),
         ({"seed": 2**64}, "seed"),
         ({"resume": True}, "resume"),
     ],

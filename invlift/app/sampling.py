@@ -228,7 +228,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
         return problem
     if not problem.noise.is_transformed and kernel.target_kind != "density":
         expected = "a sampler on a density, as the noise has a loglikelihood and no transform"
-        raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take nuts")
+        raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take rwm, say")
     return TARGETS[kernel.target_kind](with_scale_coordinate(reduced(problem), scale))
 
 

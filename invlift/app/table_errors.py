@@ -23,11 +23,13 @@ MISSING, UNKNOWN = "missing", "extra_forbidden"
 def check_options(table: type[Table], where: str = "", **options: Any) -> None:
     """Check arguments, or options, by the keys of a table that are called the same.
 
-    They may be numbers of NumPy, and None where one is not given. An InputError of the first that
-    the table refuses, which names `where` in the place of the key.
+    They may be numbers of NumPy, and None where one is not given that need not be. An InputError of
+    the first that the table refuses, which names `where` in the place of the key.
     """
+    own = table.model_fields
     values = {name: getattr(value, "tolist", lambda value=value: value)()
-              for name, value in options.items() if value is not None}  # fmt: skip
+              for name, value in options.items()
+              if value is not None or own[name].default is not None}  # fmt: skip
     try:
         table.model_validate(values)
     except ValidationError as error:

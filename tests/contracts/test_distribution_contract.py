@@ -51,6 +51,9 @@ NUMPYRO = {
     "Laplace": dist.Laplace(0.5, 0.2),
     "Gumbel": dist.Gumbel(0.5, 0.2),
     "Weibull": dist.Weibull(0.5, 1.7),
+    "falling": dist.TransformedDistribution(
+        dist.HalfNormal(1.0), dist.transforms.AffineTransform(0.0, -1.0)
+    ),
     "an array": dist.Normal(jnp.array([0.1, 0.5, -0.3]), jnp.array([1.0, 0.1, 3.0])),
     "expanded": dist.HalfNormal(0.3).expand([2]),
     "as an event": dist.Gamma(jnp.array([2.0, 4.0]), 3.0).to_event(1),

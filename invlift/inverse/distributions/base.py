@@ -51,7 +51,7 @@ class Distribution(Module):
         return -math.inf, math.inf
 
     def transform(self, white: jax.Array) -> jax.Array:
-        """The value T(z) for z of (k,): smooth, and increasing where it is a number."""
+        """The value T(z) for z of (k,): smooth, and increasing or falling where it is a number."""
         raise NotImplementedError
 
     def whiten(self, value: np.ndarray) -> np.ndarray:
@@ -63,10 +63,13 @@ class Distribution(Module):
         if value.size != self.num_white:
             return np.full(self.num_white, np.nan)
         low, high = np.full((2, value.size), [[-WIDEST], [WIDEST]])
+        ends = (np.ravel(self.transform(jnp.full(value.size, z))) for z in (-1.0, 1.0))
+        is_falling = np.greater(*ends)
         for _ in range(NUM_HALVINGS):
             middle = 0.5 * (low + high)
             found = np.ravel(self.transform(jnp.asarray(middle)))
-            low, high = np.where(found < value, middle, low), np.where(found < value, high, middle)
+            is_low = (found < value) != is_falling
+            low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
         width = np.ravel(self.transform(jnp.asarray(middle + 1e-6))) - found
         return np.where(np.abs(found - value) <= np.abs(width), middle, np.nan)
 
