@@ -9,7 +9,8 @@ import pytest
 import scipy.linalg
 
 from invlift.errors import InputError
-from invlift.inverse.models.solve_ode import METHODS, solve_ode
+from invlift.inverse.models.linear_moves import FEW
+from invlift.inverse.models.solve_ode import METHODS, _solver, solve_ode
 
 ORDERS = {"rk4": 4, "dopri5": 5, "rodas3": 3, "exponential": 2}
 TIMES = np.array([0.0, 0.3, 0.3, 1.1, 2.0])
@@ -150,6 +151,34 @@ def test_bad_input(changes, message):
     arguments = {"slope": lambda t, x: -x, "times": [0.0, 1.0], "max_step": 0.1} | changes
     with pytest.raises(InputError, match=message):
         solve_ode(initial=1.0, **arguments)
+
+
+@pytest.mark.parametrize("size", [1, 3, FEW, FEW + 1])
+def test_systems_of_stiff_steps_are_solved_as_by_numpy(size):
+    """Those that cannot be without pivoting, and with derivatives in both modes."""
+    rng = np.random.default_rng(size)
+    matrix, direction, rhs = rng.normal(size=(3, size, size))
+    matrix[0, 0], rhs = 1e-18 if size > 1 else 2.0, rhs[0]
+
+    @jax.jit
+    def look(matrix):
+        def solve(matrix):
+            return _solver(matrix)(rhs)
+
+        found, along = jax.jvp(solve, (matrix,), (direction,))
+        curved = jax.jvp(jax.grad(lambda m: jnp.sum(solve(m) ** 2)), (matrix,), (direction,))[1]
+        return found, along, curved
+
+    inverse = np.linalg.inv(matrix)
+    found, along, curved = look(matrix)
+    np.testing.assert_allclose(found, inverse @ rhs, rtol=1e-9)
+    np.testing.assert_allclose(along, -inverse @ direction @ inverse @ rhs, rtol=1e-8)
+    # The gradient of |x|^2 is -2 A^-T x x^T, which is differentiated by hand.
+    moved = -2.0 * (
+        -inverse.T @ direction.T @ inverse.T @ np.outer(found, found)
+        + inverse.T @ (np.outer(along, found) + np.outer(found, along))
+    )
+    np.testing.assert_allclose(curved, moved, rtol=1e-7, atol=1e-9 * np.abs(moved).max())
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -63,10 +63,10 @@ def linear_moves(
 
     def double(value, index):
         exponential, vectors = value
-        twice = _product(exponential, vectors) + vectors
+        twice = product(exponential, vectors) + vectors
         of_order = [0.5 * twice[:, :2], 0.25 * (twice[:, 2:] + vectors[:, 1:2])]
         doubled = jnp.concatenate(of_order[: len(derivatives)], axis=1)
-        new = _product(exponential, exponential), doubled
+        new = product(exponential, exponential), doubled
         return tuple(jnp.where(index < number, *pair) for pair in zip(new, value, strict=True))
 
     def step(value, index):
@@ -105,7 +105,7 @@ def _powers(matrix: jax.Array) -> jax.Array:
     """I, A, A^2, ..., (n, n, NUM_TERMS)."""
 
     def multiply(power, _):
-        return _product(power, matrix), power
+        return product(power, matrix), power
 
     _, powers = jax.lax.scan(multiply, jnp.eye(matrix.shape[0]), length=NUM_TERMS)
     return jnp.moveaxis(powers, 0, -1)
@@ -123,7 +123,7 @@ def _factorials(orders: np.ndarray) -> np.ndarray:
     return np.array([math.factorial(order) for order in orders], float)
 
 
-def _product(left: jax.Array, right: jax.Array) -> jax.Array:
+def product(left: jax.Array, right: jax.Array) -> jax.Array:
     """Of matrices (n, n) and (n, m), or (n, n, T) and (n, m, T), each with its own."""
     size = left.shape[0]
     if size > FEW:

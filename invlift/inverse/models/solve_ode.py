@@ -17,7 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError
-from invlift.inverse.models.linear_moves import linear_moves
+from invlift.inverse.models.linear_moves import FEW, linear_moves, product
 from invlift.programs.derivatives import depends
 
 #: Most steps of one solution: more are a slip in the unit of time.
@@ -177,18 +177,49 @@ def _rodas3(slope, time, state, length):
     gamma = 0.5
     by_time = jax.jacfwd(slope, 0)(time, state)
     jacobian = jax.jacfwd(slope, 1)(time, state)
-    matrix = jnp.eye(state.size) / (length * gamma) - jacobian
-    factor = jax.scipy.linalg.lu_factor(matrix)
+    solve = _solver(jnp.eye(state.size) / (length * gamma) - jacobian)
 
     def stage(at, moved, mixed, share):
-        rhs = slope(time + at * length, moved) + mixed / length + share * length * by_time
-        return jax.scipy.linalg.lu_solve(factor, rhs)
+        return solve(slope(time + at * length, moved) + mixed / length + share * length * by_time)
 
     one = stage(0.0, state, 0.0, 0.5)
     two = stage(0.0, state, 4.0 * one, 1.5)
     three = stage(1.0, state + 2.0 * one, one - two, 0.0)
     four = stage(1.0, state + 2.0 * one + three, one - two - 8.0 / 3.0 * three, 0.0)
     return state + 2.0 * one + three + four
+
+
+def _solver(matrix: jax.Array) -> Callable:
+    """What solves systems with a matrix, (n, n), for right-hand sides (n,)."""
+    if len(matrix) <= FEW:
+        inverse = _inverse(matrix)
+        return lambda rhs: jnp.sum(inverse * rhs, axis=1)
+    factor = jax.scipy.linalg.lu_factor(matrix)
+    return lambda rhs: jax.scipy.linalg.lu_solve(factor, rhs)
+
+
+@jax.custom_jvp
+def _inverse(matrix):
+    """Inverse of a small matrix, by Gauss and Jordan with partial pivoting.
+
+    In operations of which a loop is compiled as one: calls of LAPACK take a hundred times as long.
+    """
+    number = jnp.arange(len(matrix))
+    rows = jnp.concatenate([matrix, jnp.eye(len(matrix))], axis=1)
+    for k in range(len(matrix)):
+        size = jnp.where(number >= k, jnp.abs(rows[:, k]), -1.0)
+        is_pivot = (number == jnp.argmax(size))[:, None]
+        pivot = jnp.sum(jnp.where(is_pivot, rows, 0.0), axis=0)
+        rows = jnp.where(is_pivot, rows[k], rows)
+        pivot /= pivot[k]
+        rows = jnp.where((number == k)[:, None], pivot, rows - rows[:, k, None] * pivot)
+    return rows[:, len(matrix) :]
+
+
+@_inverse.defjvp
+def _inverse_jvp(primals, tangents):
+    inverse = _inverse(*primals)
+    return inverse, -product(inverse, product(tangents[0], inverse))
 
 
 def _exponential(slope, time, state, length):
