@@ -39,7 +39,7 @@ CLOSE = 1e-8
 def inverse_problem(
     model: ForwardModel | Callable,
     prior: Prior | Mapping[str, Unknown | Distribution | Prior],
-    noise: Noise | Distribution | float | Mapping[str, Distribution | float] | None,
+    noise: Noise | Distribution | float | np.ndarray | Mapping[str, Any] | None,
     observed,
     *,
     axes: Mapping[str, Mapping[str, Sequence]] | None = None,
@@ -58,11 +58,11 @@ def inverse_problem(
         Of the N coefficients.  Or of the unknowns by name: ``{"rate": lognormal(median=1e-3,
         factor=2), "start": normal(80, 10)}``, of invlift or of NumPyro; with unit and
         axes as ``Unknown(normal(80, 10), "degree C")``.
-    noise : Noise, Distribution, float, mapping of str to float or Distribution, or None
-        See :mod:`invlift.inverse.noise`; or the standard deviation of a normal one, or its
-        distribution, one scale for each name of the readings, or these by name.  None for exact
-        readings, the output of a generator, say: only constrained samplers draw from these (Graham
-        & Storkey 2017).
+    noise : Noise, Distribution, float, (d,) array, mapping of str to these, or None
+        See :mod:`invlift.inverse.noise`; or the standard deviation of a normal one, a number or
+        (d,), or its distribution, one scale for each name of the readings, or these by name.  None
+        for exact readings, the output of a generator, say: only constrained samplers draw from
+        these (Graham & Storkey 2017).
     observed : (d,) float64 array, or mapping of str to array
         Measured values. By name for a function that gives observations by name: arrays, or
         xarray's, whose coordinates name each observation, or the columns of a data frame. One

@@ -62,14 +62,13 @@ def _parts(noise: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -> list
     if noise.keys() != observed.keys():
         expected = f"a number or a distribution for each of {', '.join(observed)}"
         raise InputError("noise", expected, ", ".join(map(str, noise)) or "none", _REMEDY)
-    parts = []
+    parts, has_unknown = [], any(map(is_distribution, noise.values()))
+    expected = "a positive number, or, where the others are known too, one for each reading"
     for name in observed:
         where, given = f"noise {name}", noise[name]
         if not is_distribution(given):
-            expected = "a positive number, or, where the others are known too, one for each reading"
             given = as_numbers(where, given, expected, _REMEDY).ravel()
-            is_alone = any(map(is_distribution, noise.values()))
-            is_fitting = given.size == 1 or (given.size == observed[name].size and not is_alone)
+            is_fitting = given.size == 1 or (given.size == observed[name].size and not has_unknown)
             if not is_fitting or not np.all((given > 0.0) & (given < np.inf)):
                 raise InputError(where, expected, f"{noise[name]!r}"[:80], _REMEDY)
             given = given if given.size > 1 else given[0]
