@@ -30,9 +30,17 @@ _PLACES = {"nodes": "node", "cells": "cell"}
 
 
 def names_of_readings(problem: InverseProblem) -> list[str] | None:
-    """Names of the d readings of a problem, if they have any."""
+    """Names of the d readings of a problem, if they have any.
+
+    Their rows in the table, where they have none and are not all of its rows in order.
+    """
     if (sensors := problem.model.sensors) is not None:
-        return None if sensors.labels is None else list(sensors.labels)
+        if sensors.labels is not None:
+            return list(sensors.labels)
+        is_part = np.any(np.diff(sensors.rows) != 1) and np.unique(sensors.rows).size == len(
+            sensors.rows
+        )
+        return [f"row {row}" for row in sensors.rows] if is_part else None
     return list(labels_of(problem.model.readings)) if problem.model.readings else None
 
 

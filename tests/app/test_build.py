@@ -16,6 +16,7 @@ from structured import box_mesh
 
 from invlift.app.build import boundary_conditions, build_problem
 from invlift.app.problem_file import read_problem
+from invlift.app.quantities import names_of_readings
 from invlift.app.results import load
 from invlift.app.sampling import sample
 from invlift.app.simulate import simulate_readings
@@ -239,8 +240,10 @@ def test_sensors_outside_are_dropped_or_moved(tmp_path):
     assert drop.sensors.values.tolist() == [2.0, 4.0]
     assert drop.problem.observed.tolist() == [2.0, 4.0]
     assert drop.sensors.outside == "1 outside the mesh by up to 0.2, left out"
+    assert names_of_readings(drop.problem) == ["row 2", "row 4"]
     moved = build(tmp_path / "moved", {"observations.outside": "project"}, sensors=table)
     assert moved.problem.num_observations == 3
+    assert names_of_readings(moved.problem) is None  # numbered, as all are there
 
 
 @pytest.mark.parametrize(
