@@ -1,5 +1,6 @@
 """A Matern field for each layer: covariances, jumps, and what is refused."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,8 +26,12 @@ def prior(mesh):
     return layered_prior(mesh, {"low": LOW, "high": HIGH})
 
 
+root_of = jax.jit(lambda prior: prior.sqrt(jnp.eye(prior.num_white)))
+mean_of = jax.jit(lambda prior: prior.transform(jnp.zeros(prior.num_white)))
+
+
 def covariance_of(prior):
-    root = np.asarray(prior.sqrt(jnp.eye(prior.num_white)))
+    root = np.asarray(root_of(prior))
     return root @ root.T
 
 
@@ -52,12 +57,11 @@ def test_each_layer_has_the_field_of_a_body_of_its_own(mesh, prior):
 
 def test_means_of_layers(mesh, prior):
     is_low = np.isin(np.arange(mesh.num_cells), mesh.cells_of("low"))
-    mean = prior.transform(jnp.zeros(prior.num_white))
-    np.testing.assert_allclose(mean, np.where(is_low, 2.0, 0.0), rtol=1e-14)
+    np.testing.assert_allclose(mean_of(prior), np.where(is_low, 2.0, 0.0), rtol=1e-14)
     ramp = mesh.point_fields["ramp"]
     bent = layered_prior(mesh, {"low": LOW | {"mean": ramp}, "high": HIGH})
     expected = np.where(is_low, ramp[mesh.cells].mean(axis=1), 0.0)
-    np.testing.assert_allclose(bent.transform(jnp.zeros(bent.num_white)), expected, rtol=1e-13)
+    np.testing.assert_allclose(mean_of(bent), expected, rtol=1e-13)
 
 
 def test_what_is_unknown_has_the_name_of_its_layer(mesh, prior):

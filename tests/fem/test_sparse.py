@@ -28,20 +28,29 @@ def matrix(request):
     np.add.at(values, entries, contributions)
     dense = np.zeros((num_rows, num_cols))
     np.add.at(dense, (rows, cols), contributions)
-    return found, jnp.asarray(values), dense
+    return found, values, dense
 
 
 def columns(size, seed):
-    return jnp.asarray(np.random.default_rng(seed).normal(size=(size, 3)))
+    return np.random.default_rng(seed).normal(size=(size, 3))
 
 
 def test_products_equal_the_dense_ones(matrix):
     found, values, dense = matrix
     right, left = columns(dense.shape[1], 1), columns(dense.shape[0], 2)
-    np.testing.assert_allclose(found.product(values, right), dense @ right, atol=1e-13)
-    np.testing.assert_allclose(found.transposed_product(values, left), dense.T @ left, atol=1e-13)
-    sampled = (left @ right.T)[found.rows, found.cols]
-    np.testing.assert_allclose(found.sampled_product(left, right), sampled, atol=1e-13)
+
+    @jax.jit
+    def products(values):
+        return (
+            found.product(values, right),
+            found.transposed_product(values, left),
+            found.sampled_product(left, right),
+        )
+
+    product, transposed, sampled = products(values)
+    np.testing.assert_allclose(product, dense @ right, atol=1e-13)
+    np.testing.assert_allclose(transposed, dense.T @ left, atol=1e-13)
+    np.testing.assert_allclose(sampled, (left @ right.T)[found.rows, found.cols], atol=1e-13)
 
 
 @pytest.mark.parametrize("num_rows", [1000, 1024, 500])
@@ -56,7 +65,7 @@ def test_many_columns_are_worked_on_by_blocks_of_rows(num_rows):
     dense = np.zeros((num_rows, 200))
     dense[found.rows, found.cols] = values
     right = rng.normal(size=(200, num_columns))
-    product = jax.jit(found.product)(jnp.asarray(values), jnp.asarray(right))
+    product = jax.jit(found.product)(values, right)
     np.testing.assert_allclose(product, dense @ right, atol=1e-12)
 
 
@@ -71,8 +80,16 @@ def test_long_rows_do_not_widen_the_others():
 def test_derivatives_and_batches(matrix):
     found, values, dense = matrix
     right, left = columns(dense.shape[1], 1), columns(dense.shape[0], 2)
-    gradient = jax.grad(lambda values: jnp.sum(left * found.product(values, right)))(values)
-    np.testing.assert_allclose(gradient, found.sampled_product(left, right), atol=1e-13)
-    many = jnp.stack([values, -2.0 * values])
-    batched = jax.vmap(found.product, in_axes=(0, None))(many, right)
+
+    @jax.jit
+    def look(values):
+        many = jnp.stack([values, -2.0 * values])
+        return (
+            jax.grad(lambda values: jnp.sum(left * found.product(values, right)))(values),
+            found.sampled_product(left, right),
+            jax.vmap(found.product, in_axes=(0, None))(many, right),
+        )
+
+    gradient, sampled, batched = look(values)
+    np.testing.assert_allclose(gradient, sampled, atol=1e-13)
     np.testing.assert_allclose(batched[1], -2.0 * (dense @ right), atol=1e-12)
