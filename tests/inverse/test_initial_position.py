@@ -53,7 +53,7 @@ def standardised_moments(white, mean, covariance):
 def test_starts_are_on_the_manifold(name):
     lifted = CASES[name]()
     positions = starts(lifted, 20)
-    errors = jax.vmap(lifted.constraint)(positions)
+    errors = jax.jit(jax.vmap(lifted.constraint))(positions)
     np.testing.assert_allclose(errors, 0.0, atol=1e-12)
     assert np.std(np.asarray(positions), axis=0).min() > 1e-3
 

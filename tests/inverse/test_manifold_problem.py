@@ -64,24 +64,32 @@ def test_products_of_manifolds_have_the_systems_of_dense_matrices():
     rng = np.random.default_rng(2)
     on_both = np.concatenate([np.eye(5, 3).ravel(), [1.0, 0.0, 0.0, 0.0]])
     here, there = on_both + 0.2 * rng.standard_normal((2, 19))
-    near = ProductJacobian(jnp.asarray(here), parts), ProductJacobian(jnp.asarray(there), parts)
-    first, second = (
-        jax.jacfwd(lambda q: constraints(parts, q))(jnp.asarray(at)) for at in (here, there)
-    )
-    rhs = jnp.asarray(rng.standard_normal(7))
-    vector = jnp.asarray(rng.standard_normal(19))
-    np.testing.assert_allclose(near[0].apply(vector), first @ vector, atol=1e-12)
-    np.testing.assert_allclose(near[0].apply_transpose(rhs), first.T @ rhs, atol=1e-12)
-    expected = jnp.linalg.solve(first @ second.T, rhs)
-    solve = jax.jit(lambda first, second, rhs: first.inner(second).solve(rhs))
-    np.testing.assert_allclose(solve(*near, rhs), expected, rtol=1e-8)
-    determinant = jnp.linalg.slogdet(first @ second.T)[1]
-    np.testing.assert_allclose(near[0].inner(near[1]).log_determinant(), determinant)
+    rhs, vector = rng.standard_normal(7), rng.standard_normal(19)
+    dense = jax.jit(jax.jacfwd(lambda q: constraints(parts, q)))
+
+    @jax.jit
+    def look(here, there):
+        near, far = ProductJacobian(here, parts), ProductJacobian(there, parts)
+        inner = near.inner(far)
+        products = near.apply(vector), near.apply_transpose(rhs)
+        return products, inner.solve(rhs), inner.log_determinant()
+
+    products, solved, determinant = look(here, there)
+    first, second = np.asarray(dense(here)), np.asarray(dense(there))
+    np.testing.assert_allclose(products[0], first @ vector, atol=1e-12)
+    np.testing.assert_allclose(products[1], first.T @ rhs, atol=1e-12)
+    np.testing.assert_allclose(solved, np.linalg.solve(first @ second.T, rhs), rtol=1e-8)
+    np.testing.assert_allclose(determinant, np.linalg.slogdet(first @ second.T)[1])
+
     # On the manifold J J^T is its diagonal.
-    on = jnp.concatenate([each.point(jax.random.key(3)).ravel() for each in parts])
-    dense = jax.jacfwd(lambda q: constraints(parts, q))(on)
-    gram = ProductJacobian(on, parts).gram
-    np.testing.assert_allclose(dense @ dense.T, np.diag(gram), atol=1e-12)
+    @jax.jit
+    def on_manifold(key):
+        on = jnp.concatenate([each.point(key).ravel() for each in parts])
+        return on, ProductJacobian(on, parts).gram
+
+    on, gram = on_manifold(jax.random.key(3))
+    first = np.asarray(dense(on))
+    np.testing.assert_allclose(first @ first.T, np.diag(gram), atol=1e-12)
 
 
 def test_both_parts_of_the_orthogonal_group_are_started_from():

@@ -36,9 +36,10 @@ def build(noise):
     return system, system.lift(jnp.asarray(theta))
 
 
-@pytest.fixture(params=NOISES)
+@pytest.fixture(scope="module", params=NOISES)
 def case(request):
-    return build(NOISES[request.param])
+    system, position = build(NOISES[request.param])
+    return system, *displaced(system, position)
 
 
 def with_dense_solves(monkeypatch, function, *arguments):
@@ -48,14 +49,18 @@ def with_dense_solves(monkeypatch, function, *arguments):
 
 def displaced(system, position):
     """A point, and a position off the manifold a long step away."""
-    point = jax.jit(lambda system, position: system.point(position))(system, position)
-    momentum = sample_momentum(system, jax.random.key(2), point)
-    return point, jnp.cos(0.4) * position + jnp.sin(0.4) * momentum
+
+    @jax.jit
+    def displace(system, position):
+        point = system.point(position)
+        momentum = sample_momentum(system, jax.random.key(2), point)
+        return point, jnp.cos(0.4) * position + jnp.sin(0.4) * momentum
+
+    return displace(system, position)
 
 
 def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
-    system, position = case
-    point, origin = displaced(system, position)
+    system, point, origin = case
 
     def step(system, point, origin):
         space = system.on_normal_space(point, origin)
@@ -75,21 +80,22 @@ def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
 
 
 def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
-    system, position = case
-    point, _ = displaced(system, position)
-    start = build_state(point, sample_momentum(system, jax.random.key(3), point))
+    system, point, _ = case
+    start = jax.jit(
+        lambda system, point: build_state(point, sample_momentum(system, jax.random.key(3), point))
+    )(system, point)
 
-    def there_and_back(system, start):
-        end = constrained_step(INTEGRATOR, system, start, 0.3)
-        back = constrained_step(INTEGRATOR, system, end._replace(momentum=-end.momentum), 0.3)
-        return end, back
+    def step(system, start):
+        return constrained_step(INTEGRATOR, system, start, 0.3)
 
-    end, back = jax.jit(there_and_back)(system, start)
+    compiled = jax.jit(step)
+    end = compiled(system, start)
+    back = compiled(system, end._replace(momentum=-end.momentum))
     assert back.num_failures == 0
     assert jnp.max(jnp.abs(end.position - start.position)) > 0.1
     np.testing.assert_allclose(back.position, start.position, rtol=0, atol=1e-8)
     np.testing.assert_allclose(back.momentum, -start.momentum, rtol=0, atol=1e-7)
-    dense, _ = with_dense_solves(monkeypatch, lambda *args: there_and_back(*args), system, start)
+    dense = with_dense_solves(monkeypatch, lambda *args: step(*args), system, start)
     np.testing.assert_allclose(end.position, dense.position, rtol=0, atol=1e-8)
     assert abs(int(end.work[0]) - int(dense.work[0])) <= 1
 

@@ -1,5 +1,7 @@
 """Priors of which the values alone are written, and which are not Gaussian."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,10 @@ from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.targets import lifted as lifted_module
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.programs.compilation import Program
+from invlift.samplers.constrained.projections import project_momentum
+from invlift.samplers.constrained.step import build_state, constrained_step
+from invlift.samplers.kernels import ConstrainedHMC
 
 
 class Warped(Prior):
@@ -58,6 +64,18 @@ class Case:
         self.direction = jnp.asarray(rng.normal(size=self.position.shape))
         self.multiplier = jnp.asarray(0.1 * rng.normal(size=shape[0]))
         self.point = jax.jit(self.target.point)(self.position)
+        self.jacobian = jax.jit(jax.jacfwd(self.target.constraint))(self.position)
+        self.origin = self.position + 0.05 * self.direction
+        self.along = jax.jit(self._along)(self.multiplier)
+
+    def _along(self, multiplier):
+        """The constraint along the normal space, with its first two derivatives."""
+
+        def along(multiplier):
+            return self.target.constraint(self.origin - multiplier @ self.jacobian)
+
+        first = jax.jacfwd(along)
+        return along(multiplier), first(multiplier), jax.jacfwd(first)(multiplier)
 
     def logdensity(self, position):
         jacobian = jax.jacfwd(self.target.constraint)(position)
@@ -73,11 +91,18 @@ def test_density_and_gradient_equal_dense_automatic_differentiation(case):
     value, grad = jax.jit(jax.value_and_grad(case.logdensity))(case.position)
     np.testing.assert_allclose(case.point.logdensity, value, rtol=1e-12)
     np.testing.assert_allclose(case.point.logdensity_grad, grad, rtol=1e-9, atol=1e-11)
-    jacobian = jax.jacfwd(case.target.constraint)(case.position)
-    product = case.target.apply_jacobian(case.point, case.direction)
-    np.testing.assert_allclose(product, jacobian @ case.direction, rtol=1e-11)
-    product = case.target.apply_jacobian_transpose(case.point, case.multiplier)
-    np.testing.assert_allclose(product, jacobian.T @ case.multiplier, rtol=1e-11, atol=1e-13)
+
+    @jax.jit
+    def products(point, direction, multiplier):
+        target = case.target
+        return (
+            target.apply_jacobian(point, direction),
+            target.apply_jacobian_transpose(point, multiplier),
+        )
+
+    pushed, pulled = products(case.point, case.direction, case.multiplier)
+    np.testing.assert_allclose(pushed, case.jacobian @ case.direction, rtol=1e-11)
+    np.testing.assert_allclose(pulled, case.jacobian.T @ case.multiplier, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("max_dense", [64, 0], ids=["dense", "by products"])
@@ -85,54 +110,66 @@ def test_normal_space_equals_dense_automatic_differentiation(case, max_dense, mo
     monkeypatch.setattr(lifted_module, "MAX_DENSE", max_dense)
     if not max_dense:  # as of many readings, the Gram matrix is factorised by LAPACK
         monkeypatch.setattr(dense, "FEW_ROWS", 0)
-    target, multiplier = case.target, case.multiplier
-    point = target.point(case.position)
-    origin = case.position + 0.05 * case.direction
-    rhs = jnp.cos(jnp.arange(multiplier.size))
+    target, multiplier, jacobian = case.target, case.multiplier, np.asarray(case.jacobian)
+    rhs = np.cos(np.arange(multiplier.size))
 
     @jax.jit
     def found_at(multiplier):
-        space = target.on_normal_space(point, origin)
+        space = target.on_normal_space(target.point(case.position), case.origin)
         local = space.linearise(multiplier)
         solved = local.solve(rhs, 1e-12)
         second, _ = local.derivative((rhs,), ())
         return space.residual(multiplier), local.residual, solved, second
 
-    jacobian = jax.jacfwd(target.constraint)(case.position)
-
-    def along(multiplier):
-        return target.constraint(origin - multiplier @ jacobian)
-
     residual, again, solved, curvature = found_at(multiplier)
-    expected = along(multiplier)
-    assert jnp.max(jnp.abs(expected)) > 1e-2
+    expected, first, second = map(np.asarray, case.along)
+    assert np.max(np.abs(expected)) > 1e-2
     np.testing.assert_allclose(residual, expected, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(again, expected, rtol=1e-11, atol=1e-13)
-    matrix = -jax.jacfwd(along)(multiplier)
-    np.testing.assert_allclose(solved, np.linalg.solve(matrix, rhs), rtol=1e-8)
+    np.testing.assert_allclose(solved, np.linalg.solve(-first, rhs), rtol=1e-8)
     # Negative control: the matrix on the manifold is another.
     assert np.abs(solved - np.linalg.solve(jacobian @ jacobian.T, rhs)).max() > 1e-2
-    hessian = jax.jit(jax.jacfwd(jax.jacfwd(along)))(multiplier)
-    expected = np.einsum("dij,i,j->d", hessian, rhs, rhs)
+    expected = np.einsum("dij,i,j->d", second, rhs, rhs)
     np.testing.assert_allclose(curvature, expected, rtol=1e-9, atol=1e-10)
 
 
-def first_draws(model, prior, observed, num=15):
-    problem = inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.7)), observed)
-    return sample(problem, chains=1, warmup=10, draws=num, seed=6).chains[0].draws["parameters"]
+@partial(Program, effort="none")
+def step(target, state):
+    return constrained_step(ConstrainedHMC().integrator, target, state, 0.2)
 
 
-def test_a_prior_that_is_hardly_bent_gives_the_draws_of_the_affine_one():
+@partial(Program, effort="none")
+def begin(target, theta, momentum):
+    point = target.point(target.lift(theta))
+    return build_state(point, project_momentum(target, point, momentum))
+
+
+def path_of(model, prior, observed):
+    """Unknowns along a trajectory of the sampler."""
+    noise = gaussian_noise(lognormal(-1.0, 0.7))
+    target = LiftedPosterior(inverse_problem(model, prior, noise, observed))
+    rng = np.random.default_rng(6)
+    theta = 0.5 * rng.standard_normal(target.problem.num_unknowns)
+    state = begin(target, theta, rng.standard_normal(target.dimension))
+    path = []
+    for _ in range(15):
+        state = step(target, state)
+        path.append(np.asarray(state.position[: theta.size]))
+    assert state.num_failures == 0
+    return np.stack(path)
+
+
+def test_a_prior_that_is_hardly_bent_moves_as_the_affine_one():
     model, straight, observed = parts(2, 3, 0.0)
-    expected = first_draws(model, CorrelatedPrior(straight.mean, straight.factor), observed)
-    found = first_draws(model, straight, observed)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    affine = CorrelatedPrior(straight.mean, straight.factor)
+    expected = path_of(model, affine, observed)
+    assert np.ptp(expected, axis=0).min() > 0.1
+    np.testing.assert_allclose(path_of(model, straight, observed), expected, rtol=0, atol=1e-8)
     slightly = Warped(straight.mean, straight.factor, jnp.asarray(1e-9))
-    found = first_draws(model, slightly, observed)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(path_of(model, slightly, observed), expected, rtol=0, atol=1e-5)
     # Negative control: more strongly.
     bent = Warped(straight.mean, straight.factor, jnp.asarray(0.1))
-    assert np.abs(first_draws(model, bent, observed) - expected).max() > 1e-2
+    assert np.abs(path_of(model, bent, observed) - expected).max() > 1e-2
 
 
 # Quadrature ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Groups of readings of NumPyro models: found where they are, and the same posterior by them."""
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -37,8 +38,13 @@ def pooled(x, group, y=None, how="own"):
             numpyro.sample("count", dist.Poisson(jnp.exp(jnp.cumsum(level)[group])), obs=x * 0.0)
 
 
+@cache
+def problem_of_groups():
+    return invlift.from_numpyro(pooled, X, GROUP, y=Y)
+
+
 def test_groups_of_any_sizes_are_found():
-    problem = invlift.from_numpyro(pooled, X, GROUP, y=Y)
+    problem = problem_of_groups()
     order, structure = problem.grouping
     assert structure.groups == tuple(GROUP)
     assert (structure.num_groups, structure.width) == (10, 2)
@@ -62,12 +68,13 @@ def test_few_readings_are_faster_without_groups():
 
 
 def test_the_posterior_is_that_of_the_general_lift():
-    problem = invlift.from_numpyro(pooled, X, GROUP, y=Y)
+    problem = problem_of_groups()
     general, grouped = LiftedPosterior(problem), problem.own_lifted()
     assert isinstance(grouped, GroupedPosterior)
 
     @jax.jit
-    def look(lifted):
+    def look(white, move):
+        lifted = general.lift(white) + move
         position = grouped.from_lifted(lifted)
         one, other = general.point(lifted), grouped.point(position)
         return {
@@ -83,14 +90,14 @@ def test_the_posterior_is_that_of_the_general_lift():
 
     rng = np.random.default_rng(1)
     for white in 0.7 * rng.standard_normal((2, problem.num_unknowns)):
-        lifted = general.lift(jnp.asarray(white))
-        for name, (one, other) in look(lifted + 0.01 * rng.standard_normal(lifted.size)).items():
+        move = 0.01 * rng.standard_normal(general.dimension)
+        for name, (one, other) in look(white, move).items():
             np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-8, err_msg=name)
 
 
 @pytest.mark.slow
 def test_draws_are_those_of_the_general_lift():
-    problem = invlift.from_numpyro(pooled, X, GROUP, y=Y)
+    problem = problem_of_groups()
     means, errors = [], []
     for each in (problem, replace(problem, grouping=None)):
         run = invlift.sample(each, chains=4, warmup=300, draws=1000, seed=1)

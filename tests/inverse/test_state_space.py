@@ -1,6 +1,7 @@
 """State-space models against the Kalman filter, quadrature, dense matrices and other samplers."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -200,23 +201,30 @@ CASES = {
 }
 
 
+@partial(Program, effort="none")
+def look(own, dense, theta):
+    lifted = dense.lift(theta)
+    position = own.from_lifted(lifted)
+    one, other = own.point(position), dense.point(lifted)
+    determinants = [each.gram.log_determinant() for each in (one, other)]
+    described = own.describe(one)[0], dense.describe(other)[0]
+    return lifted, own.to_lifted(position), one, other, determinants, *described
+
+
 @pytest.mark.parametrize("name", ["itself", "relative", *map(slow, list(CASES)[2:])])
 def test_it_is_that_of_the_dense_lift(name):
     made = CASES[name]()
     own, dense = lifted_posterior(made), LiftedPosterior(made)
     assert isinstance(own, StateSpacePosterior)
-    lifted = dense.lift(0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns))
-    position = own.from_lifted(lifted)
-    np.testing.assert_array_equal(own.to_lifted(position), lifted)
-    one, other = point_of(own, position), point_of(dense, lifted)
+    theta = 0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns)
+    lifted, again, one, other, determinants, found, expected = look(own, dense, theta)
+    np.testing.assert_array_equal(again, lifted)
     np.testing.assert_allclose(one.constraint, 0.0, atol=1e-12)
     np.testing.assert_allclose(one.logdensity, other.logdensity, rtol=1e-10)
-    found, expected = own.describe(one)[0], dense.describe(other)[0]
     assert found.keys() == expected.keys()
     for each, value in expected.items():
         np.testing.assert_allclose(found[each], value, rtol=1e-9, atol=1e-12)
     if name == "itself":  # where c is solved for the same, and the order of rows as well
-        determinants = [each.gram.log_determinant() for each in (one, other)]
         assert abs(determinants[0]) > 1.0
         np.testing.assert_allclose(*determinants, rtol=1e-10)
 
