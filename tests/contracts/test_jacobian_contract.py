@@ -87,20 +87,17 @@ def with_columns(fn, num_columns, position):
 
 @partial(Program, effort="none")
 def look(case, here, there, vector, multiplier, rhs):
-    """All that a Jacobian offers, and the same by JAX's own and dense matrices."""
+    """All that a Jacobian offers, and JAX's own derivatives at both places."""
     structure, fn = case.structure, case.fn
 
     def log_determinant(position):
-        return differentiate(fn, position, structure)[1].inner().log_determinant()
+        value, jacobian = differentiate(fn, position, structure)
+        gram = jacobian.inner()
+        return gram.log_determinant(), (value, jacobian, gram)
 
-    def dense_log_determinant(position):
-        matrix = jax.jacfwd(fn)(position)
-        return jnp.linalg.slogdet(matrix @ matrix.T)[1]
-
-    value, jacobian = differentiate(fn, here, structure)
+    gradient, (value, jacobian, gram) = jax.grad(log_determinant, has_aux=True)(here)
     other = differentiate(fn, there, structure)[1]
-    left, right = jax.jacfwd(fn)(here), jax.jacfwd(fn)(there)
-    gram, newton = jacobian.inner(), other.inner(jacobian)
+    newton = other.inner(jacobian)
     found = {
         "value": value,
         "push": jacobian.apply(vector),
@@ -109,26 +106,34 @@ def look(case, here, there, vector, multiplier, rhs):
         "solve columns": gram.solve(rhs),
         "solve from the right": gram.solve_right(rhs.T),
         "log determinant": gram.log_determinant(),
-        "its gradient": jax.grad(log_determinant)(here),
+        "its gradient": gradient,
         "solve of two": newton.solve(multiplier),
         "solve columns of two": newton.solve(rhs),
         "log determinant of two": newton.log_determinant(),
     }
+    first = jax.jacfwd(fn)
+    return found, (fn(here), first(here), first(there), jax.jacfwd(first)(here))
+
+
+def by_dense_matrices(derivatives, vector, multiplier, rhs):
+    """The same of JAX's derivatives."""
+    value, left, right, second = map(np.asarray, derivatives)
     product, between = left @ left.T, right @ left.T
-    expected = {
-        "value": fn(here),
+    columns = np.linalg.solve(product, rhs)
+    return {
+        "value": value,
         "push": left @ vector,
         "pull": multiplier @ left,
-        "solve": jnp.linalg.solve(product, multiplier),
-        "solve columns": jnp.linalg.solve(product, rhs),
-        "solve from the right": jnp.linalg.solve(product, rhs).T,
-        "log determinant": jnp.linalg.slogdet(product)[1],
-        "its gradient": jax.grad(dense_log_determinant)(here),
-        "solve of two": jnp.linalg.solve(between, multiplier),
-        "solve columns of two": jnp.linalg.solve(between, rhs),
-        "log determinant of two": jnp.linalg.slogdet(between)[1],
+        "solve": np.linalg.solve(product, multiplier),
+        "solve columns": columns,
+        "solve from the right": columns.T,
+        "log determinant": np.linalg.slogdet(product)[1],
+        # Of log det(J J^T): twice the trace of (J J^T)^-1 J' J^T for each variable.
+        "its gradient": 2.0 * np.einsum("ij,ijk->k", np.linalg.solve(product, left), second),
+        "solve of two": np.linalg.solve(between, multiplier),
+        "solve columns of two": np.linalg.solve(between, rhs),
+        "log determinant of two": np.linalg.slogdet(between)[1],
     }
-    return found, expected
 
 
 class Case(Module, settings=True):
@@ -146,7 +151,9 @@ def check_structure(structure, fn, num_own, num_columns=0):
     num_constraints = jax.eval_shape(fn, here).shape[0]
     rhs = rng.standard_normal((num_constraints, 3))
     vector = rng.standard_normal(here.size)
-    found, expected = look(Case(structure, fn), here, there, vector, rhs[:, 0], rhs)
+    found, derivatives = look(Case(structure, fn), here, there, vector, rhs[:, 0], rhs)
+    expected = by_dense_matrices(derivatives, vector, rhs[:, 0], rhs)
+    assert found.keys() == expected.keys()
     for name, value in found.items():
         assert_close(name, value, expected[name], 1e-9)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from choices import choices_of, covering, every
+from choices import choices_of, covering
 from contract_checks import assert_close, check_target, lift
 
 from invlift.inverse.distributions import lognormal
@@ -129,7 +129,7 @@ def test_noise_of_each_pair_of_choices_and_its_target(name):
 
 
 def test_every_class_is_tried():
-    noises = [build(content) for content in every("noise").values()] + list(OTHERS.values())
+    noises = [build(content) for content in IN_PAIRS.values()] + list(OTHERS.values())
     tried = {type(noise) for noise in noises} | {type(noise.scale) for noise in noises}
     for base in (Noise, Scale):
         assert _leaves(base) - {ExactReadings} <= tried  # which is no noise

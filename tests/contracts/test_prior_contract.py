@@ -1,5 +1,6 @@
 """Every prior of the problem file, and each of the library's classes, alone and in a target."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -105,24 +106,44 @@ def target_of(prior):
 
 #: One distribution of range and std stands for all, and for layers, and one smoothness for what is
 #: behind inclusions; up to ten seconds each.
+EACH = [*CONTENTS, *OTHERS]
 IN_TURN = [
     pytest.param(name, marks=pytest.mark.slow)
     if name in DISTRIBUTIONS[1:]
     or "another" in name
     or ("inclusions" in name and "smoothness=2.0" not in name)
     else name
-    for name in [*CONTENTS, *OTHERS]
+    for name in EACH
 ]
+
+
+@cache
+def prior_of(name):
+    return build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]
+
+
+def first_alike(name):
+    """The first prior of the class of one, of which the same is unknown: one for their targets."""
+
+    def kind_of(prior):
+        return type(prior), prior.is_affine, set(prior.distributions)
+
+    mine = prior_of(name)
+    return next(each for each in EACH if kind_of(prior_of(each)) == kind_of(mine))
 
 
 @pytest.mark.parametrize("name", IN_TURN)
 def test_prior_and_its_target(name):
-    """Of an unknown range up to 12 s: its target is a large program."""
-    prior = build(CONTENTS[name]) if name in CONTENTS else OTHERS[name]
+    """Of an unknown range up to 12 s: its target is a large program.
+
+    A target asks no more of priors that are alike than what is looked at of each alone.
+    """
+    prior = prior_of(name)
     check_prior(prior)
-    target, position = target_of(prior)
-    check_target(target, position)
-    check_normal_space(target, position)
+    if first_alike(name) == name:
+        target, position = target_of(prior)
+        check_target(target, position)
+        check_normal_space(target, position)
 
 
 def test_every_class_is_tried():
