@@ -315,7 +315,7 @@ def test_linearisation_brings_the_solution_along():
 
 # --- derivatives --------------------------------------------------------------------------------
 
-MAPS = [(2, "nodes", "all kinds"), (2, "cells", "held"), (3, "nodes", "all kinds")]
+MAPS = [(2, "nodes", "all kinds"), (3, "cells", "all kinds")]
 
 
 class Derivatives(NamedTuple):
