@@ -247,7 +247,7 @@ def test_simulate_on_cells_writes_cell_data(tmp_path):
 
 def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     path = write_problem(tmp_path)
-    options = ["--method", "chmc-nuts", "--chains", 1, "--draws", 7, "--warmup", 9, "--seed", 3]
+    options = ["--method", "pcn", "--chains", 1, "--draws", 7, "--warmup", 9, "--seed", 3]
     assert call("run", path, "--out", tmp_path / "other", *options) == 3
     captured = capsys.readouterr()
     assert "Not converged" in captured.out
@@ -255,7 +255,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     assert {entry.name for entry in (tmp_path / "other").iterdir()} == RESULTS | {"chains"}
     spec = read_problem(tmp_path / "other" / "problem.toml")
     assert spec.sampler.model_dump() == {
-        "method": "chmc-nuts", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
+        "method": "pcn", "chains": 1, "warmup": 9, "draws": 7, "seed": 3,
         "starts": "prior", "options": {}, "budget": None,
     }  # fmt: skip
     original = read_problem(path)
@@ -263,7 +263,7 @@ def test_overrides_apply_and_too_few_draws_have_status_3(tmp_path, capsys):
     assert spec.prior == original.prior
     assert spec.output.dir == tmp_path / "other"
     record = strict_json(tmp_path / "other" / "run.json")
-    assert (record["method"], record["seed"], record["num_warmup"]) == ("chmc-nuts", 3, 9)
+    assert (record["method"], record["seed"], record["num_warmup"]) == ("pcn", 3, 9)
     with xr.open_dataset(tmp_path / "other" / "posterior.nc", group="posterior") as draws:
         assert draws["log_conductivity"].shape == (1, 7, 16)
 

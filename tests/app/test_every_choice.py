@@ -193,4 +193,4 @@ def test_choices_that_go_together_run(name, run):
     first = next(each for each in PAIRS.values() if each["prior"] == content["prior"])
     sampler = {f"sampler.{key}": value for key, value in content["sampler"].items()}
     changes = {"prior": content["prior"], "noise": content["noise"], **sampler}
-    run(changes, box_mesh(2, 2), is_checked=content is first)
+    run(changes, box_mesh(2, 3), is_checked=content is first)

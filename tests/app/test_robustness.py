@@ -188,7 +188,7 @@ def test_the_end_of_a_batch_job_is_an_interruption(tmp_path):
 
 
 def test_readings_that_contradict_each_other_are_named_before_sampling(tmp_path, capsys):
-    table = SENSORS + "0.30000001,0.4,2.9,0.1\n"
+    table = SENSORS.replace("0.8,0.2,3.1", "0.30000001,0.4,2.9")
     path = write_problem(tmp_path, QUICK | {"noise.sigma": 0.001}, sensors=table)
     call("run", path, "--anyway")
     err = capsys.readouterr().err
