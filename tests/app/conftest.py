@@ -12,17 +12,18 @@ from invlift.programs.compilation import keep_compiled_programs
 sys.path.insert(0, str(Path(__file__).parent))
 
 _WITH_PAGES = {
-    "test_checks", "test_cli", "test_examples", "test_faults", "test_named_fields",
-    "test_manifold_commands", "test_prior_pictures", "test_python_problem", "test_report",
-    "test_results", "test_robustness",
+    "test_cli", "test_examples", "test_manifold_commands", "test_named_fields",
+    "test_python_problem", "test_reading_tables", "test_report",
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _page_where_it_is_used(request, monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _page_where_it_is_used(request):
     """Elsewhere runs are written without it: it takes seconds to draw."""
-    if request.module.__name__.split(".")[-1] not in _WITH_PAGES:
-        monkeypatch.setattr("invlift.posterior.report.write_report", lambda *parts: parts[2])
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__.split(".")[-1] not in _WITH_PAGES:
+            patch.setattr("invlift.posterior.report.write_report", lambda *parts: parts[2])
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
