@@ -304,7 +304,7 @@ def test_steps_too_long_for_a_rate_are_noted_before_a_run_and_after(options, lev
     assert ("max_step" in found.detail) == (level == "note")
     # The draws of a run whose posterior was cut off where the solution ends.
     rates = np.linspace(0.5, 1.5, 30)
-    predicted = np.stack([problem.model(jnp.atleast_1d(rate)) for rate in rates])
+    predicted = np.asarray(jax.jit(jax.vmap(problem.model))(rates[:, None]))
     chain = SimpleNamespace(draws={"rate": rates, "predicted": predicted}, every={})
     run = SimpleNamespace(chains=[chain] * 2)
     assert len(time_step_objections(problem, run)) == (level == "note")

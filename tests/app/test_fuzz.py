@@ -18,6 +18,7 @@ from structured import box_mesh
 
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
+from invlift.fem.mesh import foreign_formats
 from invlift.fem.mesh.mesh import read_mesh
 from invlift.fem.sensors import read_sensors
 from invlift.fem.voltages import read_voltages
@@ -235,8 +236,9 @@ def test_other_formats(reader, tmp_path, suffix, count):
     read_all((damaged(content, rng) for _ in range(count)), read)
 
 
-def test_nodes_without_tetrahedra(tmp_path):
+def test_nodes_without_tetrahedra(tmp_path, monkeypatch):
     """On which meshio's reader never ends."""
+    monkeypatch.setattr(foreign_formats, "SECONDS", 2.0)
     mesh = box_mesh(3, 1)
     meshio.Mesh(mesh.points, [("tetra", mesh.cells)]).write(tmp_path / "m.node")
     (tmp_path / "m.ele").write_text("\n")
