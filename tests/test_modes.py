@@ -41,9 +41,10 @@ def squares(theta):
 
 
 @pytest.mark.parametrize(
-    "noise", [known_noise(0.05), gaussian_noise(lognormal(-3.0, 0.5))], ids=["s", "z"]
+    ("fn", "noise"),
+    [(square, known_noise(0.05)), (squares, gaussian_noise(lognormal(-3.0, 0.5)))],
+    ids=["known noise", "more readings than unknowns, and unknown noise"],
 )
-@pytest.mark.parametrize("fn", [square, squares])
 def test_chains_start_in_both_of_two_equal_modes(fn, noise):
     observed = np.full(1 if fn is square else 3, 1.2)
     problem = jax_problem(fn, 1, noise, observed)

@@ -69,7 +69,7 @@ def explicit_jacobian(kernel):
         moved = position + 0.15 * jnp.linalg.solve(metric(position), momentum)
         return jnp.concatenate([moved, momentum + 0.15 * jax.grad(CURVED.logdensity)(moved)])
 
-    return jax.jacfwd(flow)(jnp.concatenate([POSITION, MOMENTUM]))
+    return jax.jit(jax.jacfwd(flow))(jnp.concatenate([POSITION, MOMENTUM]))
 
 
 @pytest.mark.parametrize("metric", METRICS)

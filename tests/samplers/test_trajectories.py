@@ -85,7 +85,7 @@ def tilted(position):
 FLOWER, STEP_SIZE = RelativeDensity(on_flower, tilted), 0.6
 
 
-def walk_on_flower(kernel=QUARTER_PERIOD, num_draws=6000):
+def walk_on_flower(kernel=QUARTER_PERIOD, num_draws=4000):
     """Squared coordinates (chains, draws, 2) by steps that often cannot be reversed.
 
     With the information of each transition, and with state and key that it starts from.
@@ -144,7 +144,7 @@ def test_stopping_early_on_the_way_back_changes_next_to_no_decision(monkeypatch,
     _, info, begins = flower
     monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.0)
     to_the_end = repeated(begins)
-    # Rounding decides where the way back comes to the edge between two roots: 0 or 1 of 48,000.
+    # Rounding decides where the way back comes to the edge between two roots: 0 or 1 of 32,000.
     assert share_decided_otherwise(info, to_the_end) < 1e-4
     failures = np.asarray(info["num_projection_failures"])
     assert failures.sum() > 1000
