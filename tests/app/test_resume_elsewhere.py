@@ -1,6 +1,7 @@
 """A run goes on where what is computed for it comes out differently."""
 
 import json
+import shutil
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,28 +31,38 @@ def run(folder=None, problem=None, draws=40, **options):
     return sample(problem, draws=draws, **settings, **options)
 
 
-# Over 10 s on a busy machine: a search for starts and two programs of chains are compiled.
-def test_another_scale_found_on_resume_does_not_change_the_run(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Over 10 s on a busy machine: a search for starts and two programs of chains are compiled."""
+    folder = tmp_path_factory.mktemp("saved")
+    run(folder, draws=20)
+    return folder
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "chains")
+
+
+def test_another_scale_found_on_resume_does_not_change_the_run(copied, monkeypatch):
     whole = run()
-    run(tmp_path, draws=20)
     scale = typical_scale(build())
-    assert json.loads((tmp_path / "run.json").read_text())["choices"]["typical_scale"] == scale
+    assert json.loads((copied / "run.json").read_text())["choices"]["typical_scale"] == scale
     monkeypatch.setattr(scale_coordinate, "_estimate", lambda problem: 1.3 * scale)
     assert typical_scale(build()) != scale
     # Negative control: started with it, the run is another one.
     other = run()
-    resumed = run(tmp_path, resume=True)
+    resumed = run(copied, resume=True)
     for chain, expected, apart in zip(resumed.chains, whole.chains, other.chains, strict=True):
         np.testing.assert_array_equal(chain.draws["sigma"], expected.draws["sigma"])
         assert not np.any(chain.draws["sigma"] == apart.draws["sigma"])
     with pytest.raises(InputError, match="chains of this very problem"):
-        run(tmp_path, build(slope=1.6), resume=True)
+        run(copied, build(slope=1.6), resume=True)
 
 
-def test_a_record_without_the_choices_of_its_run_is_refused(tmp_path):
-    run(tmp_path, draws=20)
-    record = json.loads((tmp_path / "run.json").read_text())
+def test_a_record_without_the_choices_of_its_run_is_refused(copied):
+    record = json.loads((copied / "run.json").read_text())
     for choices in ({}, {"typical_scale": "large"}, 7):
-        (tmp_path / "run.json").write_text(json.dumps(record | {"choices": choices}))
+        (copied / "run.json").write_text(json.dumps(record | {"choices": choices}))
         with pytest.raises(InputError, match=r"run.json.*the record of a run"):
-            run(tmp_path, resume=True)
+            run(copied, resume=True)

@@ -114,6 +114,16 @@ def test_softabs_of_a_matrix():
     np.testing.assert_allclose(found, rotation * scaled @ rotation.T, atol=1e-8)
 
 
+@jax.jit
+def softabs_along(matrix, change):
+    return jax.jvp(softabs, (matrix,), (change,))
+
+
+@jax.jit
+def gradient_of_softabs(matrix, weights):
+    return jax.grad(lambda matrix: jnp.sum(weights * softabs(matrix)))(matrix)
+
+
 @pytest.mark.parametrize("values", [(-2.0, 0.3, 1.0), (1.0, 1.0, 1.0), (0.0, 0.0, 5.0)])
 def test_softabs_is_differentiated_at_any_eigenvalues(values):
     rng = np.random.default_rng(3)
@@ -121,23 +131,29 @@ def test_softabs_is_differentiated_at_any_eigenvalues(values):
     matrix = jnp.asarray(rotation * np.array(values) @ rotation.T)
     change = rng.normal(size=(3, 3))
     change = jnp.asarray(change + change.T)
-    _, found = jax.jvp(softabs, (matrix,), (change,))
-    differences = (softabs(matrix + 1e-5 * change) - softabs(matrix - 1e-5 * change)) / 2e-5
+    _, found = softabs_along(matrix, change)
+    above, below = (softabs_along(matrix + move * change, change)[0] for move in (1e-5, -1e-5))
+    differences = (above - below) / 2e-5
     np.testing.assert_allclose(found, differences, atol=1e-7)
     weights = jnp.asarray(rng.normal(size=(3, 3)))
-    gradient = jax.grad(lambda matrix: jnp.sum(weights * softabs(matrix)))(matrix)
+    gradient = gradient_of_softabs(matrix, weights)
     np.testing.assert_allclose(jnp.sum(gradient * change), jnp.sum(weights * found), rtol=1e-10)
 
 
 def test_corrected_drift_is_that_of_its_formula():
-    state = PositionDependentMALA().init(CURVED, POSITION)
-    metric, by_position = CURVED.metric(POSITION), jax.jacfwd(CURVED.metric)(POSITION)
-    inverse = jnp.linalg.inv(metric)
+    @jax.jit
+    def derivatives(theta):
+        def inverse(theta):
+            return jnp.linalg.inv(CURVED.metric(theta))
+
+        by_position, by_inverse = (jax.jacfwd(fn)(theta) for fn in (CURVED.metric, inverse))
+        return inverse(theta), by_position, by_inverse, jax.grad(CURVED.logdensity)(theta)
+
+    state = jax.jit(PositionDependentMALA().init)(CURVED, POSITION)
+    inverse, by_position, by_inverse, gradient = derivatives(POSITION)
     correction = jnp.einsum("ijk,jk->i", by_position, inverse)
-    expected = inverse @ (jax.grad(CURVED.logdensity)(POSITION) - correction)
-    np.testing.assert_allclose(state.drift, expected, rtol=1e-9)
+    np.testing.assert_allclose(state.drift, inverse @ (gradient - correction), rtol=1e-9)
     # The diffusion's divergence of the inverse metric, as Xifara et al. (2014) write it.
-    by_inverse = jax.jacfwd(lambda theta: jnp.linalg.inv(CURVED.metric(theta)))(POSITION)
     divergence = jnp.einsum("ijj->i", by_inverse)
     np.testing.assert_allclose(-inverse @ correction, divergence, rtol=1e-9)
     # Negative control: it matters here.

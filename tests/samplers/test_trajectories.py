@@ -152,10 +152,11 @@ def test_stopping_early_on_the_way_back_changes_next_to_no_decision(monkeypatch,
         np.asarray(some["num_factorisations"])[failures == 0].mean() for some in (info, to_the_end)
     )
     assert counts < 0.9 * counts_to_the_end
-    # Negative control: it is stopped too early.
+    # Negative control: it is stopped too early, in some of them.
+    info, begins = jax.tree.map(lambda each: each[:, :500], (info, begins))
     monkeypatch.setattr(retractions, "CERTAIN_ERROR", 0.3)
     monkeypatch.setattr(retractions, "CERTAIN_CONTRACTION", 0.9)
-    assert share_decided_otherwise(info, repeated(begins)) > 1e-4
+    assert share_decided_otherwise(info, repeated(begins)) > 1e-3
 
 
 @pytest.mark.slow
@@ -190,14 +191,14 @@ class NeverReversing(ConstrainedHMC, settings=True):
 
 @pytest.mark.slow
 def test_momentum_that_is_kept_leaves_the_density_right():
-    squares, *_ = walk_on_flower(ConstrainedHMC(persistence=0.9))
+    squares, *_ = walk_on_flower(ConstrainedHMC(persistence=0.9), 6000)
     assert_mean_within(squares, flower_squares(), min_ess=1500)
 
 
 @pytest.mark.slow
 def test_momentum_not_reversed_by_a_rejection_makes_the_density_wrong():
     """Negative control of the reversal."""
-    squares, *_ = walk_on_flower(NeverReversing(persistence=0.9))
+    squares, *_ = walk_on_flower(NeverReversing(persistence=0.9), 6000)
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(squares, flower_squares(), min_ess=1500)
 
