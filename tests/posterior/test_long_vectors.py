@@ -6,7 +6,7 @@ from posterior_cases import Chain, make_chains, make_posterior
 
 from invlift.posterior import Posterior
 
-NUM_LATENT = 4_000
+NUM_LATENT = 10_000
 
 
 def independent(*shape, seed=0, num_draws=400):
@@ -23,7 +23,7 @@ def posterior_of(**quantities):
     )
 
 
-def test_thousands_of_latent_variables_are_judged_without_filling_the_summary():
+def test_ten_thousand_latent_variables_are_judged_without_filling_the_summary():
     name, draws = "latent", independent(NUM_LATENT, num_draws=200)
     sound = posterior_of(**{name: draws})
     assert sound.verdict().is_converged
