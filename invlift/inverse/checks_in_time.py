@@ -22,7 +22,8 @@ def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: A
             name,
             f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
             first_line(error),
-            "take each unknown by its name, or all others as **others"
+            "take each unknown by its name, or all others as **others, and call time and state "
+            "otherwise than these"
             if isinstance(error, TypeError)
             else "correct it; it must be made of JAX operations",
         ) from error
