@@ -203,7 +203,8 @@ class WrongNoise(StudentTNoise):
     ("fault", "found"),
     [("inverse_transform", "observe"), ("log_slope", "log_slope")],
 )
-def test_a_fault_is_found(fault, found):
+def test_a_fault_is_found(monkeypatch, fault, found):
+    monkeypatch.setattr(Noise, "_check_inverse", lambda noise: None)  # which sees one at once
     right = build({"kind": "student-t", "sigma": 0.3, "relative": True})
     wrong = WrongNoise(right.scale, right.degrees_of_freedom, relative=True, fault=fault)
     with pytest.raises(AssertionError, match=f"^{found}: "):
