@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 import skfem
 from scipy.sparse import csr_array
 
-from invlift.errors import InputError
+from invlift.errors import InputError, first_line
 from invlift.fem import sparse
 from invlift.fem.terms import Element, Term
 
@@ -201,7 +202,7 @@ def check_term(term: Term, num_loads: int) -> None:
     """Try the functions of a form, where all coefficients are 1."""
     size, num = term.dofs.shape
     local = jnp.ones(term.coefficients.shape)
-    matrices = np.asarray(term.matrices(local))
+    matrices = np.asarray(_tried("matrix", term.matrices, local))
     is_whole = matrices.shape == (size, size, num)
     gap = np.abs(matrices - matrices.swapaxes(0, 1)) if is_whole else np.inf
     if np.any(gap > ROUNDING * np.abs(matrices).max()):
@@ -210,7 +211,18 @@ def check_term(term: Term, num_loads: int) -> None:
         raise InputError("forms", f"a symmetric matrix ({size}, {size})", found, remedy)
     if term.load is None:
         return
-    loads = jax.eval_shape(term.loads, local).shape[:-1]
+    loads = _tried("load", partial(jax.eval_shape, term.loads), local).shape[:-1]
     if loads not in ((size, 1), (size, num_loads)):
         expected = f"a load ({size}, 1) or ({size}, {num_loads})"
         raise InputError("forms", expected, f"shape {loads}", "return a column for each load")
+
+
+def _tried(name: str, function: Callable, local: jax.Array) -> Any:
+    """What a user's function gives, its faults told as bad input."""
+    try:
+        return function(local)
+    except Exception as error:
+        expected = "a function of the coefficient and the element, made of JAX operations"
+        remedy = "take jax.numpy in place of numpy, and see what an element has"
+        found = f"a {name} that raises {first_line(error)}"
+        raise InputError("forms", expected, found, remedy) from error

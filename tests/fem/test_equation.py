@@ -305,6 +305,10 @@ def convection(phi, element):
     )
 
 
+def of_numpy(phi, element):
+    return np.exp(phi) * conduction(phi, element)
+
+
 def loaded(phi, element):
     return element.value @ element.weight  # (m,), and not a column for each load
 
@@ -330,6 +334,8 @@ BAD = {
     "forms, a flat load": lambda given: {
         "forms": given["forms"]._replace(load=loaded), "load": np.ones((9, 3)),
     },
+    "forms, of NumPy": lambda given: {"forms": given["forms"]._replace(matrix=of_numpy)},
+    "forms, a load of NumPy": lambda given: {"forms": given["forms"]._replace(load=of_numpy)},
     "forms, two fields": lambda given: of(skfem.ElementTriP1() * skfem.ElementTriP1()),
     "forms, without gradients": lambda given: of(skfem.ElementTriRT1()),
     "experiments": lambda given: {"experiments": ["a/b"]},

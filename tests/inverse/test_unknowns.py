@@ -168,6 +168,7 @@ def test_a_field_is_an_unknown_among_others():
             "unknown rate: expected a proper distribution",
         ),
         (decay, {"start": 2.0, "rate": 1.0}, r"unknown start: expected a distribution .* 2\.0; "),
+        (decay, {"start": dist.Normal, "rate": 1.0}, "unknown start: .* found <class .*Normal'>"),
         (decay, {"a rate": normal(0.0, 1.0)}, "unknowns: .*arguments.* found 'a rate'; "),
         (decay, {"sigma": normal(0.0, 1.0)}, "unknown sigma: expected another name"),
         (decay, {"draw": normal(0.0, 1.0)}, "unknown draw: expected another name"),

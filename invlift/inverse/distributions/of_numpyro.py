@@ -165,7 +165,8 @@ class PositiveCoordinate(Coordinate, Positive):
 
 def is_distribution(thing: Any) -> bool:
     """Whether it is a distribution of the library or of NumPyro."""
-    return isinstance(thing, Distribution) or type(thing).__module__.startswith(_NUMPYRO)
+    is_numpyro = type(thing).__module__.startswith(_NUMPYRO) and not isinstance(thing, type)
+    return isinstance(thing, Distribution) or is_numpyro
 
 
 def as_distribution(given: Any) -> Distribution:
