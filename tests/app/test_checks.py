@@ -200,6 +200,25 @@ def test_sensors_outside_are_noted(tmp_path):
         assert fate in found.detail
 
 
+def test_readings_at_a_point_source_are_noted(tmp_path):
+    """At a node or within a cell; not where they are of the conductivity, or beside."""
+    table = "x,y,kind,value\n0.9,0.9,point,2.0\n{},{},{},3.0\n"
+    for place, kind, is_noted in (
+        ((0.34, 0.34), "point", True),
+        ((0.5, 0.45), "point", True),
+        ((0.34, 0.34), "log_conductivity", False),
+        ((0.1, 0.9), "point", False),
+    ):
+        folder = tmp_path / f"{place}{kind}"
+        for source in ([1 / 3, 1 / 3], [0.45, 0.4]):  # a node of the mesh, and within a cell
+            changes = {"pde.point_source": [{"place": source, "strength": 1.0}]}
+            path = write_problem(folder, changes, sensors=table.format(*place, kind))
+            spec = read_problem(path)
+            found = check_sensors(build_problem(spec), spec)
+            said = "row 3 reads within a cell of a point source" in found.detail
+            assert said == is_noted, (place, source)
+
+
 def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
     table = "x,y,value,sigma\n0.3,0.4,2.0,0.1\n0.2,0.5,3.0,0.1\n"
     for sigma, level in ((0.2, "note"), ("column", "ok")):

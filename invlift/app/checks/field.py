@@ -90,6 +90,12 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
         notes.append("the table's column experiment is not used, as there is no [experiment.NAME]")
     if sensors.outside:
         notes.append(sensors.outside)
+    if is_file and sensors.electrodes is None and (rows := _at_point_sources(field, spec)):
+        notes.append(
+            f"row {rows[0]} reads within a cell of a point source, where the solution depends on "
+            f"the size of the cells{f' (and {len(rows) - 1} more)' if rows[1:] else ''}: leave it "
+            "out, or read beside it"
+        )
     kinds = [] if sensors.kinds is None else sorted(set(sensors.kinds.tolist()))
     scale = field.problem.noise.scale
     if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
@@ -100,6 +106,21 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
         counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
         size += f" ({', '.join(counts)})"
     return Finding(level, "sensors", "; ".join([size, *notes]))
+
+
+def _at_point_sources(field: FieldProblem, spec: ProblemSpec) -> list[int]:
+    """Rows of the table that read about as near to a point source of their experiment as a node."""
+    mesh, sensors, found = field.mesh, field.sensors, set()
+    is_of_u = np.full(len(sensors.rows), True)
+    if sensors.kinds is not None:
+        is_of_u = np.isin(sensors.kinds, ["point", "difference"])
+    for name, pde in spec.experiments.items():
+        is_own = is_of_u & (sensors.experiments == name) if spec.experiment else is_of_u
+        for source in pde.point_source:
+            width = np.sort(np.linalg.norm(mesh.points - source.place, axis=1))[mesh.dim]
+            is_near = np.linalg.norm(sensors.points - source.place, axis=1) < width
+            found |= {*sensors.rows[is_own & is_near].tolist()}
+    return sorted(found)
 
 
 def check_prior(field: FieldProblem | None) -> list[Finding]:
