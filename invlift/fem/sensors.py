@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import csv
-import difflib
-import io
 import os
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.files.input_files import read_text
+from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
 
-MAX_BYTES = 2**24  # of a table: some 300,000 sensors
-CLOSE = 0.75  # how alike the names of two columns are that may have been confused
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Columns that mean something: numbers, and texts with what they are here.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma"
@@ -28,15 +23,8 @@ _TEXTS = {
     "kind": "kinds",
     "over": "over",
 }
-#: Columns of results, which others of a table would hide; nor may their names have a slash.
-_TAKEN = "sensor", "points", "units"
-#: What is behind a column's name.
-_UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "minus"
-#: Columns in which a row may have no entry, and those in which it may if the table has kinds.
-_SPARSE = "x2", "y2", "z2", "over", "radius", "group"
-_SPARSE_OF_KINDS = "x", "y", "z", "experiment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,152 +260,6 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def read_table(path: Path, name: str) -> str:
-    """Text of a table."""
-    remedy = "check the path (paths in a problem file are relative to that file)"
-    return read_text(path, name, "a sensor table", remedy=remedy, max_bytes=MAX_BYTES)
-
-
-def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
-    """Return (line number, stripped entries) of every line that is not blank, one or more.
-
-    Lines with # above the header are left out; the last is the header where numbers follow it, as
-    ``numpy.savetxt`` writes it.
-    """
-    reader = csv.reader(io.StringIO(text, newline=""))
-    try:
-        lines = [
-            (reader.line_num, [entry.strip() for entry in entries])
-            for entries in reader
-            if any(entry.strip() for entry in entries)
-        ]
-    except csv.Error as reason:
-        raise InputError(
-            f"{name}, row {reader.line_num}",
-            "numbers separated by commas",
-            f"{reason}",
-            "save the table as CSV in UTF-8",
-        ) from None
-    if not lines:
-        raise InputError(name, "a header and one row per sensor", "an empty file", "add them")
-    num = next((k for k, (_, entries) in enumerate(lines) if entries[0][:1] != "#"), len(lines))
-    if num and (num == len(lines) or any(map(_is_number, lines[num][1]))):
-        num -= 1
-        row, (first, *others) = lines[num]
-        lines[num] = row, [first.removeprefix("#").strip(), *others]
-    return lines[num:]
-
-
-def checked_header(
-    columns: list[str], needed: list[str], further: list[str], others: list[str], name: str
-) -> list[str]:
-    """Return the column names if those needed are there, and none is nearly one that may be.
-
-    These lose units behind them: "x [m]" or "x (m)" is x.
-    """
-    allowed = [*needed, "value", *further, *others]
-    bare = [_UNIT.sub("", column) for column in columns]
-    columns = [own if own in allowed else column for own, column in zip(bare, columns, strict=True)]
-    may_be = f"{', '.join(further)} or {','.join(others)}"
-    expected = f"the columns {','.join(needed)} and perhaps {may_be}"
-    where = f"{name}, row 1"
-    found = ",".join(columns)
-    if len(columns) == 1 and any(mark in found.strip() for mark in "; \t"):
-        raise InputError(where, expected, repr(found), "separate the columns by commas")
-    unknown = [column for column in columns if column not in allowed]
-    missing = [column for column in needed if column not in columns]
-    repeated = [column for column in columns if columns.count(column) > 1]
-    if all(_is_number(column) for column in columns):
-        raise InputError(where, expected, f"numbers ({found})", "add the header as first line")
-    if unknown == ["z"]:
-        remedy = "remove it: the mesh is two-dimensional"
-        raise InputError(where, expected, "a column 'z'", remedy)
-    for column in unknown:
-        if column in _TAKEN or "/" in column:
-            why = "names in results have no slash" if "/" in column else "results have one of it"
-            remedy = f"rename it: {why}"
-            raise InputError(where, expected, f"a column {column!r}", remedy)
-        absent = [each for each in allowed if each not in columns]
-        close = difflib.get_close_matches(column.lower(), absent, n=1, cutoff=CLOSE)
-        if close or not column:
-            remedy = f"did you mean {close[0]!r}?" if close else "name it"
-            raise InputError(where, expected, f"a column {column!r}", remedy)
-    if missing:
-        what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"
-        raise InputError(where, expected, f"no column {missing[0]!r}", what)
-    if repeated:
-        raise InputError(where, expected, f"column {repeated[0]!r} twice", "remove one of them")
-    return columns
-
-
-def entries_by_column(
-    lines: list[tuple[int, list[str]]], columns: list[str], numbers: Collection[str], name: str
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the line of each row, (d,), and columns by name, (d,): numbers, the others texts."""
-    rows, table = [], []
-    for row, entries in lines:
-        if len(entries) != len(columns):
-            raise InputError(
-                f"{name}, row {row}",
-                f"{len(columns)} entries ({','.join(columns)})",
-                f"{len(entries)}",
-                "write one number per column, with a point as decimal mark",
-            )
-        rows.append(row)
-        table.append(
-            [
-                _entry(
-                    column,
-                    entry,
-                    f"{name}, row {row}, column {column}",
-                    column in numbers,
-                    "kind" in columns,
-                )
-                for column, entry in zip(columns, entries, strict=True)
-            ]
-        )
-    if not table:
-        raise InputError(name, "at least one sensor", "only a header", "add one row per sensor")
-    return np.array(rows), {
-        column: np.array(entries, dtype=np.float64 if column in numbers else str)
-        for column, entries in zip(columns, zip(*table, strict=True), strict=True)
-    }
-
-
-def _is_number(entry: str) -> bool:
-    """Whether an entry is a number (Python also reads "1_000", which no table means)."""
-    try:
-        float(entry)
-    except ValueError:
-        return False
-    return "_" not in entry
-
-
-def _number(entry: str, where: str) -> float:
-    """Return the number in an entry; whether it is finite is checked with the whole table."""
-    if not _is_number(entry):
-        found = repr(entry[:40]) if entry else "an empty entry"
-        remedy = "write a number such as 12.5, or remove the row if there is no reading"
-        raise InputError(where, "a number", found, remedy)
-    return float(entry)
-
-
-def _entry(column: str, entry: str, where: str, is_number: bool, has_kinds: bool) -> float | str:
-    """Return the number or text in an entry."""
-    if not entry and (column in _SPARSE or (has_kinds and column in _SPARSE_OF_KINDS)):
-        return np.nan if is_number else ""
-    if is_number:
-        return _number(entry, where)
-    if column in _TEXTS and not entry:
-        remedy = {
-            "name": "name the sensor",
-            "experiment": "name the experiment that the reading is of",
-            "kind": "name the kind of the reading, point for example",
-        }
-        raise InputError(where, "a name", "an empty entry", remedy[column])
-    return entry
 
 
 def checked(points, values, sigma, rows, name: str, **others) -> Sensors:

@@ -19,14 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.sensors import (
-    Sensors,
-    checked,
-    checked_header,
-    entries_by_column,
-    lines_of,
-    read_table,
-)
+from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
+from invlift.fem.sensors import Sensors, checked
 
 #: The electrodes of a reading: current in and out, and between which is read.
 ROLES = "a", "b", "m", "n"
