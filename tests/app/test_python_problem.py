@@ -89,7 +89,7 @@ def test_every_command_takes_it(invlift, tmp_path, monkeypatch, name):
     )
     assert "posterior: " in invlift("serve", file, "--port", "0")
     if name == "disc":
-        assert "share of variance" in invlift("next-sensor", out, "--num", "1")
+        assert "share of variance" in invlift("next-sensor", out, "--num", "1", status=3)
     else:
         assert "expected" in invlift("next-sensor", out, "--num", "1", status=2)
 

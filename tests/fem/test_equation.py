@@ -65,9 +65,9 @@ at_many = cache(lambda fn: jax.jit(jax.vmap(fn)))
 
 
 def at(fn, places):
-    """Values at places (dim, ...), padded to one shape: each shape would compile anew."""
+    """Values at places (dim, ...), padded to few shapes: each shape would compile anew."""
     flat = places.reshape(places.shape[0], -1).T
-    padded = np.pad(flat, ((0, 6000 - len(flat)), (0, 0)))
+    padded = np.pad(flat, ((0, -len(flat) % 6000), (0, 0)))
     return np.asarray(at_many(fn)(padded))[: len(flat)].reshape(places.shape[1:])
 
 
