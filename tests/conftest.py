@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from datetime import date
 from pathlib import Path
 
 import jax
@@ -42,6 +43,9 @@ def pytest_configure(config):
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _CACHE = tempfile.TemporaryDirectory()
     os.environ["XDG_CACHE_HOME"] = _CACHE.name
+    # ArviZ warns once a day and makes a note of it, which two processes cannot do at once.
+    (Path(_CACHE.name) / "arviz").mkdir()
+    (Path(_CACHE.name) / "arviz" / "daily_warning").write_text(date.today().isoformat())
     # Where Python is not to write compiled sources beside them, each command would compile them.
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(_CACHE.name) / "sources")

@@ -182,7 +182,10 @@ def _arviz() -> Any:
     with warnings.catch_warnings():
         # ArviZ 0.x announces its own refactoring on import
         warnings.simplefilter("ignore", FutureWarning)
-        import arviz
+        try:
+            import arviz
+        except FileNotFoundError:  # two processes have made its note of that at once
+            import arviz
     return arviz
 
 
