@@ -37,10 +37,9 @@ def names_of_readings(problem: InverseProblem) -> list[str] | None:
     if (sensors := problem.model.sensors) is not None:
         if sensors.labels is not None:
             return list(sensors.labels)
-        is_part = np.any(np.diff(sensors.rows) != 1) and np.unique(sensors.rows).size == len(
-            sensors.rows
-        )
-        return [f"row {row}" for row in sensors.rows] if is_part else None
+        rows = sensors.rows  # those of several tables may be alike, and name nothing
+        is_part = np.any(np.diff(rows) != 1) and np.unique(rows).size == rows.size
+        return [f"row {row}" for row in rows] if is_part else None
     return list(labels_of(problem.model.readings)) if problem.model.readings else None
 
 

@@ -221,6 +221,8 @@ def _tried(name: str, function: Callable, local: jax.Array) -> Any:
     """What a user's function gives, its faults told as bad input."""
     try:
         return function(local)
+    except InputError:
+        raise
     except Exception as error:
         expected = "a function of the coefficient and the element, made of JAX operations"
         remedy = "take jax.numpy in place of numpy, and see what an element has"

@@ -136,7 +136,7 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         found = "none" if isinstance(unknowns, Mapping) else type(unknowns).__name__
         remedy = "name them with their distributions, as a dict"
         raise InputError("unknowns", "at least one by name", found, remedy)
-    parts, units, axes = {}, [], []
+    parts, shapes, units, axes = {}, [], [], []
     for name, given in unknowns.items():
         check_name(name)
         given = given if isinstance(given, Unknown) else Unknown(given)
@@ -148,11 +148,11 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         shape = _shape_of(parts[name])
         if 0 in shape:
             raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")
+        shapes.append((name, shape))
         units.append(checked_unit(f"unknown {name}, unit", given.unit))
         axes.append(checked_axes(f"unknown {name}", given.axes, shape))
     check_agreement((f"unknown {name}", own) for name, own in zip(parts, axes, strict=True))
-    shapes = tuple((name, _shape_of(part)) for name, part in parts.items())
-    return NamedPrior(parts, shapes, tuple(units), tuple(axes))
+    return NamedPrior(parts, tuple(shapes), tuple(units), tuple(axes))
 
 
 def check_name(name: str, taken: Sequence[str] = ()) -> None:

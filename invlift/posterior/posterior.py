@@ -262,13 +262,10 @@ class Posterior:
             vectors.pop(self.field.name, None)
         found = {}
         for name, draws in vectors.items():
-            is_unknown = unknown_entries(draws)
-            found[name] = diagnose([chain[:, is_unknown] for chain in draws], name)
-            whole = of_all_draws(self.chains, name)
-            better = {
-                key: whole[key].ravel()[is_unknown] for key in ("r_hat", "ess_bulk") if key in whole
-            }
-            found[name] = replace(found[name], **better)
+            is_unknown, whole = unknown_entries(draws), of_all_draws(self.chains, name)
+            stored = diagnose([chain[:, is_unknown] for chain in draws], name)
+            keys = {"r_hat", "ess_bulk"} & {*whole}
+            found[name] = replace(stored, **{key: whole[key].ravel()[is_unknown] for key in keys})
         return found
 
     @cached_property
