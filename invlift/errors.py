@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import jax.errors
 import numpy as np
 
 #: Characters of each of the four parts that are shown: a file may hold anything.
@@ -41,9 +45,39 @@ class InputError(ValueError):
         return type(self), (self.where, self.expected, self.found, self.remedy)
 
 
+#: What helps where a function that is traced asks for values.
+USE_JAX = "take jax.numpy in place of numpy, and jnp.where or jax.lax.cond in place of if"
+
+
+@contextmanager
+def as_input_error(where: str, expected: str, remedy: str) -> Iterator[None]:
+    """Tell what a user's function raises as bad input; an InputError stays as it is.
+
+    Parameters
+    ----------
+    where, expected, remedy : str
+        As of :class:`InputError`.  Where values are asked for while JAX traces, the remedy is to
+        write the function in JAX.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        traced = jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
+        remedy = USE_JAX if isinstance(error, traced) else remedy
+        raise InputError(where, expected, first_line(error), remedy) from error
+
+
 def is_integer(value: Any) -> bool:
     """Whether an argument is an integer, of Python or NumPy; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def closest(name: str, known: Collection[str], least: float = 0.6) -> str | None:
+    """The known name most like one that is unknown, in any case; None if none is, to a ratio."""
+    lower = {each.lower(): each for each in known}
+    return next((lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, least)), None)
 
 
 def first_line(error: Exception) -> str:

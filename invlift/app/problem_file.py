@@ -17,8 +17,8 @@ import tomli_w
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from invlift.app.sections import ExperimentTable, Sections
-from invlift.app.table_errors import MISSING, UNKNOWN, child, did_you_mean, keys, mistakes
-from invlift.errors import InputError
+from invlift.app.table_errors import MISSING, UNKNOWN, child, keys, mistakes
+from invlift.errors import InputError, closest
 from invlift.files.input_files import read_text
 from invlift.files.tables import PROBLEM, Table, json_schema
 
@@ -141,7 +141,7 @@ def from_validation_error(error: ValidationError, data: Mapping[str, Any], file:
     """Return the most telling of the errors of a problem file's sections as an `InputError`."""
     (path, kind, expected, found, remedy), *others = mistakes(error, Sections, data)
     if len(path) == 1 and kind == UNKNOWN:
-        close = did_you_mean(path[0], list(Sections.model_fields))
+        close = closest(path[0], list(Sections.model_fields))
         expected = f"one of the tables {', '.join(f'[{name}]' for name in Sections.model_fields)}"
         found, remedy = "an unknown table", f"did you mean [{close}]?" if close else "remove it"
     elif (len(path) == 1 or path in _HEADINGS) and kind != PROBLEM:

@@ -6,14 +6,13 @@ is missing or unknown.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from invlift.errors import InputError
+from invlift.errors import InputError, closest
 from invlift.files.tables import PROBLEM, Table, json_schema
 
 #: Pydantic's names for a key that is not there, and for one that does not exist.
@@ -86,7 +85,7 @@ def _mistake(entry, node: dict, value: Any) -> Mistake | None:
         return Mistake(path, kind, **entry["ctx"])
     if kind == UNKNOWN:
         known = list(keys(owner, owned))
-        close = did_you_mean(path[-1], known)
+        close = closest(path[-1], known)
         allowed = f"one of the keys {', '.join(known)}" if known else "a table without keys"
         remedy = f"did you mean {close!r}?" if close else "remove it"
         return Mistake(path, kind, allowed, f"an unknown key {path[-1]!r}", remedy)
@@ -178,7 +177,7 @@ def _remedy(node: dict, value: Any) -> str:
     """Say what to do about a value."""
     names, types = _names(node), [form.get("type") for form in forms(node)]
     if isinstance(value, str):
-        if close := did_you_mean(value, names):
+        if close := closest(value, names):
             return f'did you mean "{close}"?'
         is_number = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", value.lower())
         if is_number and {"number", "integer"} & {*types}:
@@ -194,12 +193,6 @@ def _get(value: Any, key: str | int, default: Any = None) -> Any:
     if isinstance(value, Mapping):
         return value.get(key, default)
     return value[key] if isinstance(value, list) and isinstance(key, int) else default
-
-
-def did_you_mean(name: str, known: Collection[str]) -> str | None:
-    """Return the closest known name, if one is close."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return close[0] if close else None
 
 
 def toml(value: Any) -> str:

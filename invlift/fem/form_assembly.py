@@ -12,7 +12,7 @@ import numpy as np
 import skfem
 from scipy.sparse import csr_array
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.fem import sparse
 from invlift.fem.terms import Element, Term
 
@@ -219,12 +219,6 @@ def check_term(term: Term, num_loads: int) -> None:
 
 def _tried(name: str, function: Callable, local: jax.Array) -> Any:
     """What a user's function gives, its faults told as bad input."""
-    try:
+    expected = f"a {name} that is a JAX function of the coefficient and the element"
+    with as_input_error("forms", expected, "see what an element has"):
         return function(local)
-    except InputError:
-        raise
-    except Exception as error:
-        expected = "a function of the coefficient and the element, made of JAX operations"
-        remedy = "take jax.numpy in place of numpy, and see what an element has"
-        found = f"a {name} that raises {first_line(error)}"
-        raise InputError("forms", expected, found, remedy) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
 from collections.abc import Collection
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, closest
 from invlift.files.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
@@ -97,9 +96,9 @@ def checked_header(
             remedy = f"rename it: {why}"
             raise InputError(where, expected, f"a column {column!r}", remedy)
         absent = [each for each in allowed if each not in columns]
-        close = difflib.get_close_matches(column.lower(), absent, n=1, cutoff=CLOSE)
+        close = closest(column, absent, CLOSE)
         if close or not column:
-            remedy = f"did you mean {close[0]!r}?" if close else "name it"
+            remedy = f"did you mean {close!r}?" if close else "name it"
             raise InputError(where, expected, f"a column {column!r}", remedy)
     if missing:
         what = "the mesh is three-dimensional: add it" if missing == ["z"] else "add it"

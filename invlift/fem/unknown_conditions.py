@@ -6,7 +6,6 @@ coefficients change the matrix.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import skfem
 
-from invlift.errors import InputError
+from invlift.errors import InputError, closest
 from invlift.fem.conditions import (
     check_conditions,
     coefficient_on,
@@ -107,8 +106,8 @@ def parts_of(
         As :func:`invlift.assemble_poisson`.
     """
     for key in conditions.keys() - {*KEYS}:
-        close = difflib.get_close_matches(key, KEYS, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else "remove it"
+        close = closest(key, KEYS)
+        remedy = f"did you mean {close!r}?" if close else "remove it"
         raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
     points = conditions.get("point_sources") or ()

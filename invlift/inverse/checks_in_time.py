@@ -7,26 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.inverse.readings import as_numbers
 
 
 def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:
     """What a user's function returns, its faults told as bad input."""
-    try:
+    arguments = ", ".join([*["time", "state"][2 - len(leading) :], *unknowns])
+    remedy = "take each unknown by its name or as **others, and call time and state otherwise"
+    with as_input_error(name, f"a JAX function of {arguments}", remedy):
         return function(*leading, **unknowns)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            name,
-            f"a function of {', '.join([*['time', 'state'][2 - len(leading) :], *unknowns])}",
-            first_line(error),
-            "take each unknown by its name, or all others as **others, and call time and state "
-            "otherwise than these"
-            if isinstance(error, TypeError)
-            else "correct it; it must be made of JAX operations",
-        ) from error
 
 
 def check_finite(where: str, values: Any) -> None:

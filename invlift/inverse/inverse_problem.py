@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 
-from invlift.errors import InputError, first_line, is_integer
+from invlift.errors import InputError, as_input_error, is_integer
 from invlift.inverse.axes import check_names
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import Structure
@@ -193,13 +192,9 @@ def _check_structure(problem: ExactProblem) -> None:
     """Check that derivatives outside the structure are zero, in a direction near the prior mean."""
     rng = np.random.default_rng(0)
     at, along = rng.standard_normal((2, problem.num_unknowns))
-    try:
+    expected = f"a structure of {problem.num_observations} readings"
+    with as_input_error("argument structure", expected, "choose another"):
         found, expected = map(np.asarray, _slopes(problem, 0.1 * at, along))
-    except (TypeError, ValueError) as error:
-        expected = f"a structure of {problem.num_observations} readings"
-        raise InputError(
-            "argument structure", expected, first_line(error), "choose another"
-        ) from error
     wrong = np.flatnonzero(np.abs(found - expected) > CLOSE * (1.0 + np.abs(expected)))
     if wrong.size:
         raise InputError(
@@ -250,20 +245,9 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
 
 def _check_prediction(problem: InverseProblem) -> None:
     """Check that the model gives finite readings at the prior mean, and their derivatives."""
-    try:
+    expected, remedy = "a JAX function of the unknowns", "check its arguments and shapes"
+    with as_input_error("forward map", expected, remedy):
         value = _at_prior_mean(problem)
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        is_of_numpy = isinstance(error, ConcretizationTypeError | TracerArrayConversionError)
-        raise InputError(
-            "forward map",
-            "a JAX function of the unknowns",
-            first_line(error),
-            "take jax.numpy in place of numpy, and jnp.where in place of if"
-            if is_of_numpy
-            else "check the function's arguments and shapes",
-        ) from error
     if not np.all(np.isfinite(value)):
         raise InputError(
             NOT_FINITE,
@@ -289,15 +273,10 @@ def _readings_at_prior_mean(problem: InverseProblem):
             "return one float64 value per observation"
             + (", or name the observed values as well" if isinstance(value, dict) else ""),
         )
-    try:
+    expected = "a JAX function with derivatives in forward and in reverse mode"
+    remedy = "see JAX's documentation of what the function is made of"
+    with as_input_error("forward map", expected, remedy):
         jax.eval_shape(_differentiate, problem)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            "forward map",
-            "a JAX function with derivatives in forward and in reverse mode",
-            first_line(error),
-            "see JAX's documentation of what the function is made of",
-        ) from error
     return value
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.inverse.axes import check_agreement, check_names, checked_axes, checked_unit
 from invlift.inverse.manifolds import Manifold, as_manifold
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -115,15 +115,9 @@ def _check_functions(problem: ManifoldProblem) -> None:
     position = jax.ShapeDtypeStruct((problem.dimension,), jnp.float64)
 
     def shapes(where, fn, derivatives=lambda fn: fn):
-        try:
+        expected = "a JAX function of the unknowns by name"
+        with as_input_error(where, expected, "check its arguments and shapes"):
             return jax.eval_shape(derivatives(lambda q, own: fn(own, q)), position, problem)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                where, "a function of the unknowns by name, made of JAX operations",
-                first_line(error), "check its arguments and shapes",
-            ) from error  # fmt: skip
 
     def expect(where, found, shape):
         if jnp.shape(found) != shape or getattr(found, "dtype", None) != jnp.float64:

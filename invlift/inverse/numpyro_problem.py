@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel, by_columns
 from invlift.inverse.models.numpyro_groups import find_grouping
@@ -266,15 +266,9 @@ def _check_runs(problem: NumPyroProblem) -> None:
     """Check that the model can be traced, and is finite at the middle of its prior, or a draw."""
     white = problem.prior.mean
     draws = np.random.default_rng(0).standard_normal((NUM_TRIES, white.size))
-    try:
+    expected = "JAX operations and sites that do not depend on values"
+    with as_input_error("model", expected, "correct it"):
         is_finite = any(np.isfinite(_log_density(problem, each)) for each in (white, *draws))
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-        raise InputError(
-            "model",
-            "JAX operations and sites that do not depend on values",
-            first_line(error),
-            "use jnp.where or jax.lax.cond in place of Python's if, jax.numpy in place of numpy",
-        ) from error
     if not is_finite:
         raise InputError(
             f"model, at the middle of its prior and {NUM_TRIES} draws",

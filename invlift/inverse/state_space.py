@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, first_line, is_integer
+from invlift.errors import InputError, as_input_error, first_line, is_integer
 from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     check_finite,
@@ -216,13 +216,9 @@ def _check_names(state: Shapes, rows: Shapes, prior: NamedPrior, *, is_read: boo
 
 def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
     """Names and shapes of what a function returns."""
-    try:
+    expected = "a JAX function of the unknowns by name, behind its other arguments"
+    with as_input_error(where, expected, "correct it"):
         found = jax.eval_shape(call)
-    except InputError:
-        raise
-    except Exception as error:
-        expected = "a JAX function of the unknowns by name, behind its other arguments"
-        raise InputError(where, expected, first_line(error), "correct it") from error
     check_named(where, found)
     return tuple((str(name), jnp.shape(value)) for name, value in found.items())
 

@@ -361,6 +361,8 @@ def test_unknown_names_list_what_there_is(square):
         square.facets("inflw", "problem.toml, [pde] dirichlet")
     with pytest.raises(InputError, match=r"^square\.msh: .*'clay' is a subdomain"):
         square.facets("clay")
+    with pytest.raises(InputError, match="did you mean 'inflow'"):
+        square.facets("INFLOW")
     with pytest.raises(InputError, match=r"'clay'.*'sand'"):
         square.cells_of("sand")
     with pytest.raises(InputError, match=r"'head'.*'heat'"):

@@ -533,7 +533,7 @@ def test_lists_stand_for_arrays_and_a_data_frame_for_a_dict():
         ({"observe": lambda state, rate: {"level": jnp.ones(2)}}, "observe: expected a dict with"),
         ({"observe": lambda state, rate: {"level": 1.0}}, "state level: .* found level"),
         ({"initial": lambda rate: 1.0}, "initial: expected a dict of numbers"),
-        ({"initial": lambda: {"level": 1.0}}, "initial: expected a function of rate"),
+        ({"initial": lambda: {"level": 1.0}}, "initial: expected a JAX function of rate"),
         ({"drift": lambda t, state, rate: {"flow": 1.0}}, "drift: expected .*level.* found .*flow"),
         ({"drift": lambda t, state, rate: {"level": np.nan}}, "drift at the start, 0, at the"),
         ({"diffusion": lambda t, state, rate: {}}, "diffusion: expected a dict"),

@@ -125,6 +125,7 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
         ({"fn": lambda theta: theta @ jnp.ones((3, 3))}, "forward map", "TypeError"),
         ({"fn": lambda theta, missing: theta}, "forward map", "TypeError"),
         ({"fn": lambda theta: np.sin(float(theta[0]))}, "forward map", "TypeError"),
+        ({"fn": lambda theta: theta * {}["rate"]}, "forward map", "KeyError: 'rate'"),
         ({"fn": with_a_while_loop}, "forward map", "Reverse-mode"),
         ({"fn": without_forward_mode}, "forward map", "forward-mode"),
     ],

@@ -257,7 +257,7 @@ def test_one_reading_at_the_start_needs_no_step():
         ),
         (
             {"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
-            "forward map: .* take jax.numpy in place of numpy, and jnp.where in place of if",
+            "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond in place of if",
         ),
         ({"unknowns": ["rate"]}, "unknowns: expected at least one by name, found list"),
         ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
@@ -272,7 +272,7 @@ def test_one_reading_at_the_start_needs_no_step():
         ),
         (
             {"slope": lambda time, state, rate: state},
-            "slope: expected a function of time, state, rate, warm, .* argument 'warm'",
+            "slope: expected a JAX function of time, state, rate, warm, .* argument 'warm'",
         ),
         ({"initial": lambda rate: {"body": rate}}, "initial: .* of rate, warm, .* argument 'warm'"),
         ({"slope": lambda time, state, **_: state["lid"]}, "slope: .* found KeyError: 'lid'"),

@@ -7,7 +7,6 @@ unit of the mesh file; nothing is rescaled.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from invlift.errors import InputError
+from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
 from invlift.fem.mesh.files import read_mesh_arrays
@@ -279,9 +278,8 @@ class Mesh:
 def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | None) -> InputError:
     """Return the error for a name that the mesh does not have."""
     present = ", ".join(repr(k) for k in sorted(known)) or "none at all"
-    close = difflib.get_close_matches(str(name), known, n=1)
-    if close:
-        remedy = f"did you mean {close[0]!r}?"
+    if close := closest(str(name), known):
+        remedy = f"did you mean {close!r}?"
     elif kind == "boundary group" and name in mesh.subdomains:
         remedy = f"{name!r} is a subdomain: a boundary condition needs a group of its facets"
     elif kind == "subdomain" and name in mesh.boundaries:

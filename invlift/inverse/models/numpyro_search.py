@@ -14,7 +14,7 @@ from numpyro import handlers
 from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.primitives import Messenger
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.inverse.axes import RESERVED_AXES, Axes, checked_axes
 from invlift.inverse.distributions.of_numpyro import centre_and_spread
 from invlift.inverse.distributions.scores import WITH_ATOMS, score_of
@@ -114,18 +114,10 @@ class _Refusal(Messenger):
 
 
 def _traced(fn, seed: int):
-    try:
-        with ONE_AT_A_TIME, _Refusal():
-            return handlers.trace(handlers.seed(fn, rng_seed=seed)).get_trace()
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            "model",
-            "a NumPyro model that runs with these arguments",
-            first_line(error),
-            "correct it, or give it the arguments that MCMC.run would be given",
-        ) from error
+    expected = "a NumPyro model that runs with these arguments"
+    remedy = "correct it, or give it the arguments that MCMC.run would be given"
+    with as_input_error("model", expected, remedy), ONE_AT_A_TIME, _Refusal():
+        return handlers.trace(handlers.seed(fn, rng_seed=seed)).get_trace()
 
 
 def _check_plate(name, msg):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from invlift.errors import InputError, first_line
+from invlift.errors import InputError, as_input_error
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale, as_scale
@@ -92,15 +92,8 @@ def potential_noise(
     """
     scale = as_scale(scale)
     where, points = "noise potential", np.linspace(-_NEAR, _NEAR, 201)
-    try:
+    with as_input_error(where, "a JAX function of an array", "make it elementwise"):
         values = np.asarray(potential_fn(jax.device_put(points)))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            where,
-            "a JAX function of an array",
-            first_line(error),
-            "make it of JAX operations, elementwise",
-        ) from error
     if values.shape != points.shape or values.dtype != np.float64:
         raise InputError(
             where,
