@@ -257,7 +257,7 @@ def test_one_reading_at_the_start_needs_no_step():
         ),
         (
             {"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
-            "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond in place of if",
+            "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond",
         ),
         ({"unknowns": ["rate"]}, "unknowns: expected at least one by name, found list"),
         ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),

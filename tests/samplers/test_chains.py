@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sampler_cases import SPHERE, run_chain
 
+from invlift.errors import InputError
 from invlift.moments import Moments
 from invlift.samplers.chains import chain as chains
 from invlift.samplers.chains import programs
@@ -116,6 +117,17 @@ def test_chain_that_was_stopped_goes_on_to_the_same_end(whole, stop_at):
 def test_another_key_gives_another_chain(whole):
     other = run_chain(SPHERE, PLAN, jax.random.key(5), start_chain(PLAN, START))
     assert not np.any(np.all(other.draws["position"] == whole.draws["position"], axis=1))
+
+
+def test_a_kernel_that_does_not_count_its_evaluations_is_named():
+    class Silent(ConstrainedHMC, settings=True):
+        def step(self, target, rng_key, state, tuning):
+            state, found = super().step(target, rng_key, state, tuning)
+            return state, {"acceptance_rate": found["acceptance_rate"]}
+
+    message = "kernel Silent: expected acceptance_rate and num_factorisations, found statistics wi"
+    with pytest.raises(InputError, match=message):
+        run_chain(SPHERE, Plan(Silent(), 5, 5), jax.random.key(4), start_chain(PLAN, START))
 
 
 def test_dual_averaging_shrinks_grows_and_is_capped():

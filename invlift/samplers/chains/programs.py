@@ -25,6 +25,8 @@ FEW = 300
 #: over sooner with steps 5 % slower and half the compilation; above, compilation would take more
 #: memory than all else (3 GB at 100,000), and steps 15 % slower are the smaller evil.
 SMALL, LARGE = 1_000, 20_000
+#: What every transition has to tell of itself.
+STATISTICS = {"acceptance_rate", "num_factorisations"}
 #: Largest difference, relative to the largest value, between what another machine or version makes
 #: of a position.
 REPRODUCED = 1e-6
@@ -73,6 +75,10 @@ def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stage
         state, adapted, last = carry
         tuning = adaptation.tuning(adapted, is_warmup)
         state, statistics = kernel.step(target, key, state, tuning)
+        if missing := STATISTICS - statistics.keys():
+            where, expected = f"kernel {type(kernel).__name__}", " and ".join(sorted(STATISTICS))
+            found = f"statistics without {' and '.join(sorted(missing))}"
+            raise InputError(where, expected, found, "return them from step")
         updated = adaptation.update(adapted, stage, kernel.position(state), statistics)
         adapted = jax.tree.map(lambda new, old: jnp.where(is_warmup, new, old), updated, adapted)
         (kept, accumulated), last = describe(state, last)
