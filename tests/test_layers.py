@@ -23,7 +23,11 @@ ALLOWED = {
     "posterior": (),
 }
 #: What a person calls on a problem, ``problem.posterior(run)``, which knows nothing of posteriors.
-EXCEPTIONS = {("invlift.inverse.problem_base", "invlift.app.results.build_posterior")}
+EXCEPTIONS = {
+    ("invlift.inverse.problem_base", "invlift.app.results.build_posterior"),
+    ("invlift.inverse.problem_base", "invlift.posterior.posterior.Posterior"),
+    ("invlift.inverse.problem_base", "invlift.samplers.chains.results.Run"),
+}
 #: Outside libraries, and the folders that may import them.
 HOMES = {
     "skfem": {"fem"},

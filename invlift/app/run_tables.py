@@ -26,7 +26,7 @@ from invlift.files.tables import (
     problem,
     table_of_dataclass,
 )
-from invlift.samplers.kernels import KERNELS
+from invlift.samplers.kernels import KERNELS, Kernel
 
 #: What asks for as many draws as it takes.
 UNTIL_CONVERGED = "converged"
@@ -107,7 +107,7 @@ class SamplerTable(Table):
         """The draws of each chain; None for as many as it takes."""
         return None if self.draws == UNTIL_CONVERGED else self.draws
 
-    def kernel(self) -> Any:
+    def kernel(self) -> Kernel:
         """Return the method with its options: an instance of the dataclass in `KERNELS`."""
         return KERNELS[self.method](**self.options)
 

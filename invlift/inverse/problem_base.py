@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for editors: a problem knows nothing of what is made of it
+    from invlift.posterior.posterior import Posterior
+    from invlift.samplers.chains.results import Run
 
 
 class ProblemBase:
@@ -13,7 +17,7 @@ class ProblemBase:
         """What each part is called and what it is, in the order of reading."""
         raise NotImplementedError
 
-    def posterior(self, run: Any) -> Any:
+    def posterior(self, run: Run) -> Posterior:
         """The posterior that the draws of a run are of.
 
         Parameters
