@@ -28,10 +28,10 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.inverse.unknowns import unpack
 from invlift.programs.compilation import Program
 from invlift.programs.pytrees import Module, aside, static
-from invlift.targets import ConstrainedTarget
 
 
 class InverseProblem(ProblemBase, Module):
@@ -168,15 +168,11 @@ class InverseProblem(ProblemBase, Module):
         found = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
         return {name: each.shape for name, each in found.items()}
 
-    def own_lifted(self) -> ConstrainedTarget | None:
+    def own_lifted(self) -> LiftedForm | None:
         """The target of constrained samplers in a form of its own; None for the general one.
 
-        Of a problem with one nothing is computed by dense derivatives where chains start.  Beside
-        what a constrained target is, it has ``dimension``, ``problem``, ``unknowns(point)`` and
-        ``slopes``, as :class:`~invlift.inverse.targets.lifted.LiftedPosterior`, ``from_lifted`` and
-        ``to_lifted`` between its positions and the points (zeta, w, eta) of the general lift, and
-        ``rough_position(drawn)``, from which chains get onto its manifold near a standard normal
-        draw, and ``holds_noise``, with which they do so with zeta as it is.
+        Of a problem with one nothing is computed by dense derivatives where chains start.  Where
+        the noise has parameters it has a field ``holds_noise``: whether moves leave zeta as it is.
         """
         return None
 

@@ -32,6 +32,7 @@ from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.pytrees import Module
@@ -239,8 +240,8 @@ def test_every_class_is_tried():
         for _, each in inspect.getmembers(module, inspect.isclass)
         if issubclass(each, Module) and each.__module__ == module.__name__
     }
-    # What cuts a path is no target; of the second all is tried in its subclass.
-    assert found - {ManifoldTarget, Blocks, DiffusionPosterior} == tried
+    # What cuts a path is no target; of the others all is tried in their subclasses.
+    assert found - {ManifoldTarget, LiftedForm, Blocks, DiffusionPosterior} == tried
 
 
 PAIRS = {

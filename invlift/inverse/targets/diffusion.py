@@ -10,16 +10,15 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.programs.pytrees import static
-from invlift.targets import Described, Slopes
+from invlift.targets import Slopes
 
 #: Of a rough position: moves of each interval, at most.
 MAX_MOVES = 30
 
 
-class DiffusionPosterior(ManifoldTarget):
+class DiffusionPosterior(LiftedForm):
     """The lifted posterior of a diffusion (Graham, Thiery & Beskos 2022, sections 3 and 4).
 
     Positions are q = (zeta, w, v, eta), v being the standard normal variables of all steps, and
@@ -35,25 +34,7 @@ class DiffusionPosterior(ManifoldTarget):
         Whether the derivatives by zeta are left out, so that no move changes it.
     """
 
-    problem: InverseProblem
     holds_noise: bool = static(default=False)
-
-    @property
-    def dimension(self) -> int:
-        """Dimension h + m + L S q, and d where there is noise, of the ambient space."""
-        return self.problem.num_unknowns + self._num_eta
-
-    def from_lifted(self, lifted: jax.Array) -> jax.Array:
-        """Position, (Q,), of a point (zeta, w, v, eta) on the lifted manifold."""
-        return lifted[: self.dimension]
-
-    def to_lifted(self, position: jax.Array) -> jax.Array:
-        """Point (zeta, w, v, eta) on the lifted manifold of a position: eta is 0 without noise."""
-        return jnp.pad(position, (0, self.problem.num_observations - self._num_eta))
-
-    def unknowns(self, point: ManifoldPoint) -> jax.Array:
-        """Theta = (zeta, w, v), (h + m + L S q,), at a point."""
-        return point.position[: self.problem.num_unknowns]
 
     def constraint(self, position: jax.Array) -> jax.Array:
         """c(q), (d,), in units of the readings."""
@@ -114,13 +95,6 @@ class DiffusionPosterior(ManifoldTarget):
         found = super().slopes(position, direction)
         return found._replace(value=self.problem.observed + found.value)
 
-    def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem; and no moments."""
-        return self._describe(point.position)
-
-    def _describe(self, position):
-        return self.problem.described(position[: self.problem.num_unknowns]), {}
-
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """A standard normal draw, (Q,), with each interval moved to its readings in turn, (Q,).
 
@@ -139,7 +113,7 @@ class DiffusionPosterior(ManifoldTarget):
         is_read = model.grid.spread(jnp.ones(problem.num_observations))
         by_eta, _ = self._by_noise(found.zeta, found.eta)
         slope = jnp.zeros(problem.num_observations) if by_eta is None else by_eta
-        back = -found.eta if self._num_eta else 0.0 * slope
+        back = -found.eta if self.num_eta else 0.0 * slope
         slope, back = model.grid.spread(slope), model.grid.spread(back)
         own = 1.0 - is_read + slope**2
         start = 1 if model.is_read_at_start else 0
@@ -198,7 +172,7 @@ class DiffusionPosterior(ManifoldTarget):
             _, (moves, shifts) = jax.lax.scan(lambda *state: walk(is_held, *state), first, each)
             far = jnp.sum((moves - in_intervals[-1]) ** 2) + jnp.sum(shifts**2)
             shifts = jnp.concatenate([jnp.zeros((start, shifts.shape[1])), shifts])
-            eta = found.eta + model.grid.gather(shifts) if self._num_eta else found.eta
+            eta = found.eta + model.grid.gather(shifts) if self.num_eta else found.eta
             return moves.ravel(), eta, jnp.where(jnp.isfinite(far), far, jnp.inf)
 
         *pairs, far = jax.lax.map(led, jnp.array([False, True]))
@@ -226,10 +200,6 @@ class DiffusionPosterior(ManifoldTarget):
     def _cut(self, carry):
         """Derivatives of the end of each interval by the state before it, (L, n, n)."""
         return carry
-
-    @property
-    def _num_eta(self) -> int:
-        return 0 if self.problem.noise.is_exact else self.problem.num_observations
 
     def _meaning(self, position) -> _Meaning:
         problem = self.problem

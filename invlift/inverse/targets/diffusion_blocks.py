@@ -125,7 +125,7 @@ class DiffusionInBlocks(DiffusionPosterior):
 
     def describe_position(self, position: jax.Array) -> Described:
         """What is kept of a draw, by name, as of the problem; and no moments."""
-        return self._describe(position)
+        return self.problem.described(position[: self.problem.num_unknowns]), {}
 
 
 class DiffusionGivenStates(DiffusionPosterior):

@@ -8,13 +8,11 @@ import numpy as np
 
 from invlift.inverse.jacobians import Factor
 from invlift.inverse.jacobians.grouped import Grouped, Grouping
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.programs.pytrees import static
-from invlift.targets import Described
 
 
-class GroupedPosterior(ManifoldTarget):
+class GroupedPosterior(LiftedForm):
     """The lifted posterior, at a cost linear in the number of readings and of groups.
 
     Positions are those of the general lift
@@ -23,23 +21,15 @@ class GroupedPosterior(ManifoldTarget):
 
     Attributes
     ----------
-    problem : InverseProblem
-        With m unknowns and d readings.
     grouping : Grouping
     """
 
-    problem: InverseProblem
     grouping: Grouping = static()
 
     @property
     def structure(self) -> Grouped:
         """That of the grouping."""
         return self.grouping.structure
-
-    @property
-    def dimension(self) -> int:
-        """Dimension m + d of the ambient space."""
-        return self.problem.num_unknowns + self.problem.num_observations
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
         """Position, (m + d,), of a point (w, eta) on the lifted manifold."""
@@ -48,10 +38,6 @@ class GroupedPosterior(ManifoldTarget):
     def to_lifted(self, position: jax.Array) -> jax.Array:
         """Point (w, eta) on the lifted manifold, (m + d,), of a position."""
         return position[np.argsort(self._order)]
-
-    def unknowns(self, point: ManifoldPoint) -> jax.Array:
-        """The unknowns w, (m,), at a point."""
-        return self._split(point.position)[0]
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """The one position, (m + d,), on the manifold above the unknowns of a draw."""
@@ -70,10 +56,6 @@ class GroupedPosterior(ManifoldTarget):
         """Log density relative to the standard normal one, ()."""
         white, eta = self._split(position)
         return self.problem.log_reference(white[:0], white, eta) - 0.5 * gram.log_determinant()
-
-    def describe(self, point: ManifoldPoint) -> Described:
-        """What is kept of a draw, by name, as of the problem; and no moments."""
-        return self.problem.described(self.unknowns(point)), {}
 
     @property
     def _order(self):

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
-from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
+from invlift.inverse.targets.lifted_form import LiftedForm
+from invlift.inverse.targets.manifold import ManifoldPoint
 from invlift.inverse.unknowns import unpack
 from invlift.programs.pytrees import static
 from invlift.targets import Described
@@ -20,7 +20,7 @@ from invlift.targets import Described
 MAX_HALVINGS = 50
 
 
-class StateSpacePosterior(ManifoldTarget):
+class StateSpacePosterior(LiftedForm):
     """The lifted posterior of a state-space model, in the coordinates of its states.
 
     The positions are those of the general lift, in another order: q = (zeta, w, nu_1, eta_1, ...,
@@ -39,13 +39,7 @@ class StateSpacePosterior(ManifoldTarget):
         Whether the derivatives by zeta are left out, so that no move changes it.
     """
 
-    problem: InverseProblem
     holds_noise: bool = static(default=False)
-
-    @property
-    def dimension(self) -> int:
-        """Dimension h + m + T (k + n) of the ambient space."""
-        return self.problem.num_unknowns + self.problem.num_observations
 
     @property
     def structure(self) -> BlockBidiagonal:
@@ -65,10 +59,6 @@ class StateSpacePosterior(ManifoldTarget):
         shared, rows = jnp.split(position, [position.size - math.prod(self._shape)])
         moves, eta = jnp.split(rows.reshape(self._shape), [self._model.num_noise], axis=1)
         return jnp.concatenate([shared, moves.ravel(), self._model.grid.gather(eta)])
-
-    def unknowns(self, point: ManifoldPoint) -> jax.Array:
-        """Theta = (zeta, w, nu), (h + m + T k,), at a point."""
-        return self.to_lifted(point.position)[: self.problem.num_unknowns]
 
     def rough_position(self, drawn: jax.Array) -> jax.Array:
         """A position, (Q,), near a standard normal draw, from which the manifold is to be reached.
