@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from invlift.errors import InputError, as_input_error
+from invlift.inverse.priors.named import Shapes
 from invlift.inverse.readings import as_numbers
 
 
@@ -36,6 +37,37 @@ def check_named(where: str, found: Any) -> None:
         raise InputError(
             where, "a dict of numbers or arrays by name", kind, 'return one, {"level": ...} say'
         )
+
+
+def shapes_of(where: str, found: Any) -> Shapes:
+    """Names and shapes of what a function returns."""
+    check_named(where, found)
+    return tuple((str(name), np.shape(value)) for name, value in found.items())
+
+
+def check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
+    """Check names and shapes, in any order."""
+    if dict(found) != dict(expected):
+        wanted, has = (
+            ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
+            for shapes in (expected, found)
+        )
+        raise InputError(where, f"{what}: {wanted}", has, "return these names and sizes")
+
+
+def check_names(state: Shapes, rows: Shapes, unknowns: Shapes, *, is_part: bool) -> None:
+    """Check that draws have one name for one thing.
+
+    Of a state, of what is read, which is a part of it or not, and of the unknowns.
+    """
+    for name in dict(state) | dict(rows):
+        taken = {f"{name}_path": "an unknown"} if f"{name}_path" in dict(unknowns) else {}
+        if not is_part and name in dict(rows) and name in dict(state):
+            taken = {name: "a reading"}
+        for each, what in taken.items():
+            expected = f"other names than {what} has"
+            kind = "state" if name in dict(state) else "readings"
+            raise InputError(f"{kind} {name}", expected, each, "rename one of them")
 
 
 def check_increasing(times: np.ndarray) -> None:

@@ -17,8 +17,11 @@ from invlift.inverse.checks_in_time import (
     check_finite,
     check_increasing,
     check_named,
+    check_names,
+    check_same,
     checked_columns,
     checked_start,
+    shapes_of,
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
@@ -135,19 +138,19 @@ def diffusion_problem(
     named = named_prior(unknowns)
     given = unpack(named.transform(jnp.zeros(named.num_white)), named.shapes)
     state = call("initial", initial, given)
-    check_named("initial", state)
+    shapes = shapes_of("initial", state)
     check_finite("initial state", state)
-    shapes = tuple((str(name), np.shape(value)) for name, value in state.items())
     found = call("drift", drift, given, begin, state)
     check_finite(f"drift at the start, {begin:g},", found)
-    _check_like("drift", found, shapes)
+    check_same("drift", "the state as initial has it", shapes_of("drift", found), shapes)
     strengths = call("diffusion", diffusion, given, begin, state)
     check_finite(f"diffusion at the start, {begin:g},", strengths)
     num_wiener = _num_wiener(strengths, shapes)
     read = state if observe is None else call("observe", observe, given, state)
     _check_read(read, columns, "initial" if observe is None else "observe")
-    kept = dict(shapes) | {name: () for name in columns if name not in dict(shapes)}
-    _check_names(kept, shapes, columns, named, is_part=observe is None)
+    rows = tuple((name, ()) for name in columns)
+    kept = dict(shapes) | dict(rows)
+    check_names(shapes, rows, named.shapes, is_part=observe is None)
 
     at = _times_of_steps(begin, times, num_steps)
     observed, found, grid = where_read(columns, times)
@@ -161,7 +164,7 @@ def diffusion_problem(
         observe=observe,
         scheme=scheme,
         state_shapes=shapes,
-        reading_shapes=tuple((name, ()) for name in columns),
+        reading_shapes=rows,
         num_wiener=num_wiener,
         num_steps=num_steps,
         is_read_at_start=bool(begin == times[0]),
@@ -170,8 +173,7 @@ def diffusion_problem(
         grid=grid,
     )
     _check_noise(model, named)
-    parts = named.parts, named.shapes, named.units, named.axes
-    prior = StateSpacePrior(*parts, num_moves=math.prod(model.move_shape))
+    prior = StateSpacePrior.of(named, math.prod(model.move_shape))
     noise = exact_readings() if noise is None else noise_by_name(noise, observed)
     try:
         made = inverse_problem(model, prior, noise, np.concatenate(list(observed.values())))
@@ -219,16 +221,6 @@ def _checked_steps(number: Any, num_times: int) -> int:
     return int(number)
 
 
-def _check_like(where: str, found: Any, shapes: Shapes) -> None:
-    """Check that something is named and shaped like the state."""
-    check_named(where, found)
-    own = {str(name): np.shape(value) for name, value in found.items()}
-    if own != dict(shapes):
-        expected, found = ({k: v or "a number" for k, v in x.items()} for x in (dict(shapes), own))
-        remedy = "return the names and sizes of the initial state"
-        raise InputError(where, f"{expected}", f"{found}"[:200], remedy)
-
-
 def _num_wiener(strengths: Any, shapes: Shapes) -> int:
     """Number of Wiener processes, of what the diffusion returns."""
     check_named("diffusion", strengths)
@@ -266,18 +258,6 @@ def _check_read(read: Any, columns: Mapping[str, np.ndarray], where: str) -> Non
             f"none for {wrong[0]} among {', '.join(map(str, names)) or 'no names'}",
             "name the parts of the state as the readings, or give observe",
         )
-
-
-def _check_names(kept, shapes: Shapes, columns, prior: NamedPrior, *, is_part: bool) -> None:
-    """Check that draws have one name for one thing."""
-    taken = dict(prior.shapes)
-    for name in kept:
-        clash = f"{name}_path" if f"{name}_path" in taken else None
-        if not is_part and name in columns and name in dict(shapes):
-            clash = name
-        if clash:
-            what = "a reading or an unknown"
-            raise InputError(f"state {name}", f"a name that {what} has not", clash, "rename it")
 
 
 def _check_noise(model: DiffusionModel, prior: NamedPrior) -> None:

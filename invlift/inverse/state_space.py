@@ -15,8 +15,10 @@ from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     check_finite,
     check_increasing,
-    check_named,
+    check_names,
+    check_same,
     checked_columns,
+    shapes_of,
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
@@ -25,7 +27,7 @@ from invlift.inverse.models.path import where_read
 from invlift.inverse.models.state_space import StateSpaceModel, StateSpacePrior
 from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
-from invlift.inverse.priors.named import NamedPrior, Shapes
+from invlift.inverse.priors.named import Shapes
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
@@ -136,12 +138,12 @@ def state_space(
     _check_index("transition", lambda push: transition(times[0], at_zero, push, **given), num_noise)
     if observe is None:
         known = tuple(each for each in state if each[0] in dict(rows)) or state
-        _check_same("initial", "the state, of which parts are read", known, rows)
+        check_same("initial", "the state, of which parts are read", known, rows)
         recover = _itself if len(state) == len(rows) else None
     if not is_chosen and recover is None and _size(state) != num_noise:
         expected = "how many variables move a state that has more numbers, or less, than are read"
         raise InputError("num_noise", expected, "none", "give it")
-    _check_names(state, rows, named, is_read=observe is None)
+    check_names(state, rows, named.shapes, is_part=observe is None)
     observed, found, grid = where_read(columns, times)
     is_complete = grid.places.size == math.prod(grid.shape)
     kept = dict(state) | dict(rows)
@@ -159,8 +161,7 @@ def state_space(
         num_noise=num_noise,
     )
     _check_functions(model, recover, given, push)
-    parts = named.parts, named.shapes, named.units, named.axes
-    prior = StateSpacePrior(*parts, num_moves=times.size * num_noise)
+    prior = StateSpacePrior.of(named, times.size * num_noise)
     values = np.concatenate([each.ravel() for each in observed.values()])
     made = inverse_problem(model, prior, noise_by_name(noise, observed), values)
     made = StateSpaceProblem(made.model, made.prior, made.noise, made.observed)
@@ -201,26 +202,12 @@ def _checked_number(number: Any) -> int:
     return int(number)
 
 
-def _check_names(state: Shapes, rows: Shapes, prior: NamedPrior, *, is_read: bool) -> None:
-    """Check that draws have one name for one thing."""
-    unknowns = dict(prior.shapes)
-    for name in dict(state) | dict(rows):
-        taken = {f"{name}_path": "an unknown"} if f"{name}_path" in unknowns else {}
-        if not is_read and name in dict(rows) and name in dict(state):
-            taken = {name: "a reading"}
-        for each, what in taken.items():
-            expected = f"other names than {what} has"
-            kind = "state" if name in dict(state) else "readings"
-            raise InputError(f"{kind} {name}", expected, each, "rename one of them")
-
-
 def _shapes(where: str, call: Callable[[], Any]) -> Shapes:
     """Names and shapes of what a function returns."""
     expected = "a JAX function of the unknowns by name, behind its other arguments"
     with as_input_error(where, expected, "correct it"):
         found = jax.eval_shape(call)
-    check_named(where, found)
-    return tuple((str(name), jnp.shape(value)) for name, value in found.items())
+    return shapes_of(where, found)
 
 
 def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) -> None:
@@ -235,21 +222,6 @@ def _check_index(where: str, call: Callable[[np.ndarray], Any], num_noise: int) 
         return
 
 
-def _check_same(where: str, what: str, found: Shapes, expected: Shapes) -> None:
-    """Check names and shapes, in any order."""
-    if dict(found) != dict(expected):
-        raise InputError(
-            where,
-            f"{what}: {_in_words(expected)}",
-            _in_words(found),
-            "return these names and sizes",
-        )
-
-
-def _in_words(shapes: Shapes) -> str:
-    return ", ".join(f"{name} {shape}" if shape else name for name, shape in shapes)
-
-
 def _check_functions(
     model: StateSpaceModel, recover: Callable | None, given: dict, push: jax.Array
 ) -> None:
@@ -259,17 +231,17 @@ def _check_functions(
     reading = {name: jnp.zeros(shape) for name, shape in rows}
     what = "the state as initial has it"
     found = _shapes("transition", lambda: model.fn(1, zeros, push, **given))
-    _check_same("transition", what, found, state)
+    check_same("transition", what, found, state)
     first = model.initial(push, **given)
     check_finite("initial state", first)
     check_finite("state 1, which transition returns,", model.fn(1, first, push, **given))
     if model.observe is not None:
         found = _shapes("observe", lambda: model.observe(zeros, **given))
-        _check_same("observe", "what is read", found, rows)
+        check_same("observe", "what is read", found, rows)
     if recover is None:
         return
     found = _shapes("recover", lambda: recover(reading, **given))
-    _check_same("recover", what, found, state)
+    check_same("recover", what, found, state)
     if _size(state) != _size(rows):
         raise InputError(
             "observe",

@@ -29,6 +29,11 @@ class StateSpacePrior(NamedPrior):
 
     num_moves: int = static(kw_only=True)
 
+    @classmethod
+    def of(cls, named: NamedPrior, num_moves: int) -> StateSpacePrior:
+        """The prior of unknowns by name and of moves."""
+        return cls(named.parts, named.shapes, named.units, named.axes, num_moves=num_moves)
+
     @property
     def num_white(self) -> int:
         """Number m + T k of standard normal variables."""
