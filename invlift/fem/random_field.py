@@ -15,7 +15,7 @@ from invlift.files.tables import number
 from invlift.inverse.distributions import Distribution, normal
 from invlift.inverse.distributions.tables import REAL_DISTRIBUTIONS, NormalTable
 
-#: Share of the variance that the modes may leave out, and most of them.
+#: Share of the variance at a place that the modes may leave out, and most of them.
 LEFT_OUT, MAX_MODES = 1e-2, 200
 
 
@@ -42,7 +42,7 @@ class RandomField:
         """Columns that standard normal variables multiply, (num_points, K), of points (., dim).
 
         The largest modes of Matern's covariance of smoothness 5/2, sd^2 (1 + r + r^2 / 3) exp(-r)
-        with r = sqrt(20) distance / range, that hold 99 % of the variance (Karhunen-Loeve).
+        with r = sqrt(20) distance / range, that hold 99 % of the variance at each place (Karhunen-Loeve).
 
         Raises
         ------
@@ -61,13 +61,14 @@ class RandomField:
         away *= np.sqrt(20.0) / self.correlation_range
         covariance = (1.0 + away + away**2 / 3.0) * np.exp(-away)
         values, vectors = np.linalg.eigh(covariance)
-        held = np.cumsum(values[::-1])
-        num = 1 + int(np.searchsorted(held, (1.0 - LEFT_OUT) * held[-1]))
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        held = np.cumsum(values * vectors**2, axis=1).min(axis=0)
+        num = 1 + int(np.searchsorted(held, 1.0 - LEFT_OUT))
         if num > MAX_MODES:
             expected = f"a correlation range of which {MAX_MODES} modes hold the variance"
             found, remedy = f"{self.correlation_range:g}", "give a longer one"
             raise InputError(where, expected, found, remedy)
-        return self.sd * vectors[:, ::-1][:, :num] * np.sqrt(values[::-1][:num])
+        return self.sd * vectors[:, :num] * np.sqrt(values[:num])
 
 
 def random_field(

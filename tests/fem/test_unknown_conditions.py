@@ -134,6 +134,9 @@ def test_a_random_field_has_its_covariance():
     assert modes.shape[1] < 25
     np.testing.assert_allclose(modes @ modes.T, covariance, atol=0.4)
     np.testing.assert_allclose(np.sum(modes**2, axis=1).mean(), 9.0, rtol=0.011)
+    crowded = np.concatenate([np.linspace(0, 0.02, 500), np.linspace(0.2, 1, 5)])  # few places
+    few = RandomField(0.0, 3.0, 0.3).modes(np.stack([crowded, 0 * crowded], axis=1), "rim")
+    assert np.sum(few**2, axis=1).min() >= 0.99 * 9.0
     for bad in (RandomField(0.0, -3.0, 0.9), RandomField(0.0, 3.0, 0.0)):
         with pytest.raises(InputError, match=r"^rim: expected a positive"):
             bad.modes(places, "rim")
