@@ -42,7 +42,8 @@ class RandomField:
         """Columns that standard normal variables multiply, (num_points, K), of points (., dim).
 
         The largest modes of Matern's covariance of smoothness 5/2, sd^2 (1 + r + r^2 / 3) exp(-r)
-        with r = sqrt(20) distance / range, that hold 99 % of the variance at each place (Karhunen-Loeve).
+        with r = sqrt(20) distance / range, that hold 99 % of the variance at each place
+        (Karhunen-Loeve).
 
         Raises
         ------

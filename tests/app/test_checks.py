@@ -244,6 +244,17 @@ def test_parts_that_do_not_touch_are_noted():
     found = check_mesh(mesh_from_arrays(np.concatenate([mesh.points, twin]), cells))
     assert found.level == "note"
     assert "2 parts that share no node" in found.detail
+    assert "4 facets of the boundary with cells behind them, the first near (1, " in found.detail
+
+
+def test_meshes_that_are_not_joined_are_noted():
+    """Nodes of one side alone on the line between two halves, and a patch that lies on a mesh."""
+    coarse, fine = box_mesh(2, 2), box_mesh(2, 4)
+    assert "behind" not in check_mesh(fine).detail
+    for other, places in ((fine, fine.points + np.eye(2)[0]), (coarse, 0.3 + 0.4 * coarse.points)):
+        cells = np.concatenate([coarse.cells, other.cells + coarse.num_nodes])
+        mesh = mesh_from_arrays(np.concatenate([coarse.points, places]), cells)
+        assert "facets of the boundary with cells behind them" in check_mesh(mesh).detail
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from invlift.app.checks.findings import Finding
 from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
+from invlift.fem.mesh.checks import place
+from invlift.fem.mesh.geometry import find_cells
 from invlift.fem.mesh.mesh import Mesh, mesh_quality
 from invlift.fem.priors.base import Nominal
 
@@ -20,6 +22,8 @@ NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
 LOW_STD, LEAST_STD = 0.7, 0.3
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1
+#: How far behind a facet other cells are looked for, relative to the way from its cell's middle.
+BEHIND = 1e-3
 
 
 def check_tables(
@@ -52,7 +56,26 @@ def check_mesh(mesh: Mesh) -> Finding:
     if num_parts > 1:
         detail += f"; {num_parts} parts that share no node: nothing flows between them (merge the "
         detail += "nodes where they touch if it should)"
-    return Finding("note" if poor.size or num_parts > 1 else "ok", "mesh", detail)
+    unjoined = _unjoined_facets(mesh)
+    if unjoined.size:
+        centre = place(mesh.points[mesh.boundary_facets[unjoined[0]]].mean(axis=0))
+        detail += f"; {unjoined.size} facets of the boundary with cells behind them, the first "
+        detail += f"near {centre}: nothing flows there (both sides must have the same nodes)"
+    is_note = poor.size or num_parts > 1 or unjoined.size
+    return Finding("note" if is_note else "ok", "mesh", detail)
+
+
+def _unjoined_facets(mesh: Mesh) -> np.ndarray:
+    """Facets of the boundary that have a cell on either side, by their positions.
+
+    As where nodes are there twice, where one side has more nodes than the other, or where one part
+    of the mesh lies on another.
+    """
+    centres = mesh.points[mesh.boundary_facets].mean(axis=1)
+    corners = mesh.points[mesh.cells]
+    behind = centres + BEHIND * (centres - corners[mesh.boundary_cells].mean(axis=1))
+    found, _ = find_cells(corners, behind, 0.0)
+    return np.flatnonzero(found >= 0)
 
 
 def _groups(spec: ProblemSpec, field: FieldProblem) -> Finding:
