@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,15 @@ def as_input_error(where: str, expected: str, remedy: str) -> Iterator[None]:
         traced = jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
         remedy = USE_JAX if isinstance(error, traced) else remedy
         raise InputError(where, expected, first_line(error), remedy) from error
+
+
+@contextmanager
+def told_at(where: str | Callable[[str], str]) -> Iterator[None]:
+    """Let an InputError name another place, or what a function makes of its own."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(where(error.where) if callable(where) else where) from None
 
 
 def is_integer(value: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +12,7 @@ import numpy as np
 from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.sections import PdeTable
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import (
     electrode_groups,
@@ -54,7 +53,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     mesh = read_mesh(spec.mesh.file)
     parts = _read_points if spec.electrodes is None else _read_electrodes
     mesh, sensors, forward_map = parts(spec, mesh, needs_values)
-    with _keys_blamed(spec, sensors):
+    with told_at(partial(_key_of, spec, sensors)):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
         prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
         forward = forward_map(known=spec.conductivity.known, location=prior.location)
@@ -138,7 +137,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     """
     table = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
-    with _keys_blamed(spec, table):
+    with told_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
     sensors = observation.sensors
     if spec.experiment:
@@ -233,17 +232,8 @@ def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
 
     An InputError if it needs a column that the sensor table lacks.
     """
-    with _keys_blamed(spec, sensors):
+    with told_at(partial(_key_of, spec, sensors)):
         return spec.noise.build(sensors, partial(spec.where, "noise"))
-
-
-@contextmanager
-def _keys_blamed(spec: ProblemSpec, sensors: Sensors) -> Iterator[None]:
-    """Let an error about something that the library was given name the key it came from."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(_key_of(error.where, spec, sensors)) from None
 
 
 #: Tables of the problem file by what the library calls their content.
@@ -254,7 +244,7 @@ _TABLES = {
 }
 
 
-def _key_of(where: str, spec: ProblemSpec, sensors: Sensors) -> str:
+def _key_of(spec: ProblemSpec, sensors: Sensors, where: str) -> str:
     """The key, or the row or column of the table, that an error of the library is about.
 
     The library calls it "prior std" or "noise sigma", the source or a boundary condition by its

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.fem import sparse
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
@@ -145,7 +144,7 @@ def assemble_experiments(
         def prefix(key: str, each=each, own=own) -> str:
             return own if key in each.conditions else ""
 
-        with _blamed(each.name):
+        with told_at(partial(_in_experiment, each.name)):
             conditions = {**(shared or {}), **each.conditions}
             parts.append(parts_of(mesh, body.basis, conditions, prefix))
         unknowns |= parts[-1].unknowns | each.observation.unknowns
@@ -162,7 +161,7 @@ def assemble_experiments(
         check_unknown(body, each.observation, end - size)
     for group in _groups(parts):
         own = [experiments[k] for k in group]
-        with _blamed(own[0].name):
+        with told_at(partial(_in_experiment, own[0].name)):
             equations.append(
                 field_equation(
                     body,
@@ -253,13 +252,9 @@ def _first_readings(model: Experiments | LinearEquation, coefficients: jax.Array
     return jax.lax.map(lambda each: model(each)[0], coefficients)
 
 
-@contextmanager
-def _blamed(name: str) -> Iterator[None]:
-    """Let an error name the experiment, if it has a name."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(f"experiment {name}, {error.where}" if name else error.where) from None
+def _in_experiment(name: str, where: str) -> str:
+    """A place with the experiment in front, if that has a name."""
+    return f"experiment {name}, {where}" if name else where
 
 
 def _groups(parts: Sequence[Parts]) -> list[list[int]]:

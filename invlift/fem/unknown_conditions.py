@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import skfem
 
-from invlift.errors import InputError, closest
+from invlift.errors import InputError, closest, told_at
 from invlift.fem.conditions import (
     check_conditions,
     coefficient_on,
@@ -208,10 +208,8 @@ class _Unknowns:
 
 
 def _one_number(where: str, value) -> Distribution:
-    try:
+    with told_at(where):
         found = as_distribution(value)
-    except InputError as error:
-        raise error.at(where) from None
     if found.shape != ():
         raise InputError(where, "a distribution of one number", f"shape {found.shape}", "give one")
     return found

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.inverse.axes import RESERVED_AXES, Axes, check_agreement, checked_axes, checked_unit
 from invlift.inverse.distributions import Distribution, as_distribution
 from invlift.inverse.models.base import ForwardModel
@@ -141,10 +141,8 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         check_name(name)
         given = given if isinstance(given, Unknown) else Unknown(given)
         part = given.distribution
-        try:
+        with told_at(f"unknown {name}"):
             parts[name] = part if isinstance(part, Prior) else as_distribution(part)
-        except InputError as error:
-            raise error.at(f"unknown {name}") from None
         shape = _shape_of(parts[name])
         if 0 in shape:
             raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.posterior.leave_one_out import MAX_PARETO_K, standard_error
 from invlift.posterior.posterior import Posterior
 
@@ -32,10 +32,8 @@ def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
     """
     first, loos, readings = next(iter(runs)), {}, {}
     for name, run in runs.items():
-        try:
+        with told_at(name):
             loos[name] = run.leave_one_out()
-        except InputError as error:
-            raise error.at(name) from None
         values = [np.ravel(values) for _, values in run.arrays.values()]
         readings[name] = np.concatenate(values).astype(float)
         if not np.array_equal(readings[first], readings[name]):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.inverse.distributions import Distribution, Lognormal, as_distribution, is_distribution
 from invlift.programs.compilation import Program
 
@@ -51,10 +51,8 @@ def checked(name: str, value: Any) -> Any:
     if not is_distribution(value):
         return value
     where = f"prior {name}"
-    try:
+    with told_at(where):
         part = as_distribution(value)
-    except InputError as error:
-        raise error.at(where) from None
     if part.shape != () or not part.support[0] >= 0.0:
         raise InputError(
             where,

@@ -8,8 +8,7 @@ corners of the field of its layer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.fem import sparse
 from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays
 from invlift.fem.priors.base import Nominal, PriorTable, partition
@@ -132,7 +131,7 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
         if unknown := settings.keys() - {*_SETTINGS}:
             expected, found = f"the arguments {', '.join(_SETTINGS)}", f"{min(unknown)!r}"
             raise InputError(f"prior layer, {name}", expected, found, "rename it")
-        with _layer_blamed(name):
+        with told_at(partial(_in_layer, name)):
             part = some_matern_prior(own, **{**settings, "mean": mean})
         label = re.sub(r"\W", "_", name)  # as results call what is unknown of it
         if label in parts:
@@ -148,16 +147,10 @@ def layered_prior(mesh: Mesh, layers: Mapping[str, Mapping[str, Any]]) -> Layere
     return LayeredPrior(fields, corners, pattern, mesh=mesh, nominal=tuple(nominal))
 
 
-@contextmanager
-def _layer_blamed(name: str) -> Iterator[None]:
-    """Let an error about "prior KEY" say of which layer it is."""
-    try:
-        yield
-    except InputError as error:
-        section, _, key = error.where.partition(" ")
-        if section != "prior":
-            raise
-        raise error.at(f"prior layer, {name}, {key}") from None
+def _in_layer(name: str, where: str) -> str:
+    """A place "prior KEY" with the layer in it."""
+    section, _, key = where.partition(" ")
+    return f"prior layer, {name}, {key}" if section == "prior" else where
 
 
 class LayersTable(PriorTable):

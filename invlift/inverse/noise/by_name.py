@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, told_at
 from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise, known_noise
@@ -48,10 +48,8 @@ def noise_by_name(
     if not is_distribution(noise):
         expected = "a positive number, a distribution of one, or a noise"
         raise InputError("noise", expected, f"{noise!r}"[:80], _REMEDY)
-    try:
+    with told_at("noise"):
         return gaussian_noise(unknown_scale(noise, groups if len(observed) > 1 else None))
-    except InputError as error:
-        raise error.at("noise") from None
 
 
 _REMEDY = "give the standard deviation, 0.1 say, or its distribution, half_normal(0.1) say"
@@ -72,8 +70,6 @@ def _parts(noise: Mapping[str, Any], observed: Mapping[str, np.ndarray]) -> list
             if not is_fitting or not np.all((given > 0.0) & (given < np.inf)):
                 raise InputError(where, expected, f"{noise[name]!r}"[:80], _REMEDY)
             given = given if given.size > 1 else given[0]
-        try:
+        with told_at(where):
             parts.append(as_scale(given))
-        except InputError as error:
-            raise error.at(where) from None
     return parts
