@@ -7,10 +7,11 @@ from functools import partial
 
 import jax
 import numpy as np
+from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
-from invlift.fem.conditions import PointSources, Source, assemble_conditions
+from invlift.fem.conditions import PointSources, Source, facet_load, facet_mass
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
@@ -24,7 +25,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
-from invlift.fem.unknown_conditions import has_unknowns
+from invlift.fem.unknown_conditions import has_unknowns, parts_of
 from invlift.programs.precision import require_float64
 
 
@@ -103,9 +104,13 @@ def assemble_poisson(
     gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
     volumes = basis.dx.sum(axis=1)
 
-    found = assemble_conditions(mesh, basis, **conditions)
-    values, robin_matrix = found.values, found.robin
-    free = np.setdiff1d(np.arange(mesh.num_nodes), found.held)
+    parts = parts_of(mesh, basis, conditions)
+    load, values = parts.load, parts.values
+    robin_matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
+    for group, (coefficient, ambient) in parts.robin.items():
+        load += facet_load(basis, mesh, group, coefficient * ambient)
+        robin_matrix = robin_matrix + facet_mass(basis, mesh, group, coefficient)
+    free = np.setdiff1d(np.arange(mesh.num_nodes), parts.held)
     number = np.full(mesh.num_nodes, free.size)
     number[free] = np.arange(free.size)
     unknowns = number[cells]
@@ -150,7 +155,7 @@ def assemble_poisson(
         kept_products=jax.device_put(products.ravel()[kept]),
         robin_values=jax.device_put(robin_values),
         structure=structure,
-        load=jax.device_put((found.load - robin_matrix @ values)[free]),
+        load=jax.device_put((load - robin_matrix @ values)[free]),
         dirichlet=jax.device_put(values),
         held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
         observation_nodes=sparse.as_index(observation.nodes),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 import skfem
-from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem.discretisation import (
@@ -24,51 +22,6 @@ from invlift.fem.mesh.mesh import Mesh, check_anchored
 Source = float | dict[str, float] | np.ndarray
 #: Coordinates (dim,) and strength of each.
 PointSources = Sequence[tuple[Sequence[float], float]]
-
-
-@dataclass(frozen=True, eq=False)
-class Conditions:
-    """Assembled conditions on all nodes.
-
-    Attributes
-    ----------
-    load : (num_nodes,) array
-        Source, Neumann and Robin ambient terms.
-    robin : (num_nodes, num_nodes) sparse array
-        Boundary matrix of Robin conditions.
-    held : (num_held,) int array
-        Nodes at which u is given.
-    values : (num_nodes,) array
-        u there, zero elsewhere.
-    """
-
-    load: np.ndarray
-    robin: csr_array
-    held: np.ndarray
-    values: np.ndarray
-
-
-def assemble_conditions(
-    mesh: Mesh,
-    basis: skfem.Basis,
-    *,
-    source: Source = 0.0,
-    dirichlet: Mapping[str, float | np.ndarray] | None = None,
-    neumann: Mapping[str, float] | None = None,
-    robin: Mapping[str, tuple[float, float]] | None = None,
-    point_sources: PointSources = (),
-) -> Conditions:
-    """Assemble source and boundary conditions: see :func:`invlift.assemble_poisson`."""
-    dirichlet, neumann, robin = dirichlet or {}, neumann or {}, robin or {}
-    check_conditions(mesh, dirichlet, neumann, robin, point_sources)
-    load = load_of(mesh, basis, source=source, neumann=neumann, point_sources=point_sources)
-    matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
-    for group, (coefficient, ambient) in robin.items():
-        coefficient = coefficient_on(mesh, group, coefficient)
-        ambient = on_boundary(mesh, group, f"robin, {group}, ambient", ambient)
-        load += facet_load(basis, mesh, group, coefficient * ambient)
-        matrix = matrix + _facet_mass(basis, mesh, group, coefficient)
-    return Conditions(load, matrix, *held_values(mesh, dirichlet))
 
 
 def check_conditions(mesh: Mesh, dirichlet, neumann, robin, point_sources=()) -> None:
@@ -145,7 +98,7 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
     return value
 
 
-def _facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
+def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):
     """Integrals of a weight times u v over a boundary group."""
     facets = facet_basis(basis, mesh, group)
     if np.ndim(weight) == 0:
