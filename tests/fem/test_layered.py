@@ -26,7 +26,12 @@ def prior(mesh):
     return layered_prior(mesh, {"low": LOW, "high": HIGH})
 
 
-root_of = jax.jit(lambda prior: prior.sqrt(jnp.eye(prior.num_white)))
+@jax.jit
+def root_of(prior):
+    _, tangent = prior.linearise(jnp.zeros(prior.num_white))
+    return tangent.push(jnp.eye(prior.num_white))
+
+
 mean_of = jax.jit(lambda prior: prior.transform(jnp.zeros(prior.num_white)))
 
 

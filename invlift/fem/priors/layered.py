@@ -62,14 +62,14 @@ class LayeredPrior(MappedPrior):
 
     def map(self, inner: jax.Array) -> jax.Array:
         """Means over the corners of cells, (num_cells,), of fields at the nodes of layers, (N,)."""
-        return self.push_map(None, inner)
+        return self.push_map(inner, inner)
 
-    def push_map(self, inner: jax.Array | None, directions: jax.Array) -> jax.Array:
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
         """The same of (N,) or (N, k)."""
         del inner
         return self._times(self.pattern.product, directions)
 
-    def pull_map(self, inner: jax.Array | None, values: jax.Array) -> jax.Array:
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
         """The transpose, of (num_cells,) or (num_cells, k)."""
         del inner
         return self._times(self.pattern.transposed_product, values)

@@ -50,12 +50,12 @@ class PartlyKnownPrior(MappedPrior):
         """The field with the values put in, (N,)."""
         return jnp.where(self.is_known, self.values, inner)
 
-    def push_map(self, inner: jax.Array | None, directions: jax.Array) -> jax.Array:
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
         """Directions, (N,) or (N, k), without what is known."""
         del inner
         return jnp.where(self.is_known, 0.0, directions.T).T
 
-    def pull_map(self, inner: jax.Array | None, values: jax.Array) -> jax.Array:
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
         """The same of values: it is symmetric."""
         return self.push_map(inner, values)
 

@@ -16,7 +16,7 @@ class MappedPrior(Prior):
     """x = M(v), where v, (n,), are the coefficients of another prior and M is a cheap map.
 
     A subclass writes ``map``, and ``push_map`` and ``pull_map`` where automatic differentiation
-    would be slow, or where M is affine and ``is_map_affine`` says so: it is not told v then.
+    would be slow, and says by ``is_map_affine`` whether M is affine.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class MappedPrior(Prior):
         """M(v), (N,), for v of (n,)."""
         raise NotImplementedError
 
-    def push_map(self, inner: jax.Array | None, directions: jax.Array) -> jax.Array:
+    def push_map(self, inner: jax.Array, directions: jax.Array) -> jax.Array:
         """M'(v) D, (N,) or (N, k), for D of (n,) or (n, k)."""
         return on_columns(jax.linearize(self.map, inner)[1], directions)
 
-    def pull_map(self, inner: jax.Array | None, values: jax.Array) -> jax.Array:
+    def pull_map(self, inner: jax.Array, values: jax.Array) -> jax.Array:
         """M'(v)^T V, (n,) or (n, k), for V of (N,) or (N, k)."""
         back = jax.vjp(self.map, inner)[1]
         return on_columns(lambda column: back(column)[0], values)
@@ -59,14 +59,6 @@ class MappedPrior(Prior):
         """Coefficients, (N,), and their derivatives, by the chain rule."""
         inner, tangent = self.prior.linearise(white)
         return self.map(inner), _Through(self, inner, tangent)
-
-    def sqrt(self, white: jax.Array) -> jax.Array:
-        """S w of an affine prior, (N,) or (N, k)."""
-        return self.push_map(None, self.prior.sqrt(white))
-
-    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
-        """S^T v of an affine prior, (m,) or (m, k)."""
-        return self.prior.sqrt_transpose(self.pull_map(None, values))
 
     def log_reference(self, white: jax.Array) -> jax.Array:
         """As :meth:`Prior.log_reference`."""

@@ -85,23 +85,6 @@ class NamedPrior(Prior):
         values, tangents = zip(*found, strict=True)
         return jnp.concatenate(values), _Beside(self, tangents)
 
-    def sqrt(self, white: jax.Array) -> jax.Array:
-        """S w of an affine prior, (N,) or (N, k)."""
-        parts = [
-            part.sqrt(own) if isinstance(part, Prior) else _scaled(part, own)
-            for _, part, own in self.split(white)
-        ]
-        return jnp.concatenate(parts)
-
-    def sqrt_transpose(self, values: jax.Array) -> jax.Array:
-        """S^T v of an affine prior, (m,) or (m, k)."""
-        parts = (self.parts[name] for name, _ in self.shapes)
-        values = jnp.split(values, self._ends[1])
-        return jnp.concatenate([
-            part.sqrt_transpose(own) if isinstance(part, Prior) else _scaled(part, own)
-            for part, own in zip(parts, values, strict=True)
-        ])  # fmt: skip
-
     def log_reference(self, white: jax.Array) -> jax.Array:
         """As :meth:`Prior.log_reference`."""
         return sum((part.log_reference(own) for _, part, own in self.split(white)), jnp.zeros(()))
@@ -202,8 +185,3 @@ class _Beside(NamedTuple):
 
 def _linearised(part: Distribution, white):
     return linearised(lambda white: jnp.ravel(part.transform(white)), white, part.is_elementwise)
-
-
-def _scaled(part: Normal, values):
-    """Values (k,) or (k, num), times the standard deviations."""
-    return (jnp.broadcast_to(part.sd, part.shape).ravel() * values.T).T

@@ -359,8 +359,9 @@ class NormalSpace(NamedTuple):
             transposed = self.transposed if tangent is None else along.T
             product = (transposed @ by_coefficients.T + here.transposed[0].T @ by_zeta.T).T
         else:
-            pull = self.target.problem.prior.sqrt_transpose if tangent is None else tangent.pull
-            by_white = pull(by_coefficients.T)
+            if tangent is None:  # it is the same everywhere
+                _, tangent = self.target.problem.prior.linearise(self.target.split(self.origin)[1])
+            by_white = tangent.pull(by_coefficients.T)
         factor = _jacobian(by_zeta, by_white, by_eta).inner(here, product)
         return lambda rhs, _: factor.solve(rhs)
 
