@@ -18,9 +18,9 @@ from .fem.equation_assembly import Input as Input
 from .fem.equation_assembly import linear_equation as linear_equation
 from .fem.experiments import Experiment as Experiment
 from .fem.experiments import assemble_experiments as assemble_experiments
+from .fem.mesh.construction import mesh_from_arrays as mesh_from_arrays
+from .fem.mesh.construction import read_mesh as read_mesh
 from .fem.mesh.mesh import Mesh as Mesh
-from .fem.mesh.mesh import mesh_from_arrays as mesh_from_arrays
-from .fem.mesh.mesh import read_mesh as read_mesh
 from .fem.point_electrodes import point_electrode_model as point_electrode_model
 from .fem.priors.hierarchical_matern import hierarchical_matern_prior as hierarchical_matern_prior
 from .fem.priors.inclusions import inclusion_prior as inclusion_prior

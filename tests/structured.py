@@ -3,7 +3,7 @@
 import numpy as np
 import skfem
 
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 
 SIDES = (("left", "right"), ("bottom", "top"), ("front", "back"))
 

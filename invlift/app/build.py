@@ -22,7 +22,8 @@ from invlift.fem.electrodes import (
 )
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.field_equation import known_conductivity
-from invlift.fem.mesh.mesh import Mesh, read_mesh
+from invlift.fem.mesh.construction import read_mesh
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable

@@ -24,7 +24,7 @@ from invlift.app.quantities import (
 from invlift.app.sampling import read_chains
 from invlift.app.saved_problem import open_saved
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import mesh_from_arrays, read_mesh
+from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
 from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of

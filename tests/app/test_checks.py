@@ -30,7 +30,7 @@ from invlift.app.checks.time_step import check_time_step, time_step_objections
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem, jax_problem
 from invlift.inverse.models.base import ForwardModel

@@ -19,7 +19,7 @@ from structured import box_mesh
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.fem.mesh import foreign_formats
-from invlift.fem.mesh.mesh import read_mesh
+from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.sensors import read_sensors
 from invlift.fem.voltages import read_voltages
 from invlift.samplers.chains.plan import Plan

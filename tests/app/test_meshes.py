@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from invlift.app.problem_file import read_problem
-from invlift.fem.mesh.mesh import mesh_from_arrays, mesh_quality, read_mesh
+from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
+from invlift.fem.mesh.mesh import mesh_quality
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import read_sensors
 

@@ -32,7 +32,7 @@ from structured import box_mesh
 from test_fuzz import WORDS, damaged, read_all
 
 from invlift.app.problem_file import read_problem
-from invlift.fem.mesh.mesh import read_mesh
+from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.sensors import read_sensors
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.saving import CheckpointStore, Fingerprint

@@ -7,7 +7,7 @@ import pytest
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.priors.layered import layered_prior
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import lognormal

@@ -11,7 +11,8 @@ from gmsh_texts import GMSH_22, GMSH_41
 from structured import box_mesh
 
 from invlift.errors import InputError
-from invlift.fem.mesh.mesh import Mesh, check_anchored, mesh_from_arrays, mesh_quality, read_mesh
+from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
+from invlift.fem.mesh.mesh import Mesh, check_anchored, mesh_quality
 
 # The unit square cut into four triangles by its centre.
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])

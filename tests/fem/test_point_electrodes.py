@@ -13,7 +13,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.discretisation import cell_basis
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.wave_numbers import TOLERANCE, wave_numbers
 from invlift.programs.compilation import Program

@@ -15,7 +15,7 @@ from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.programs.derivatives import derivatives_along

@@ -9,7 +9,7 @@ from structured import box_mesh
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.equation import LinearEquation
-from invlift.fem.mesh.mesh import mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors

@@ -9,8 +9,8 @@ from scipy.optimize import nnls
 from structured import box_mesh
 
 from invlift.errors import InputError
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.mesh.geometry import closest_on_segment, closest_on_triangle, find_closest_facet
-from invlift.fem.mesh.mesh import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import joined, read_sensors, sensors_from_arrays, write_sensors
 

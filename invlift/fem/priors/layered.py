@@ -19,7 +19,8 @@ from pydantic import Field
 
 from invlift.errors import InputError, told_at
 from invlift.fem import sparse
-from invlift.fem.mesh.mesh import Mesh, mesh_from_arrays
+from invlift.fem.mesh.construction import mesh_from_arrays
+from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import Nominal, PriorTable, partition
 from invlift.fem.priors.hierarchical_matern import some_matern_prior
 from invlift.fem.priors.matern_table import MaternKeys
