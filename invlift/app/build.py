@@ -199,10 +199,11 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
     def built(value, *keys):
         """A number, a field of the mesh by its name, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
-            return value.on(mesh, where(*keys, "mean"))
+            return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, DistributionTable):
             return value.build()
-        return mesh.point_field(value, where(*keys)) if isinstance(value, str) else value
+        is_field = isinstance(value, str)
+        return mesh.point_field(value, where(*keys), keys[1]) if is_field else value
 
     source = pde.source
     if isinstance(source, str):

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
-from invlift.fem.conditions import PointSources, Source, facet_load, facet_mass
+from invlift.fem.conditions import PointSources, Source, exchange_load, facet_mass
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
@@ -108,7 +108,7 @@ def assemble_poisson(
     load, values = parts.load, parts.values
     robin_matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
     for group, (coefficient, ambient) in parts.robin.items():
-        load += facet_load(basis, mesh, group, coefficient * ambient)
+        load += exchange_load(basis, mesh, group, coefficient, ambient)
         robin_matrix = robin_matrix + facet_mass(basis, mesh, group, coefficient)
     free = np.setdiff1d(np.arange(mesh.num_nodes), parts.held)
     number = np.full(mesh.num_nodes, free.size)

@@ -114,6 +114,16 @@ def facet_load(basis: skfem.Basis, mesh: Mesh, group: str, flux: float | np.ndar
     return skfem.asm(load_form, facets, source=facets.interpolate(np.asarray(flux, dtype=float)))
 
 
+def exchange_load(basis, mesh: Mesh, group: str, coefficient, ambient) -> np.ndarray:
+    """What a Robin boundary takes in where u is zero is at the nodes, (num_nodes,).
+
+    Of two fields each is interpolated, as in the matrix, so that u = ambient is an equilibrium.
+    """
+    if np.ndim(coefficient) and np.ndim(ambient):
+        return facet_mass(basis, mesh, group, coefficient) @ ambient
+    return facet_load(basis, mesh, group, np.multiply(coefficient, ambient))
+
+
 def _number(where: str, value) -> float:
     """A finite number, or an error that says where it stands."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)

@@ -15,7 +15,7 @@ import skfem
 from scipy.sparse import csr_array
 
 from invlift.errors import InputError
-from invlift.fem.conditions import facet_load
+from invlift.fem.conditions import exchange_load
 from invlift.fem.discretisation import facet_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
@@ -130,7 +130,7 @@ def field_equation(
                 where, found = f"robin, {group}, ambient", "a field"
                 remedy = "give a number, or a coefficient that is known"
                 raise InputError(where, "a number, as the coefficient is unknown", found, remedy)
-            inflow = facet_load(basis, mesh, group, np.multiply(coefficient, ambient))
+            inflow = exchange_load(basis, mesh, group, coefficient, ambient)
             load[: mesh.num_nodes, k] += inflow
             load[outside[group], k] -= inflow.sum()
     inputs = []

@@ -105,10 +105,10 @@ class BoundaryNormalTable(NormalTable):
     """Of boundary values the distance at which the correlation of their errors has fallen to about
     0.14, in the length unit of the mesh; left out, all of a group are off by the same."""
 
-    def on(self, mesh: Mesh, where: str) -> Distribution | RandomField:
+    def on(self, mesh: Mesh, where: str, group: str) -> Distribution | RandomField:
         """Build what stands in place of the values of a boundary group."""
         if isinstance(self.mean, str):
-            return random_field(mesh.point_field(self.mean, where), self.sd, self.range)
+            return random_field(mesh.point_field(self.mean, where, group), self.sd, self.range)
         if self.range is not None:
             return random_field(self.mean, self.sd, self.range)
         return normal(self.mean, self.sd)

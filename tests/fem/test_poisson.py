@@ -15,6 +15,7 @@ from taylor import assert_taylor_second_order, taylor_slope
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
@@ -162,6 +163,26 @@ def test_linear_solutions_are_exact_anywhere(dim):
     # negative control: the nearest node is a far worse place to read
     nearest = np.argmin(np.linalg.norm(points[:, None] - mesh.points, axis=2), axis=1)
     assert np.abs(nodal[nearest] - expected).max() > 0.1
+
+
+@pytest.mark.parametrize("way", ["a field alone", "experiments"])
+def test_a_body_at_ambient_values_that_vary_stays_there(way):
+    """Exchange of which coefficient and ambient value are fields, with u = 1 + y outside."""
+    mesh = box_mesh(2, 2)
+    height = mesh.points[:, 1]
+    conditions = {
+        "dirichlet": {"left": 1.0 + height},
+        "neumann": {"top": 1.0, "bottom": -1.0},
+        "robin": {"right": (1.0 + 100.0 * height, 1.0 + height)},
+    }
+    points = np.array([[1.0, 0.0], [1.0, 0.25], [0.4, 0.3]])
+    observation = observe(mesh, points)
+    if way == "experiments":
+        forward = assemble_experiments(mesh, [Experiment("", observation, conditions)])
+    else:
+        forward = assemble_poisson(mesh, observation, source=0.0, **conditions)
+    found = readings(forward, jnp.zeros(mesh.num_nodes))
+    np.testing.assert_allclose(found, 1.0 + points[:, 1], rtol=1e-12)
 
 
 # --- equality with a plain assembly -------------------------------------------------------------

@@ -239,15 +239,25 @@ class Mesh:
             return functionals.mean_over(self.cells[cells], self.volumes[cells], self.num_nodes)
         return functionals.mean_over(cells[:, None], self.volumes[cells], self.num_cells)
 
-    def point_field(self, field: str, where: str | None = None) -> np.ndarray:
+    def point_field(
+        self, field: str, where: str | None = None, group: str | None = None
+    ) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,).
+
+        Of a boundary group it may be NaN elsewhere, as exports of boundary data are: 0 there.
 
         Raises
         ------
         InputError
             If the mesh has no such field (the message lists those it has) or it is not finite.
         """
-        return self._field(field, "point field", self.point_fields, where)
+        fields = self.point_fields
+        if group is not None and field in fields:
+            elsewhere = np.ones(self.num_nodes, dtype=bool)
+            elsewhere[self.facets(group, where)] = False
+            values = fields[field]
+            fields = {field: np.where(elsewhere & np.isnan(values), 0.0, values)}
+        return self._field(field, "point field", fields, where)
 
     def field(self, field: str, where: str | None = None) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,), or on the cells, shape (num_cells,).
