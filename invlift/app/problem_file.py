@@ -161,7 +161,9 @@ def where_in(file: str, path: tuple[str, ...]) -> str:
 
 
 def _move(path: tuple[str, ...], data: Mapping[str, Any]) -> str | None:
-    """Return advice if the key exists in another table."""
+    """Return advice if a table's own key exists in another table."""
+    if len(path) > (3 if path[0] == "experiment" else 2) and path[:-1] not in _HEADINGS:
+        return None
     tables = dict(json_schema(Sections)["properties"])
     for outer, inner in _HEADINGS:
         tables[f"{outer}.{inner}"] = child(tables[outer], inner, data.get(outer))

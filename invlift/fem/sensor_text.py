@@ -17,7 +17,8 @@ MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 CLOSE = 0.75  # how alike the names of two columns are that may have been confused
 #: Columns of results, which others of a table would hide; nor may their names have a slash.
 _TAKEN = "sensor", "points", "units"
-#: What is behind a column's name.
+#: A number with a decimal comma; and what is behind a column's name.
+_DECIMAL_COMMA = re.compile(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$")
 _UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group"
@@ -40,9 +41,17 @@ def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
     """Return (line number, stripped entries) of every line that is not blank, one or more.
 
     Lines with # above the header are left out; the last is the header where numbers follow it, as
-    ``numpy.savetxt`` writes it.
+    ``numpy.savetxt`` writes it.  Without commas in the header, columns are separated by semicolons,
+    beside which a number may have a decimal comma, or by tabs; or as Excel's first line says,
+    ``sep=;``.  Left out are columns without name and entries on the right, and on the left one
+    without name that numbers the rows, as pandas writes it.
     """
-    reader = csv.reader(io.StringIO(text, newline=""))
+    if match := re.match(r"sep=(.)(?=\r?\n)", text):
+        text, mark = text[match.end() :], match[1]
+    else:
+        header = next((line for line in text.splitlines() if line.strip() and line[0] != "#"), ",")
+        mark = next((each for each in ";\t" if each in header and "," not in header), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
     try:
         lines = [
             (reader.line_num, [entry.strip() for entry in entries])
@@ -63,7 +72,22 @@ def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
         num -= 1
         row, (first, *others) = lines[num]
         lines[num] = row, [first.removeprefix("#").strip(), *others]
-    return lines[num:]
+    return _without_unnamed(lines[num:], has_decimal_commas=mark == ";")
+
+
+def _without_unnamed(lines, *, has_decimal_commas: bool) -> list[tuple[int, list[str]]]:
+    """The lines without columns that no name is above and nothing is in, or numbers of rows."""
+    width = max((k for k, name in enumerate(lines[0][1], start=1) if name), default=0)
+    for _, entries in lines:
+        while len(entries) > width and not entries[-1]:
+            entries.pop()
+        if has_decimal_commas:
+            entries[:] = [_DECIMAL_COMMA.sub(r"\1.\2", entry) for entry in entries]
+    if width and not lines[0][1][0]:
+        first = [entries[:1] for _, entries in lines[1:]]
+        if first == [[f"{k}"] for k in range(len(first))]:
+            lines = [(row, entries[1:]) for row, entries in lines]
+    return lines
 
 
 def checked_header(

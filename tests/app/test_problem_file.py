@@ -148,6 +148,11 @@ def test_a_spec_survives_pickling():
         ("mesh.file", "~nobody-of-that-name/a.msh", ["[mesh] file", "~nobody"]),
         ("pde.dirichlet", {"left": {"number": 0.0}}, ["[pde] dirichlet.left.dist", "no such key"]),
         ("noise.sigma", {"table": "a"}, ["[noise] sigma"]),
+        (
+            "noise.sigma",
+            {"distribution": "half-normal", "scale": 1.0, "mean": 2.0},
+            ["unknown key 'mean'", "; remove it"],
+        ),
         ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
         ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
         ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),

@@ -275,6 +275,26 @@ def test_headers_with_remarks_and_units(tmp_path, header):
     assert sensors.labels.tolist() == ["a", "#b"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x;y;value;name\n-1,5;2;3,25e1;1,5 m\n",
+        "sep=;\r\nx;y;value;name\r\n-1,5;2;3,25e1;1,5 m\r\n",
+        'sep=,\nx,y,value,name\n-1.5,2,32.5,"1,5 m"\n',
+        "x\ty\tvalue\tname\n-1.5\t2\t32.5\t1,5 m\n",
+        'x,y,value,name,,\n-1.5,2,32.5,"1,5 m",,\n',
+        'x,y,value,name\n-1.5,2,32.5,"1,5 m",\n',
+        ',x,y,value,name\n0,-1.5,2,32.5,"1,5 m"\n',
+    ],
+)
+def test_tables_of_other_programs(tmp_path, text):
+    sensors = read_sensors(write(tmp_path, text), 2)
+    np.testing.assert_array_equal(sensors.points, [[-1.5, 2.0]])
+    assert sensors.values.tolist() == [32.5]
+    assert sensors.labels.tolist() == ["1,5 m"]
+    assert sensors.rows.tolist() == [3 if text.startswith("sep=") else 2]
+
+
 @pytest.mark.parametrize("has_sigma", [False, True])
 def test_written_table_reads_back_exactly(tmp_path, has_sigma):
     rng = np.random.default_rng(6)
@@ -303,15 +323,17 @@ def test_written_table_reads_back_exactly(tmp_path, has_sigma):
         ("x,y,valeu\n1,2,3\n", ["row 1", "'valeu'", "did you mean 'value'?"]),
         ("X,y,value\n1,2,3\n", ["'X'", "did you mean 'x'?"]),
         ("x,y,value,sgima\n1,2,3,4\n", ["'sgima'", "did you mean 'sigma'?"]),
-        ("x,y,value,\n1,2,3,4\n", ["a column ''", "name it"]),
+        ("x,,value\n1,2,3\n", ["a column ''", "name it"]),
+        ("x,y,value,\n1,2,3,4\n", ["row 2", "3 entries", "found 4"]),
+        (",x,y,value\n7,1,2,3\n", ["a column ''", "name it"]),
         ("x,y,value,points\n1,2,3,4\n", ["a column 'points'", "results have one of it"]),
         ("x,y,value,depth/m\n1,2,3,4\n", ["a column 'depth/m'", "no slash"]),
         ("x,y,value,name\n1,2,3,\n", ["row 2, column name", "an empty entry"]),
         ("x,y,value,experiment\n1,2,3,\n", ["row 2, column experiment", "an empty entry"]),
         ("x,y,z,value\n1,2,3,4\n", ["'z'", "two-dimensional"]),
         ("x,y,x,value\n1,2,3,4\n", ["'x' twice"]),
-        ("x;y;value\n1;2;3\n", ["separate the columns by commas"]),
-        ("x\ty\tvalue\n1\t2\t3\n", ["separate the columns by commas"]),
+        ("x y value\n1 2 3\n", ["separate the columns by commas"]),
+        ("x\ty\tvalue\n1\t2\t3,5\n", ["row 2, column value", "'3,5'"]),
         # the rows
         ("x,y,value\n1,2,3\n1,2\n", ["row 3", "3 entries", "found 2"]),
         ("x,y,value\n1,2,3\n\n0,1,0,2,5\n", ["row 4", "3 entries", "found 5", "decimal"]),
