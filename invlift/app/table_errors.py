@@ -78,7 +78,8 @@ def _mistake(entry, node: dict, value: Any) -> Mistake | None:
             step = next(steps, None)
             if step is None:
                 break
-        path, owner, owned = (*path, str(step)), node, value
+        shown = step + 1 if isinstance(step, int) else step  # entries of a list count from 1
+        path, owner, owned = (*path, str(shown)), node, value
         node, value = child(node, step, value), _get(value, step)
     kind = entry["type"]
     if kind == PROBLEM:

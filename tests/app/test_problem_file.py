@@ -215,9 +215,9 @@ def test_a_spec_survives_pickling():
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
         ("output", {"exceedance": 2.0}, ["[output] exceedance", "a list of numbers", "found 2"]),
-        ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.1", "a positive number", "found 0.0"]),
-        ("output", {"exceedance": ["2"]}, ["[output] exceedance.0", "without quotes"]),
-        ("output", {"exceedance": [float("nan")]}, ["[output] exceedance.0", "found nan"]),
+        ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.2", "a positive number", "found 0.0"]),
+        ("output", {"exceedance": ["2"]}, ["[output] exceedance.1", "without quotes"]),
+        ("output", {"exceedance": [float("nan")]}, ["[output] exceedance.1", "found nan"]),
         ("output", {"exceedance": [2.0, 2]}, ["[output] exceedance", "different", "2 twice"]),
         ("output", {"exceedence": [2.0]}, ["did you mean 'exceedance'?"]),
         # boundary conditions

@@ -126,7 +126,7 @@ ANY = 'a number from 0 to 1, "all" or {form = "one", ...}'
         ),
         ({"values": {"float": 2}}, {"values.float": (ANY, "2", "give the values by name")}),
         ({"values": 1}, {"values": ("{name = value}", "1", "give the values by name")}),
-        ({"amounts": [1.0, 0]}, {"amounts.1": ("a positive number", "0", "give one")}),
+        ({"amounts": [1.0, 0]}, {"amounts.2": ("a positive number", "0", "give one")}),
         ({"plain": 1.5}, {"plain": ("an integer", "1.5", "give one (default: 3)")}),
         (
             {"plan": 1, "value": 2},
