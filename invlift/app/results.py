@@ -67,12 +67,22 @@ def load(directory: str | os.PathLike) -> Posterior:
     posterior = read_posterior(directory, {name: KERNELS[name].standards for name in KERNELS})
     if posterior.mesh is None:
         return posterior
-    own, problem = posterior.mesh, problem_file(directory)
+    own, problem, file = posterior.mesh, problem_file(directory), None
     with suppress(InputError):
-        mesh = read_mesh(read_problem(problem).mesh.file)  # which has groups
+        file = read_problem(problem).mesh.file
+        mesh = read_mesh(file)  # which has groups
         if mesh.is_same(own):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
-    return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells))
+    if file is None:
+        return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells))
+
+    def no_flux(*_):
+        found, remedy = "none, or another", "put it back, or take problem.posterior(run)"
+        raise InputError(f"{file}", "the mesh file of the run", found, remedy)
+
+    name = f"without groups, as {file} is gone or has changed"
+    mesh = mesh_from_arrays(own.points, own.cells, name=name)
+    return replace(posterior, mesh=mesh, boundary_flux=no_flux)
 
 
 def _flux_of(problem: Path) -> Callable:

@@ -71,8 +71,10 @@ def test_a_field_at_points_and_over_groups(results):
     try:
         again = invlift.load(results)
         np.testing.assert_array_equal(again.at(points), posterior.at(points))
-        with pytest.raises(InputError, match="'left'"):
+        with pytest.raises(InputError, match=r"without groups, as .*box\.msh is gone.*'left'"):
             again.mean_over("left")
+        with pytest.raises(InputError, match=r"box\.msh: expected the mesh file of the run"):
+            again.flux("left")
     finally:
         mesh.write_bytes(content)
 
