@@ -6,6 +6,7 @@ import numpy as np
 import skfem
 from skfem.helpers import dot
 
+from invlift.fem.mesh.checks import find_rows
 from invlift.fem.mesh.mesh import Mesh
 
 
@@ -56,10 +57,5 @@ def facet_basis(basis: skfem.Basis, mesh: Mesh, group: str) -> skfem.FacetBasis:
         If the mesh has no such group.
     """
     facets = np.sort(mesh.facets(group), axis=1)
-    table = np.sort(basis.mesh.facets.T, axis=1)
-    _, label = np.unique(np.concatenate([table, facets]), axis=0, return_inverse=True)
-    place = np.full(label.max() + 1, -1)
-    place[label[: table.shape[0]]] = np.arange(table.shape[0])
-    return skfem.FacetBasis(
-        basis.mesh, basis.elem, facets=place[label[table.shape[0] :]], intorder=2
-    )
+    numbers = find_rows(facets, np.sort(basis.mesh.facets.T, axis=1))
+    return skfem.FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)

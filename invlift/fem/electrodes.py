@@ -20,7 +20,6 @@ from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
 
 from invlift.errors import InputError
-from invlift.fem import sparse
 from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
@@ -118,7 +117,7 @@ def electrode_model(
     check_anchored(mesh, electrodes[:1])  # whose potential is held
     together = FacetBasis(basis.mesh, basis.elem, facets=numbers, intorder=2)
     size = basis.N + num
-    num_coefficients = mesh.num_nodes if location == "nodes" else mesh.num_cells
+    num_coefficients = len(mesh.places_of(location))
     contacts = Form(
         together,
         contact,
@@ -141,8 +140,7 @@ def electrode_model(
     )
     further = {"impedance": repeated(impedance, num)} if is_unknown else None
     # The potential inside, of dozens of injections, would take more room than the field.
-    nodal = sparse.as_index(np.zeros((0, mesh.num_nodes)))
-    return replace(equation, nodal=nodal, solutions=(), further=further)
+    return replace(equation, nodal=equation.nodal[:0], solutions=(), further=further)
 
 
 def as_injections(

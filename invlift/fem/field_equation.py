@@ -49,7 +49,7 @@ class Body(NamedTuple):
     @property
     def num_coefficients(self) -> int:
         """Number N of coefficients of the field."""
-        return self.mesh.num_nodes if self.location == "nodes" else self.mesh.num_cells
+        return len(self.mesh.places_of(self.location))
 
 
 def known_conductivity(mesh: Mesh, known: Mapping[str, float] | None) -> np.ndarray:

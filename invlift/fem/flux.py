@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.mesh.checks import row_ids
+from invlift.fem.mesh.checks import find_rows
 from invlift.fem.mesh.mesh import Mesh
 
 
@@ -88,8 +88,4 @@ def held_facets(mesh: Mesh, held: Sequence[str]) -> np.ndarray:
 
 def _exterior(mesh: Mesh, group: str) -> np.ndarray:
     """The number of each facet of a group among the exterior ones, -1 inside the body."""
-    exterior = mesh.boundary_facets
-    facets = np.sort(mesh.facets(group), axis=1)
-    ids, first = row_ids(np.concatenate([exterior, facets]))
-    index = first[ids[len(exterior) :]]
-    return np.where(index < len(exterior), index, -1)
+    return find_rows(np.sort(mesh.facets(group), axis=1), mesh.boundary_facets)

@@ -20,7 +20,6 @@ from scipy.spatial.distance import pdist
 from scipy.special import kve
 
 from invlift.errors import InputError
-from invlift.fem import sparse
 from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.electrodes import as_injections
 from invlift.fem.equation import LinearEquation
@@ -113,10 +112,9 @@ def point_electrode_model(
         ],
         load=(currents @ places).T,
         readings=[csr_array(each) @ places for each in voltages],
-        num_coefficients=mesh.num_nodes if location == "nodes" else mesh.num_cells,
+        num_coefficients=len(mesh.places_of(location)),
     )
-    nodal = sparse.as_index(np.zeros((0, mesh.num_nodes)))
-    equation = replace(equation, nodal=nodal, solutions=())
+    equation = replace(equation, nodal=equation.nodal[:0], solutions=())
 
     inside, outside = jax.tree.map(np.asarray, [term.element for term in equation.terms])
     away = outside.place - np.mean(positions, axis=0)[:, None, None]

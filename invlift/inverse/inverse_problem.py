@@ -223,7 +223,7 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
     InputError
         If they are not, as after another order of the unknowns or on another mesh.
     """
-    places, parts = dict(getattr(model, "fields", None) or ()), [(prior, 0)]
+    places, parts = dict(model.fields or ()), [(prior, 0)]
     if isinstance(prior, NamedPrior):
         parts = [(prior.parts[name], math.prod(shape)) for name, shape in prior.shapes]
     for first, (part, _) in zip(np.cumsum([0, *(n for _, n in parts)]), parts, strict=False):

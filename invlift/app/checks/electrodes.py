@@ -54,7 +54,7 @@ def _points(field: FieldProblem, numbers: np.ndarray) -> tuple[str, str]:
     detail = f"point electrodes, the closest two {pdist(positions).min():.3g} apart"
     if np.ptp(positions[:, -1]) > 0.0 or isinstance(field.prior, PartlyKnownPrior):
         return "ok", detail
-    size = field.mesh.num_nodes if field.field.place == "node" else field.mesh.num_cells
+    size = len(field.mesh.places_of(field.prior.location))
     factors = geometric_factors(positions, numbers)
     found = np.asarray(_readings(model, np.zeros(size)))
     errors = np.abs(found * factors - 1.0)[np.isfinite(factors)]

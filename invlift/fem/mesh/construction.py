@@ -124,8 +124,7 @@ def _checked_facets(mesh: Mesh, group: str, facets) -> np.ndarray:
     is_near = np.zeros(mesh.num_nodes, dtype=bool)
     is_near[facets[(facets >= 0) & (facets < mesh.num_nodes)]] = True
     known = known[is_near[known].all(axis=1)]
-    ids, first = mesh_checks.row_ids(np.concatenate([known, facets]))
-    is_missing = first[ids[len(known) :]] >= len(known)
+    is_missing = mesh_checks.find_rows(facets, known) < 0
     if is_missing.any():
         missing = facets[is_missing]
         raise InputError(
