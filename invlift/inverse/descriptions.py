@@ -29,10 +29,6 @@ def lines_of(
     prior : Prior
     noise : Noise
     observed : (d,)
-
-    Returns
-    -------
-    list of (str, str)
     """
     fn = model.fn if isinstance(model, NamedModel | JaxFunction) else None
     fn = getattr(fn, "__wrapped__", fn)

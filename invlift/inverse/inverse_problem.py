@@ -75,10 +75,6 @@ def inverse_problem(
         own, ``Triangular()`` where it also depends on those of the readings before (the same,
         appendix C), or another of :mod:`invlift.inverse.jacobians`.  Without one all is dense.
 
-    Returns
-    -------
-    InverseProblem
-
     Raises
     ------
     InputError
@@ -309,10 +305,6 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     observed : (d,) float64 array
     arguments : tuple
         Further arguments of ``fn``.
-
-    Returns
-    -------
-    InverseProblem
 
     Raises
     ------

@@ -69,10 +69,6 @@ def pytree(cls: type) -> type:
     cls : type
         A dataclass.  Its subclasses are registered on their own.
 
-    Returns
-    -------
-    type
-
     Notes
     -----
     JAX's own ``register_dataclass`` must not be used: to JAX (0.10) two classes that it registers,

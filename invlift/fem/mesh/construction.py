@@ -25,10 +25,6 @@ def read_mesh(path: str | os.PathLike) -> Mesh:
     ----------
     path : str or path-like
 
-    Returns
-    -------
-    Mesh
-
     Raises
     ------
     InputError
@@ -63,10 +59,6 @@ def mesh_from_arrays(
         One number per node or per cell.
     name : str
         What error messages call the mesh.
-
-    Returns
-    -------
-    Mesh
 
     Raises
     ------

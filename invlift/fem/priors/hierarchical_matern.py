@@ -365,10 +365,6 @@ def hierarchical_matern_prior(
     boundary : {"neumann", "robin"}
         As for :func:`~invlift.fem.priors.matern.matern_prior`.
 
-    Returns
-    -------
-    HierarchicalMaternPrior
-
     Raises
     ------
     InputError

@@ -112,7 +112,7 @@ def inclusion_prior(
     share: float = 0.5,
     width: float = 0.5,
 ) -> InclusionPrior:
-    """Inclusions of one conductivity in a body of another, with edges in unknown places.
+    """Prior of inclusions of one conductivity in a body of another, with edges in unknown places.
 
     Parameters
     ----------
@@ -129,10 +129,6 @@ def inclusion_prior(
     width : float
         Of the step, in standard deviations of the field, from 0.01 to 10.  For nu = 2 in the plane
         the conductivity changes from 16 to 84 % over about half of ``width`` times the range.
-
-    Returns
-    -------
-    InclusionPrior
 
     Raises
     ------

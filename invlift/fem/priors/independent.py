@@ -77,10 +77,6 @@ def independent_prior(
     mean, std : float or dict
         One number, or a number per named subdomain (all of them).
 
-    Returns
-    -------
-    IndependentPrior
-
     Raises
     ------
     InputError

@@ -290,10 +290,6 @@ def matern_prior(
         Natural boundary, which inflates the variance at the edge by a factor of two or more (in
         corners of the plane about four), or Robin boundary, which nearly evens it out.
 
-    Returns
-    -------
-    MaternPrior
-
     Raises
     ------
     InputError

@@ -76,10 +76,6 @@ def partly_known(prior: Prior, mesh: Mesh, known: np.ndarray) -> Prior:
         Where the field lives.
     known : (num_cells,) array
         Log-conductivity where it is known, NaN elsewhere.  A node on its border is not known.
-
-    Returns
-    -------
-    Prior
     """
     values = np.asarray(known, dtype=float)
     if np.isnan(values).all():

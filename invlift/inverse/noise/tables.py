@@ -53,10 +53,6 @@ class NoiseTable(Table):
             Names of keys -> how an error message calls them: ``where("sigma")`` is
             "problem.toml, [noise] sigma".
 
-        Returns
-        -------
-        Noise
-
         Raises
         ------
         InputError
