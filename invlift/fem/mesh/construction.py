@@ -64,8 +64,8 @@ def mesh_from_arrays(
     ------
     InputError
         For wrong shapes, non-finite coordinates, nodes that do not exist or belong to no element,
-        triangles outside the plane z = 0, degenerate, duplicate, inverted or overlapping
-        elements, and groups or fields that do not fit the mesh.
+        triangles outside the plane z = 0, degenerate or duplicate elements, two on the same side
+        of a facet, and groups or fields that do not fit the mesh.
     """
     points, cells = _as_array(points, "points", name), _as_array(cells, "cells", name)
     mesh_checks.check_arrays(points, cells, name)
