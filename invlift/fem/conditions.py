@@ -78,7 +78,7 @@ def coefficient_on(mesh: Mesh, group: str, value) -> float | np.ndarray:
 
 
 def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray:
-    """A number, or values at the nodes that are finite on a boundary group.
+    """A number, or values at the nodes: those on a boundary group, finite, and 0 elsewhere.
 
     Raises
     ------
@@ -88,14 +88,17 @@ def on_boundary(mesh: Mesh, group: str, where: str, value) -> float | np.ndarray
     if np.ndim(value) == 0:
         return _number(where, value)
     value = np.asarray(value, dtype=float)
-    if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[mesh.facets(group)])):
+    nodes = np.unique(mesh.facets(group))
+    if value.shape != (mesh.num_nodes,) or not np.all(np.isfinite(value[nodes])):
         raise InputError(
             where,
             f"{mesh.num_nodes} finite nodal values",
             f"shape {value.shape}, or NaN on the boundary",
             "give a point field of the mesh",
         )
-    return value
+    found = np.zeros_like(value)  # what is elsewhere may be NaN
+    found[nodes] = value[nodes]
+    return found
 
 
 def facet_mass(basis: skfem.Basis, mesh: Mesh, group: str, weight: float | np.ndarray):

@@ -244,20 +244,14 @@ class Mesh:
     ) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,).
 
-        Of a boundary group it may be NaN elsewhere, as exports of boundary data are: 0 there.
-
         Raises
         ------
         InputError
-            If the mesh has no such field (the message lists those it has) or it is not finite.
+            If the mesh has no such field (the message lists those it has) or it is not finite, on
+            a boundary group if one is given: exports of boundary data have NaN elsewhere.
         """
-        fields = self.point_fields
-        if group is not None and field in fields:
-            elsewhere = np.ones(self.num_nodes, dtype=bool)
-            elsewhere[self.facets(group, where)] = False
-            values = fields[field]
-            fields = {field: np.where(elsewhere & np.isnan(values), 0.0, values)}
-        return self._field(field, "point field", fields, where)
+        nodes = slice(None) if group is None else np.unique(self.facets(group, where))
+        return self._field(field, "point field", self.point_fields, where, nodes)
 
     def field(self, field: str, where: str | None = None) -> np.ndarray:
         """Return a field on the nodes, shape (num_nodes,), or on the cells, shape (num_cells,).
@@ -267,11 +261,13 @@ class Mesh:
         both = {**self.cell_fields, **self.point_fields}
         return self._field(field, "point or cell field", both, where)
 
-    def _field(self, field, kind, fields, where):
+    def _field(self, field, kind, fields, where, nodes=slice(None)):
         if field not in fields:
             raise _unknown(self, kind, field, list(fields), where)
         values = fields[field]
-        bad = np.flatnonzero(~np.isfinite(values))
+        needed = np.zeros(len(values), dtype=bool)
+        needed[nodes] = True
+        bad = np.flatnonzero(needed & ~np.isfinite(values))
         if len(bad):
             raise InputError(
                 where or self.name,
