@@ -70,12 +70,12 @@ def walk(metric, target, position, momentum, step_size, num_steps, mass=None):
 @pytest.mark.parametrize("metric", ["diagonal", pytest.param("own", marks=pytest.mark.slow)])
 def test_steps_stay_return_and_keep_the_energy_to_second_order(metric):
     start, end, _ = walk(metric, STIEFEL, START, MOMENTUM, 0.1, 5)
-    position = end.place.point.position
+    position = end.state.point.position
     assert np.abs(position - START).max() > 0.2
-    assert np.abs(end.place.point.constraint).max() < 1e-12
-    assert np.abs(end.place.jacobian @ crmhmc.times(end.place.inverse, end.momentum)).max() < 1e-12
+    assert np.abs(end.state.point.constraint).max() < 1e-12
+    assert np.abs(end.state.jacobian @ crmhmc.times(end.state.inverse, end.momentum)).max() < 1e-12
     _, back, _ = walk(metric, STIEFEL, position, -end.momentum, 0.1, 5)
-    np.testing.assert_allclose(back.place.point.position, START, atol=1e-8)
+    np.testing.assert_allclose(back.state.point.position, START, atol=1e-8)
     np.testing.assert_allclose(back.momentum, -start.momentum, atol=1e-8)
     errors = []
     for halvings in range(3):
@@ -101,11 +101,11 @@ def test_in_the_identity_steps_are_those_of_rattle():
 
     start, *_ = walk("diagonal", STIEFEL, START, MOMENTUM, 0.2, 0, jnp.ones(6))
     expected = rattle(STIEFEL, START, start.momentum)
-    np.testing.assert_allclose(end.place.point.position, expected.position, atol=1e-10)
+    np.testing.assert_allclose(end.state.point.position, expected.position, atol=1e-10)
     np.testing.assert_allclose(end.momentum, expected.momentum, atol=1e-10)
     # Negative control: another mass moves elsewhere.
     _, other, _ = walk("diagonal", STIEFEL, START, MOMENTUM, 0.2, 3, 0.9 * jnp.ones(6))
-    assert np.abs(other.place.point.position - expected.position).max() > 1e-3
+    assert np.abs(other.state.point.position - expected.position).max() > 1e-3
 
 
 class Stretched(ManifoldTarget):
@@ -135,10 +135,10 @@ def test_a_mass_matrix_is_a_linear_change_of_coordinates():
     stretched = Stretched(STIEFEL, factor)
     position, momentum = jnp.linalg.solve(factor, START), factor.T @ first.momentum
     _, other, same = walk("diagonal", stretched, position, momentum, 0.2, 3, jnp.ones(6))
-    np.testing.assert_allclose(factor @ other.place.point.position, end.place.point.position)
+    np.testing.assert_allclose(factor @ other.state.point.position, end.state.point.position)
     np.testing.assert_allclose(same, change, atol=1e-9)
     # Negative control: the determinants are not constant here.
-    assert abs(end.place.potential - first.place.potential) > 1e-3
+    assert abs(end.state.potential - first.state.potential) > 1e-3
 
 
 @pytest.mark.slow

@@ -26,12 +26,16 @@ class Splitting(NamedTuple):
         ``reach(time)``, (): displacement of the position by a unit of initial momentum.
     num_inner : int
         Constrained flows between two kicks, each of an equal part of the step.
+    longest : float
+        Largest step: a rotation must stay below a half turn, leapfrog below 2 to be stable for the
+        standard normal distribution, and the shortest trajectory is one step.
     """
 
     force: Callable
     flow: Callable
     reach: Callable
     num_inner: int
+    longest: float = 1.5
 
 
 def gaussian() -> Splitting:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.programs.pytrees import Module, PyTree
-from invlift.samplers.chains.adaptation import Adaptation
+from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.standards import Standards
 from invlift.targets import Described, Target
 
@@ -30,6 +30,19 @@ def acceptance_probability(log_ratio: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
 
+def statistics(
+    acceptance_rate, is_accepted, num_steps=1, num_factorisations=1, **further
+) -> dict[str, jax.Array]:
+    """Statistics of a transition by name, () each: see :meth:`Kernel.step`."""
+    found = {
+        "acceptance_rate": acceptance_rate,
+        "is_accepted": is_accepted,
+        "num_steps": num_steps,
+        "num_factorisations": num_factorisations,
+    }
+    return jax.tree.map(jnp.asarray, found | further)
+
+
 class Kernel(Module, settings=True):
     """A transition that leaves a target invariant; its fields are its options.
 
@@ -43,6 +56,8 @@ class Kernel(Module, settings=True):
         ``logdensity``, ``loglikelihood`` and ``describe`` of a position; or the same in coordinates
         in which its Laplace approximation is standard normal.
     standards : Standards
+    step_sizes : (float, float) or None
+        Between what a step size stays that is all that is adapted, to its ``target_acceptance``.
     carries : tuple of str
         Fields of its state, then a NamedTuple, that are handed on with the chain's position, saved
         and restored; the rest is evaluated anew every few iterations, but for small models, of
@@ -52,12 +67,16 @@ class Kernel(Module, settings=True):
 
     target_kind: ClassVar[TargetKind] = "density"
     standards: ClassVar[Standards] = Standards()
+    step_sizes: ClassVar[tuple[float, float] | None] = None
     carries: ClassVar[tuple[str, ...]] = ()
 
     @property
     def adaptation(self) -> Adaptation:
-        """How it is tuned during warm-up."""
-        return Adaptation()
+        """How it is tuned during warm-up: a step size by dual averaging, or nothing."""
+        if self.step_sizes is None:
+            return Adaptation()
+        least, most = self.step_sizes
+        return DualAveraging(self.target_acceptance, initial=0.1, least=least, most=most)
 
     def init(self, target: Target, position: jax.Array) -> PyTree:
         """First state of a chain, at a position, (Q,): a pytree made of nothing else."""

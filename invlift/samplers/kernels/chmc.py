@@ -19,6 +19,18 @@ MAX_STEPS = 100
 JITTER = (0.7, 1.3)
 
 
+def quarter_period(rng_key: jax.Array, step_size) -> tuple[jax.Array, jax.Array]:
+    """Length and number of equal steps, (), no longer than a step size, of a time drawn anew.
+
+    (pi/2) Uniform(0.7, 1.3), or what 100 steps reach.
+    """
+    low, high = JITTER
+    time = 0.5 * jnp.pi * jax.random.uniform(rng_key, minval=low, maxval=high)
+    time = jnp.minimum(time, MAX_STEPS * step_size)
+    num_steps = jnp.maximum(1, jnp.ceil(time / step_size)).astype(int)
+    return time / num_steps, num_steps
+
+
 class PhasePoint(NamedTuple):
     """A point of a chain that keeps some of its momentum.
 
@@ -77,12 +89,8 @@ class ConstrainedHMC(ConstrainedKernel, settings=True):
         kept = jnp.where(state.has_momentum, self.persistence, 0.0)
         fresh = sample_momentum(target, key_momentum, state.point)
         momentum = kept * state.momentum + jnp.sqrt(1.0 - kept**2) * fresh
-        low, high = JITTER
-        time = 0.5 * jnp.pi * jax.random.uniform(key_time, minval=low, maxval=high)
-        time = jnp.minimum(time, MAX_STEPS * tuning)
-        num_steps = jnp.ceil(time / tuning).astype(int)
         start = build_state(state.point, momentum)
-        end, found = self.walk(target, key_accept, start, time / num_steps, num_steps)
+        end, found = self.walk(target, key_accept, start, *quarter_period(key_time, tuning))
         # Reversed by a rejection, or the density would not be invariant (Horowitz 1991).
         momentum = jnp.where(found["is_accepted"], end.momentum, -end.momentum)
         return PhasePoint(end.point, momentum, jnp.asarray(True)), found

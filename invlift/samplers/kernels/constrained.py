@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from invlift.files.tables import integer, number
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
 from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.constrained.splittings import build_splitting
 from invlift.samplers.constrained.step import Integrator, State, constrained_step
+from invlift.samplers.kernels import base
 from invlift.samplers.kernels.base import Kernel, Standards, acceptance_probability
 from invlift.targets import ConstrainedTarget, Described, Point
 
@@ -92,14 +92,13 @@ class ConstrainedKernel(ManifoldKernel, settings=True):
     target_acceptance: number(0.01, 0.99) = 0.8
 
     @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate.
+    def step_sizes(self) -> tuple[float, float]:
+        """Least and largest step size, the latter the splitting's.
 
-        At most 1.5: a rotation must stay below a half turn, and the shortest trajectory is one
-        step.  At least 2e-3: a chain that would need shorter steps is stuck, and should show it by
-        rejecting rather than by taking thousands of steps per draw.
+        A chain that would need shorter steps than 2e-3 is stuck, and should show it by rejecting
+        rather than by taking thousands of steps per draw.
         """
-        return DualAveraging(self.target_acceptance, initial=0.1, least=2e-3, most=1.5)
+        return 2e-3, self.integrator.splitting.longest
 
     @property
     def integrator(self) -> Integrator:
@@ -199,14 +198,14 @@ def statistics(
         ``num_return_audits``, steps whose early return check was audited, and
         ``num_return_disagreements``, those of them that it would have decided wrongly.
     """
-    return {
-        "acceptance_rate": acceptance_rate,
-        "is_accepted": is_accepted,
-        "num_steps": num_steps,
-        "num_projection_failures": num_failures,
-        "energy": energy,
-        "constraint_error": jnp.max(jnp.abs(point.constraint)),
-        "num_return_audits": work[1],
-        "num_return_disagreements": work[2],
-        "num_factorisations": work[0],
-    }
+    return base.statistics(
+        acceptance_rate,
+        is_accepted,
+        num_steps,
+        num_factorisations=work[0],
+        num_projection_failures=num_failures,
+        energy=energy,
+        constraint_error=jnp.max(jnp.abs(point.constraint)),
+        num_return_audits=work[1],
+        num_return_disagreements=work[2],
+    )

@@ -33,10 +33,10 @@ from invlift.files.tables import number
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
 from invlift.samplers.constrained.projections import distance_to_manifold
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE, work
-from invlift.samplers.kernels.base import Standards, acceptance_probability
-from invlift.samplers.kernels.chmc import JITTER, MAX_STEPS
+from invlift.samplers.kernels.base import Standards
+from invlift.samplers.kernels.chmc import quarter_period
 from invlift.samplers.kernels.constrained import ManifoldKernel, statistics
-from invlift.samplers.kernels.riemannian import distance, is_same
+from invlift.samplers.kernels.riemannian import Trajectory, decided, distance, is_same
 from invlift.targets import ConstrainedTarget, Point
 
 #: Largest miss of a fixed point, relative to the size of what is sought, and largest last move of
@@ -70,25 +70,6 @@ class Place(NamedTuple):
     jacobian: jax.Array
     potential: jax.Array
     slope: jax.Array
-
-
-class Trajectory(NamedTuple):
-    """A trajectory under way.
-
-    Attributes
-    ----------
-    place : Place
-    momentum : (Q,)
-    count, num_evaluations : () int
-        Steps taken, and evaluations of the constraint's Jacobian.
-    has_failed : () bool
-    """
-
-    place: Place
-    momentum: jax.Array
-    count: jax.Array
-    num_evaluations: jax.Array
-    has_failed: jax.Array
 
 
 class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
@@ -132,27 +113,16 @@ class ConstrainedRiemannianHMC(ManifoldKernel, settings=True):
         key_momentum, key_time, key_accept = jax.random.split(rng_key, 3)
         place = evaluate(target, inverse_metric, state.position)
         momentum = project(place, draw_momentum(key_momentum, place))
-        low, high = JITTER
-        time = 0.5 * jnp.pi * jax.random.uniform(key_time, minval=low, maxval=high)
-        time = jnp.minimum(time, MAX_STEPS * step_size)
-        num_steps = jnp.maximum(1, jnp.ceil(time / step_size)).astype(int)
-
-        def is_running(trajectory):
-            return (trajectory.count < num_steps) & ~trajectory.has_failed
+        length, num_steps = quarter_period(key_time, step_size)
 
         def go_on(trajectory):
-            return advance(target, inverse_metric, trajectory, time / num_steps)
+            return advance(target, inverse_metric, trajectory, length)
 
         start = Trajectory(place, momentum, jnp.asarray(0), jnp.asarray(2), jnp.asarray(False))
-        end = jax.lax.while_loop(is_running, go_on, start)
-        log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
-        acceptance = acceptance_probability(log_ratio)
-        is_accepted = jax.random.uniform(key_accept) < acceptance
-        chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
-        return chosen.place.point, statistics(
-            chosen.place.point,
-            acceptance,
-            is_accepted,
+        chosen, end, *found = decided(key_accept, start, num_steps, go_on, energy)
+        return chosen.state.point, statistics(
+            chosen.state.point,
+            *found,
             end.count,
             end.has_failed.astype(int),
             work(end.num_evaluations),
@@ -194,7 +164,7 @@ def advance(
     target: ConstrainedTarget, inverse_metric: InverseMetric, trajectory: Trajectory, step_size
 ) -> Trajectory:
     """One step of the generalised RATTLE method, and the check of its way back."""
-    start = trajectory.place
+    start = trajectory.state
     there = _flow(target, inverse_metric, start, trajectory.momentum, step_size)
     end = evaluate(target, inverse_metric, there.position)
     momentum = there.momentum - 0.5 * step_size * (
@@ -218,7 +188,7 @@ def advance(
 
 def energy(trajectory: Trajectory) -> jax.Array:
     """The Hamiltonian, ()."""
-    place, momentum = trajectory.place, trajectory.momentum
+    place, momentum = trajectory.state, trajectory.momentum
     return place.potential + 0.5 * momentum @ times(place.inverse, momentum)
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.kernels.base import Kernel
+from invlift.samplers.kernels.base import Kernel, statistics
 from invlift.targets import Density
 
 
@@ -34,12 +34,8 @@ class EllipticalSlice(Kernel, settings=True):
         del tuning
         ones, zeros = jnp.ones_like(state.position), jnp.zeros_like(state.position)
         new, info = build_kernel(ones, zeros)(rng_key, state, _likelihood_of(target))
-        return new, {
-            "acceptance_rate": 1.0 / info.subiter,
-            "is_accepted": jnp.any(new.position != state.position),
-            "num_steps": info.subiter,
-            "num_factorisations": info.subiter,
-        }
+        has_moved, num = jnp.any(new.position != state.position), info.subiter
+        return new, statistics(1.0 / num, has_moved, num, num)
 
 
 def _likelihood_of(target: Density):

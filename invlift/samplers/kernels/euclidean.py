@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from invlift.files.tables import integer, number
 from invlift.programs.pytrees import PyTree
 from invlift.samplers.chains.adaptation import Adaptation, MetricAdaptation
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, statistics
 from invlift.targets import Density
 
 #: Range around the nominal number of steps, against resonance.
@@ -72,7 +72,7 @@ class HMC(_EuclideanKernel, settings=True):
         state, info = build_kernel()(
             key_step, state, target.logdensity, step_size, _metric(inverse_mass), num_steps
         )
-        return state, _statistics(target, info, info.is_accepted, num_steps)
+        return state, _statistics(info, info.is_accepted, num_steps)
 
 
 class NUTS(_EuclideanKernel, settings=True):
@@ -99,7 +99,7 @@ class NUTS(_EuclideanKernel, settings=True):
             rng_key, state, target.logdensity, step_size, _metric(inverse_mass), self.max_doublings
         )
         has_moved = jnp.any(new.position != state.position)
-        return new, _statistics(target, info, has_moved, info.num_integration_steps)
+        return new, _statistics(info, has_moved, info.num_integration_steps)
 
 
 def _metric(inverse_mass: jax.Array):
@@ -119,12 +119,6 @@ def _metric(inverse_mass: jax.Array):
     return metric._replace(kinetic_energy=kinetic_energy)
 
 
-def _statistics(target: Density, info, is_accepted, num_steps) -> dict[str, jax.Array]:
-    return {
-        "acceptance_rate": info.acceptance_rate,
-        "is_accepted": is_accepted,
-        "num_steps": num_steps,
-        "num_divergences": info.is_divergent.astype(int),
-        "energy": info.energy,
-        "num_factorisations": num_steps,
-    }
+def _statistics(info, is_accepted, num_steps) -> dict[str, jax.Array]:
+    further = {"num_divergences": info.is_divergent.astype(int), "energy": info.energy}
+    return statistics(info.acceptance_rate, is_accepted, num_steps, num_steps, **further)

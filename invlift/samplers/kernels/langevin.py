@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 
 from invlift.files.tables import number
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import Kernel, Standards, statistics
 from invlift.targets import Density
 
 
@@ -28,14 +26,10 @@ class MALA(Kernel, settings=True):
     """
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.3)
+    step_sizes: ClassVar[tuple[float, float]] = (1e-6, 10.0)
     carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
     target_acceptance: number(0.01, 0.99) = 0.574
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate."""
-        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
 
     def init(self, target: Density, position: jax.Array) -> PyTree:
         """Log density and its gradient at a position, (Q,)."""
@@ -49,9 +43,4 @@ class MALA(Kernel, settings=True):
         from blackjax.mcmc.mala import build_kernel
 
         new, info = build_kernel()(rng_key, state, target.logdensity, 0.5 * tuning**2)
-        return new, {
-            "acceptance_rate": info.acceptance_rate,
-            "is_accepted": info.is_accepted,
-            "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(1),
-        }
+        return new, statistics(info.acceptance_rate, info.is_accepted)

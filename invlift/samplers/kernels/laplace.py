@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from invlift.files.tables import number
 from invlift.samplers.kernels.base import (
@@ -13,6 +12,7 @@ from invlift.samplers.kernels.base import (
     Standards,
     TargetKind,
     acceptance_probability,
+    statistics,
 )
 from invlift.samplers.kernels.langevin import MALA
 from invlift.samplers.kernels.random_walk import PreconditionedCrankNicolson
@@ -26,16 +26,9 @@ class GeneralisedCrankNicolson(PreconditionedCrankNicolson, settings=True):
     with mean m and covariance C: here the Laplace approximation of the posterior, in whose
     coordinates it is the proposal of :class:`PreconditionedCrankNicolson` (Pinski, Simpson, Stuart
     & Weber 2015, section 4).
-
-    Attributes
-    ----------
-    target_acceptance : float
-        What the share b, at most 1, is adapted to.
     """
 
     target_kind: ClassVar[TargetKind] = "laplace"
-
-    target_acceptance: number(0.01, 0.99) = 0.3
 
 
 class LaplaceMALA(MALA, settings=True):
@@ -91,9 +84,4 @@ class Laplace(Kernel, settings=True):
         """One draw; there is no tuning."""
         del tuning
         new = self.init(target, jax.random.normal(rng_key, state.position.shape))
-        return new, {
-            "acceptance_rate": acceptance_probability(new.log_weight - state.log_weight),
-            "is_accepted": jnp.asarray(True),
-            "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(1),
-        }
+        return new, statistics(acceptance_probability(new.log_weight - state.log_weight), True)

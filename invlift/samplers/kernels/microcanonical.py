@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from invlift.errors import InputError
 from invlift.files.tables import number
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards
+from invlift.samplers.kernels.base import DIVERGENCES, Kernel, Standards, statistics
 from invlift.targets import Density
 
 #: Steps after which a trajectory ends even if its length is not reached.
@@ -40,15 +39,11 @@ class MAMS(Kernel, settings=True):
     """
 
     standards: ClassVar[Standards] = DIVERGENCES._replace(min_acceptance=0.6)
+    step_sizes: ClassVar[tuple[float, float]] = (1e-5, 10.0)
     carries: ClassVar[tuple[str, ...]] = ("logdensity", "logdensity_grad")
 
     trajectory_length: number(0.01, 100.0) = 1.5
     target_acceptance: number(0.01, 0.99) = 0.9
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate."""
-        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-5, most=10.0)
 
     def integrator(self, logdensity_fn, inverse_mass_matrix):
         """A step of the dynamics: two evaluations of the gradient (McLachlan 1995)."""
@@ -90,10 +85,5 @@ class MAMS(Kernel, settings=True):
             tuning * math.sqrt(state.position.shape[0]),
             (num_steps,),
         )
-        return new, {
-            "acceptance_rate": info.acceptance_rate,
-            "is_accepted": info.is_accepted,
-            "num_steps": num_steps,
-            "num_divergences": info.is_divergent.astype(int),
-            "num_factorisations": 2 * num_steps,
-        }
+        moved = info.acceptance_rate, info.is_accepted, num_steps, 2 * num_steps
+        return new, statistics(*moved, num_divergences=info.is_divergent.astype(int))

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from invlift.files.tables import number
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import Kernel, Standards, statistics
 from invlift.targets import Density
 
 
@@ -52,12 +51,9 @@ class _PositionDependent(Kernel, settings=True):
     Two evaluations of the model a transition: of density, and of the metric.
     """
 
-    target_acceptance: number(0.01, 0.99)
+    step_sizes: ClassVar[tuple[float, float]] = (1e-6, 10.0)
 
-    @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate."""
-        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=10.0)
+    target_acceptance: number(0.01, 0.99)
 
     def init(self, target: Density, position: jax.Array) -> MetricState:
         """Log density, drift and metric at a position, (Q,)."""
@@ -95,12 +91,7 @@ class _PositionDependent(Kernel, settings=True):
         new, (is_accepted, acceptance, _) = static_binomial_sampling(
             key_accept, log_ratio, state, proposed
         )
-        return new, {
-            "acceptance_rate": acceptance,
-            "is_accepted": is_accepted,
-            "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(2),
-        }
+        return new, statistics(acceptance, is_accepted, num_factorisations=2)
 
 
 class PositionDependentRandomWalk(_PositionDependent, settings=True):

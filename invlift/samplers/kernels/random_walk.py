@@ -9,8 +9,7 @@ import jax.numpy as jnp
 
 from invlift.files.tables import number
 from invlift.programs.pytrees import PyTree
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
-from invlift.samplers.kernels.base import Kernel, Standards
+from invlift.samplers.kernels.base import Kernel, Standards, statistics
 from invlift.targets import Density
 
 
@@ -23,15 +22,9 @@ class _Walk(Kernel, settings=True):
 
     standards: ClassVar[Standards] = Standards(min_acceptance=0.1)
     carries: ClassVar[tuple[str, ...]] = ("logdensity",)
-    #: Largest step size.
-    longest: ClassVar[float] = 10.0
+    step_sizes: ClassVar[tuple[float, float]] = (1e-6, 10.0)
 
     target_acceptance: number(0.01, 0.99)
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate."""
-        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=self.longest)
 
     def density_of(self, target: Density):
         """The log density that decides, (Q,) to (): relative to the proposal's reference."""
@@ -58,12 +51,7 @@ class _Walk(Kernel, settings=True):
             self.density_of(target),
             lambda key, position: self.propose(key, position, tuning),
         )
-        return new, {
-            "acceptance_rate": info.acceptance_rate,
-            "is_accepted": info.is_accepted,
-            "num_steps": jnp.asarray(1),
-            "num_factorisations": jnp.asarray(1),
-        }
+        return new, statistics(info.acceptance_rate, info.is_accepted)
 
 
 class RandomWalk(_Walk, settings=True):
@@ -103,7 +91,7 @@ class PreconditionedCrankNicolson(_Walk, settings=True):
         What the share b, at most 1, is adapted to.
     """
 
-    longest: ClassVar[float] = 1.0
+    step_sizes: ClassVar[tuple[float, float]] = (1e-6, 1.0)
 
     target_acceptance: number(0.01, 0.99) = 0.3
 

@@ -27,12 +27,13 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
 from invlift.files.tables import integer, number
-from invlift.samplers.chains.adaptation import Adaptation, DualAveraging
+from invlift.programs.pytrees import PyTree
 from invlift.samplers.kernels.base import (
     DIVERGENCES,
     Kernel,
     Standards,
     acceptance_probability,
+    statistics,
 )
 from invlift.samplers.kernels.metrics import METRICS, metric_of
 from invlift.targets import Density
@@ -68,18 +69,56 @@ class Trajectory(NamedTuple):
 
     Attributes
     ----------
-    state : RiemannianState
+    state
+        Its end, with what the Hamiltonian has there without a momentum.
     momentum : (Q,)
     count, num_evaluations : () int
         Steps taken, and evaluations of the model.
     has_failed : () bool
     """
 
-    state: RiemannianState
+    state: PyTree
     momentum: jax.Array
     count: jax.Array
     num_evaluations: jax.Array
     has_failed: jax.Array
+
+
+def decided(
+    rng_key: jax.Array,
+    start: Trajectory,
+    num_steps: int | jax.Array,
+    advance: Callable[[Trajectory], Trajectory],
+    energy: Callable[[Trajectory], jax.Array],
+) -> tuple[Trajectory, Trajectory, jax.Array, jax.Array]:
+    """Follow a trajectory to its end, which is accepted or rejected.
+
+    Parameters
+    ----------
+    rng_key : jax.Array
+        Decides.
+    start : Trajectory
+    num_steps : () int
+        A step that fails ends the trajectory, which is then rejected.
+    advance, energy : callable
+        One step; and the Hamiltonian, ().
+
+    Returns
+    -------
+    chosen, end : Trajectory
+        Where the chain goes on, and where the trajectory led.
+    acceptance_rate, is_accepted : ()
+    """
+
+    def is_running(trajectory):
+        return (trajectory.count < num_steps) & ~trajectory.has_failed
+
+    end = jax.lax.while_loop(is_running, advance, start)
+    log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
+    acceptance = acceptance_probability(log_ratio)
+    is_accepted = jax.random.uniform(rng_key) < acceptance
+    chosen = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end, start)
+    return chosen, end, acceptance, is_accepted
 
 
 class RiemannianHMC(Kernel, settings=True):
@@ -103,14 +142,11 @@ class RiemannianHMC(Kernel, settings=True):
         failures_in_brief="steps failed",
     )
 
+    step_sizes: ClassVar[tuple[float, float]] = (1e-6, 3.0)
+
     metric: METRICS = "fisher"
     num_steps: integer(1, 10_000) = 10
     target_acceptance: number(0.01, 0.99) = 0.8
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """Dual averaging of the acceptance rate."""
-        return DualAveraging(self.target_acceptance, initial=0.1, least=1e-6, most=3.0)
 
     def init(self, target: Density, position: jax.Array) -> RiemannianState:
         """Log density, its gradient and the metric at a position, (Q,)."""
@@ -126,24 +162,11 @@ class RiemannianHMC(Kernel, settings=True):
         noise = jax.random.normal(key_momentum, state.position.shape)
         zero = jnp.asarray(0)
         start = Trajectory(state, state.lower @ noise, zero, zero, jnp.asarray(False))
-
-        def is_running(trajectory):
-            return (trajectory.count < self.num_steps) & ~trajectory.has_failed
-
-        end = jax.lax.while_loop(
-            is_running, lambda trajectory: self.advance(target, trajectory, tuning), start
+        chosen, end, *found = decided(
+            key_accept, start, self.num_steps, lambda at: self.advance(target, at, tuning), energy
         )
-        log_ratio = jnp.where(end.has_failed, -jnp.inf, energy(start) - energy(end))
-        acceptance = acceptance_probability(log_ratio)
-        is_accepted = jax.random.uniform(key_accept) < acceptance
-        new = jax.tree.map(lambda new, old: jnp.where(is_accepted, new, old), end.state, state)
-        return new, {
-            "acceptance_rate": acceptance,
-            "is_accepted": is_accepted,
-            "num_steps": end.count,
-            "num_divergences": end.has_failed.astype(int),
-            "num_factorisations": end.num_evaluations,
-        }
+        found = *found, end.count, end.num_evaluations
+        return chosen.state, statistics(*found, num_divergences=end.has_failed.astype(int))
 
     def advance(self, target: Density, trajectory: Trajectory, step_size) -> Trajectory:
         """One step of the generalised leapfrog method, and the check of its way back."""
