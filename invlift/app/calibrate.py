@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
 from invlift.posterior.files import write_json, write_table
-from invlift.programs.compilation import Program, num_cores
+from invlift.programs.compilation import num_cores, program
 from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.parallel import run_chains
@@ -62,7 +62,7 @@ class CalibrationTable(Table):
     """The draws that each truth is ranked among."""
 
 
-@partial(Program, effort="none")
+@program
 def _describe(target, where):
     return target.describe(where)[0]
 

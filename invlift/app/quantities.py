@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +21,7 @@ from invlift.inverse.readings import labels_of
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import FIELD, NOISE_SCORE, PARAMETERS, PREDICTED, SIGMA
 from invlift.posterior.quantity import MAX_ENTRIES, Quantity, numbered_axes
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.targets import Target
 
 #: Axes of what lives where a prior says.
@@ -112,7 +111,7 @@ def _distributions_of(problem: InverseProblem) -> dict[str, Distribution]:
     }
 
 
-@partial(Program, effort="none")
+@program
 def _curve(part: Distribution):
     """Values of a number and densities there, spread like draws from far out in both tails."""
     values = jax.vmap(part.transform)(jnp.linspace(-6.0, 6.0, 481)[:, None])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import jax
 import numpy as np
@@ -19,7 +18,7 @@ from invlift.inverse.readings import coordinates_of, labels_of
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.names import FIELD, PREDICTED
 from invlift.posterior.quantity import Quantity, described
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 
 #: All that is kept of a draw, and the solutions of an equation, by name.
 Draw = dict[str, np.ndarray]
@@ -122,7 +121,7 @@ def _drawn(problem: InverseProblem, theta: np.ndarray) -> Draw:
     return {name: np.asarray(each) for name, each in _describe(problem, theta).items()}
 
 
-@partial(Program, effort="none")
+@program
 def _describe(problem, theta):
     kept, solutions = OrdinaryPosterior(problem).describe(theta)
     return kept | solutions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import labels_of
 from invlift.inverse.starts import initial_point
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
@@ -236,10 +235,7 @@ def start_key(seed, chain, attempt):
     return jax.random.fold_in(key, attempt)
 
 
-_program = partial(Program, effort="none")
-
-
-@_program
+@program
 def _miss(own, position):
     """Predictions less the noise-free readings that the data would mean, (d,)."""
     problem = own.problem
@@ -250,7 +246,7 @@ def _miss(own, position):
     return problem.predict(theta) - meant
 
 
-@_program
+@program
 def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
     """A draw from the prior moved onto the data, lifted, and its log density; or one of an
     approximation, all of which are as good.
@@ -263,32 +259,32 @@ def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
     return position, lifted.logdensity(position, by_white) - 0.5 * position @ position
 
 
-@_program
+@program
 def from_lifted(target, lifted):
     """Position of a target, (target.dimension,), from a point on the lifted manifold."""
     return target.from_lifted(lifted)
 
 
-@_program
+@program
 def _mass_and_sensitivity(problem: InverseProblem, lifted):
     """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
     mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
     return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
 
 
-@_program
+@program
 def _drawn_and_rough(own, seed, chain, attempt):
     """A standard normal draw, and a position near it from which the manifold is reached."""
     drawn = jax.random.normal(start_key(seed, chain, attempt), (own.dimension,))
     return drawn, own.rough_position(drawn)
 
 
-@_program
+@program
 def _to_lifted(own, position):
     return own.to_lifted(position)
 
 
-@_program
+@program
 def _estimated_sensitivity(problem: InverseProblem, lifted):
     """The sensitivity as a standard deviation over random directions, without derivatives."""
     zeta, white = problem.split(lifted[: problem.num_unknowns])

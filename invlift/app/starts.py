@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import ClassVar
 
 import jax
@@ -30,7 +29,7 @@ from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, static
 from invlift.samplers.constrained.landing import (
     check_independent,
@@ -204,13 +203,13 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
     return np.stack([named.whiten(each) for each in chains])
 
 
-@partial(Program, effort="none")
+@program
 def _lifted_above(problem: InverseProblem, white):
     zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
     return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 
 
-@partial(Program, effort="none")
+@program
 def _random_position(target, seed, chain):
     """The target's own random position, or a standard normal one."""
     key = start_key(seed, chain, 0)

@@ -26,7 +26,7 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import ExactProblem, InverseProblem
 from invlift.inverse.readings import NamedReading, as_numbers, named_readings
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
 
 #: What an error names if the model gives no finite readings where it is looked at first.
@@ -201,14 +201,12 @@ def _check_structure(problem: ExactProblem) -> None:
         )
 
 
-def _slopes_along(problem: ExactProblem, position, direction):
+@program
+def _slopes(problem: ExactProblem, position, direction):
     """Of the readings along a direction, by the structure and without it, (d,) each."""
     target = problem.own_lifted()
     _, jacobian = target.linearise(position)
     return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
-
-
-_slopes = Program(_slopes_along, "none")
 
 
 def _check_fields(model: ForwardModel, prior: Prior) -> None:
@@ -253,7 +251,8 @@ def _check_prediction(problem: InverseProblem) -> None:
         )
 
 
-def _readings_at_prior_mean(problem: InverseProblem):
+@program
+def _at_prior_mean(problem: InverseProblem):
     """Readings at w = 0, through all that evaluates them; what they must be is checked here.
 
     In a compiled function, and so once for problems of the same structure and shapes.
@@ -274,9 +273,6 @@ def _readings_at_prior_mean(problem: InverseProblem):
     with as_input_error("forward map", expected, remedy):
         jax.eval_shape(_differentiate, problem)
     return value
-
-
-_at_prior_mean = Program(_readings_at_prior_mean, "none")
 
 
 def _differentiate(problem: InverseProblem):

@@ -20,7 +20,7 @@ from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
 #: Rounds of fitting the field at the noise's parameters, and these to the linearised model.
@@ -184,7 +184,8 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
     return parts
 
 
-def _laplace(problem: InverseProblem) -> LaplaceApproximation:
+@program
+def _approximate(problem: InverseProblem) -> LaplaceApproximation:
     num_parameters, num_white = problem.noise.num_parameters, problem.prior.num_white
     mode = find_mode(problem, jnp.zeros(num_parameters), jnp.zeros(num_white))
     _, values, along = jnp.linalg.svd(mode.by_white, full_matrices=False)
@@ -238,6 +239,3 @@ def _minimise(loss: Callable, start: jax.Array) -> jax.Array:
         return ~is_done & (count < NUM_STEPS)
 
     return jax.lax.while_loop(is_running, improve, (start, loss(start), False, 0))[0]
-
-
-_approximate = Program(_laplace, "none")

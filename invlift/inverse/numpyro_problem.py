@@ -23,7 +23,7 @@ from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import NamedReading
 from invlift.inverse.targets.grouped import GroupedPosterior
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.derivatives import reach_loops
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import static
@@ -61,11 +61,9 @@ class SitesPrior(StandardNormalPrior):
         return _drawn(self, jax.random.key(rng.integers(2**32)))
 
 
-def _draw(prior: SitesPrior, rng_key):
+@program
+def _drawn(prior: SitesPrior, rng_key):
     return prior.sites.draw(rng_key)
-
-
-_drawn = Program(_draw, "none")
 
 
 class SitesModel(ForwardModel):
@@ -227,18 +225,16 @@ class SitesNoise:
         return {site.name: np.asarray(draws[site.name]) for site in self.problem.model.sites.latent}
 
 
-def _log_densities_of(model: SitesModel, latent):
+@program
+def _log_densities(model: SitesModel, latent):
     return jax.vmap(lambda latent: model.sites.log_densities(latent | model.data))(latent)
 
 
-def _new_readings_of(model: SitesModel, latent, keys):
+@program
+def _new_readings(model: SitesModel, latent, keys):
     return jax.vmap(lambda latent, key: model.sites.new_readings(latent | model.data, key))(
         latent, keys
     )
-
-
-_log_densities = Program(_log_densities_of, "none")
-_new_readings = Program(_new_readings_of, "none")
 
 
 def numpyro_problem(model: Callable, *args, **kwargs) -> NumPyroProblem:
@@ -278,12 +274,10 @@ def _check_runs(problem: NumPyroProblem) -> None:
         )
 
 
-def _density(problem: NumPyroProblem, white):
+@program
+def _log_density(problem: NumPyroProblem, white):
     trace = problem.model.at(white)
     return trace.log_reference - 0.5 * jnp.sum(trace.scores**2)
-
-
-_log_density = Program(_density, "none")
 
 
 def _of_latent(site) -> str:

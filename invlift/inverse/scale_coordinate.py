@@ -10,7 +10,7 @@ import numpy as np
 
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.starts import fit
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 
 #: Prior scales that are weighed against each other, at equal distances of their normal scores.
 NUM_SCALES, LARGEST_SCORE = 81, 4.0
@@ -65,7 +65,8 @@ def with_scale_coordinate(problem: InverseProblem, scale: float | None = None) -
     )
 
 
-def _typical_scale(problem: InverseProblem):
+@program
+def _estimate(problem: InverseProblem):
     """Posterior root mean square of the scale, (), of a linearised model.
 
     It is linearised where it fits best at that scale.  There the data are
@@ -98,6 +99,3 @@ def _typical_scale(problem: InverseProblem):
 
     _, found = jax.lax.scan(weigh, jnp.zeros(()), length=NUM_ROUNDS)
     return found[-1]
-
-
-_estimate = Program(_typical_scale, "none")

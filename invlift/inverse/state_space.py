@@ -33,7 +33,7 @@ from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.inverse.unknowns import Unknown, named_prior, unpack
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
 
 #: Paths drawn from the prior on which ``recover`` is tried, with their seed; how closely it must
@@ -266,7 +266,8 @@ def _check_inverse(problem: StateSpaceProblem) -> None:
         )
 
 
-def _lost(problem: StateSpaceProblem, white):
+@program
+def _share_lost(problem: StateSpaceProblem, white):
     """Share of finite states on paths of w, (num, m + T k), that are not recovered, ()."""
 
     def of_path(white):
@@ -281,6 +282,3 @@ def _lost(problem: StateSpaceProblem, white):
 
     lost, known = jax.vmap(of_path)(white)
     return jnp.sum(lost) / jnp.maximum(1, jnp.sum(known))
-
-
-_share_lost = Program(_lost, "none")

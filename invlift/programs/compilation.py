@@ -147,6 +147,11 @@ class Program:
         return _Compiled(run, structure_out, shapes_out)
 
 
+def program(fn: Callable) -> Program:
+    """A function as a program that runs too seldom to be worth much of the compiler's time."""
+    return Program(fn, "none")
+
+
 def _flatten(arguments) -> tuple[list, Any, tuple]:
     """Arguments as arrays, or what stands for arrays, their structure, and shapes and types."""
     leaves, structure = jax.tree.flatten(arguments)

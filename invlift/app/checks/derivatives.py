@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.samplers.constrained.step import build_state, constrained_step, sample_momentum
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.targets import Slopes
@@ -23,7 +21,7 @@ TRIAL_STEP = 0.3
 TAYLOR_STEPS = 2.0 ** -np.arange(3, 10)
 
 
-@partial(Program, effort="none")
+@program
 def slopes_along(lifted, position, direction) -> Slopes:
     """One program for all that is asked of single positions: its parts share a factorisation."""
     return lifted.slopes(position, direction)
@@ -103,7 +101,7 @@ def taylor_slope(value_fn, linear_fn, steps=TAYLOR_STEPS) -> tuple[float, float]
     return slope, float(remainders.max() / size)
 
 
-@partial(Program, effort="none")
+@program
 def trial_step(lifted, point, seed, size):
     """A step with a random momentum, and the one back: failures, errors, factorisations."""
     momentum = sample_momentum(lifted, jax.random.key(seed), point)

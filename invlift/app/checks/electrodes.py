@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -15,13 +14,13 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.fem.voltages import electrode_numbers, geometric_factors
 from invlift.inverse.reduced import reduced
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 
 #: Share of a reading of uniform ground that a mesh may miss it by without a note.
 FAR_OFF = 0.03
 
 
-@partial(Program, effort="none")
+@program
 def _readings(model, coefficients):
     return model(coefficients)
 

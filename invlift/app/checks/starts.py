@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.unknowns import NamedModel
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold
 from invlift.samplers.kernels.base import Kernel
@@ -139,6 +138,6 @@ def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
     return [Finding("note", "method", detail)]
 
 
-@partial(Program, effort="none")
+@program
 def _log_weights(target, draws):
     return jax.lax.map(target.loglikelihood, draws)

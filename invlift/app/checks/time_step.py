@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import jax
 import numpy as np
@@ -17,7 +16,7 @@ from invlift.app.checks.findings import Finding
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import PREDICTED
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.samplers.chains.results import Run
 
 #: Draws looked at, and share of them from which on the finding is remarkable.
@@ -76,15 +75,12 @@ def _finding(coarse, finer, source: str, tolerance: float) -> Finding:
     return Finding("note", "time step", detail)
 
 
-_program = partial(Program, effort="none")
-
-
-@_program
+@program
 def _transformed(prior, white):
     return jax.lax.map(prior.transform, white)
 
 
-@_program
+@program
 def _solved(model, coefficients):
     """Readings of each draw, (K, d)."""
     return jax.lax.map(model, coefficients)

@@ -47,7 +47,7 @@ from invlift.fem.priors.matern import (
 )
 from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.priors.base import Prior
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 
@@ -316,12 +316,12 @@ def _factorise_jet(matrices, kappa, order):
     return linalg.factorise_jet(matrices.structure, lower)
 
 
-def _log_reference_at(part: Distribution, z):
+@program
+def _reference(part: Distribution, z):
     return part.log_reference(jnp.reshape(z, (1,)))
 
 
 _given = Program(HierarchicalMaternPrior.given, "none")
-_reference = Program(_log_reference_at, "none")
 
 
 def some_matern_prior(

@@ -11,7 +11,7 @@ import numpy as np
 
 from invlift.errors import InputError, told_at
 from invlift.inverse.distributions import Distribution, Lognormal, as_distribution, is_distribution
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 
 #: Largest spread of a logarithm: a standard deviation is then a factor of 7.
 MAX_LOG_SD = 2.0
@@ -105,12 +105,12 @@ def moments(part: Distribution) -> Moments:
     return Moments(log_mean, log_sd, median, square)
 
 
-def _grid_of(part: Distribution):
+@program
+def _on_grid(part: Distribution):
     """log T(z) and the log density of z, but for a constant, (k,) each."""
     grid = jnp.asarray(_GRID)
     log_reference = jax.vmap(lambda z: part.log_reference(z[None]))(grid)
     return jax.vmap(lambda z: log_value(part, z))(grid), log_reference - 0.5 * grid**2
 
 
-_on_grid = Program(_grid_of, "none")
 _log_value = Program(log_value, "none")

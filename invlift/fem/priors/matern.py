@@ -24,7 +24,7 @@ from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiff
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.priors.base import MAX_STD, MIN_STD, Nominal
 from invlift.inverse.priors.base import AffinePrior
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 from invlift.programs.derivatives import second_directional
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import Module, aside, static
@@ -229,11 +229,9 @@ def _squared(prior: MaternPrior, corners):
 _squares = {effort: Program(_squared, effort) for effort in ("none", "some")}
 
 
-def _factorised(structure, values):
+@program
+def _factorise(structure, values):
     return linalg.factorise(structure, values)
-
-
-_factorise = Program(_factorised, "none")
 
 
 def matern_alpha(smoothness: float, dim: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.scales import Scale
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 
 #: Draws of one chain by name, (num_draws, ...) each: ``predicted``, (num_draws, d), and what is
 #: unknown about the noise.
@@ -100,11 +100,9 @@ def _values_of(name: str, part: Scale, draws: Draws) -> np.ndarray:
     return draws[name] if part.num_parameters else np.asarray(part.value(np.zeros(0)))
 
 
-def _each_log_density(noise, predicted, observed, sigma, shape):
+@program
+def _log_densities(noise, predicted, observed, sigma, shape):
     def of_draw(predicted, sigma, shape):
         return noise.log_densities(predicted, observed, sigma, *shape)
 
     return jax.vmap(of_draw)(predicted, sigma, shape)
-
-
-_log_densities = Program(_each_log_density, "none")

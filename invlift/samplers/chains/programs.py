@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.state import Position
 from invlift.samplers.constrained.retractions import POSITION_TOLERANCE
@@ -42,12 +42,10 @@ def evaluate(kernel, target, position):
 evaluate_state = Program(evaluate, "some")
 
 
-def _chain_key(seed, chain):
+@program
+def chain_key(seed, chain):
     """Key of a chain's random numbers, which depend on nothing else."""
     return jax.random.fold_in(jax.random.key(seed), chain)
-
-
-chain_key = Program(_chain_key, "none")
 
 
 def _block(kernel, target, state, adapted, rng_key, first, num, is_warmup, stages):
@@ -177,11 +175,9 @@ def compile_chain(target, plan: Plan, dimension: int) -> None:
     evaluate_state.prepare(kernel, target, jax.ShapeDtypeStruct((dimension,), float))
 
 
-def _distance_of(kernel, target, state):
+@program
+def _distance(kernel, target, state):
     return kernel.distance(target, state)
-
-
-_distance = Program(_distance_of, "none")
 
 
 def check_start(target, plan: Plan, position: Position, chain: int) -> None:
@@ -217,11 +213,9 @@ def check_start(target, plan: Plan, position: Position, chain: int) -> None:
         )
 
 
-def _record(kernel, target, position):
+@program
+def _recorded(kernel, target, position):
     return kernel.describe(target, kernel.init(target, position))[0]
-
-
-_recorded = Program(_record, "none")
 
 
 def check_reproduced(

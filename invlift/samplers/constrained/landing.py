@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from invlift.errors import InputError
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
@@ -104,14 +104,16 @@ def check_independent(target: ConstrainedTarget, position: np.ndarray, names: li
         )
 
 
-def _gradients_of(target, position):
+@program
+def _gradients(target, position):
     """Those of the constraints, (d, Q)."""
     point = target.point(position)
     units = jnp.eye(point.constraint.size)
     return jax.vmap(lambda unit: target.apply_jacobian_transpose(point, unit))(units)
 
 
-def _evaluated(target, position):
+@program
+def _look(target, position):
     """The point, its distance to the manifold, and the shortest move that mends it."""
     point = target.point(position)
     multiplier = target.solve_gram(point, point.constraint)
@@ -122,6 +124,4 @@ def _evaluated(target, position):
     )
 
 
-_look = Program(_evaluated, "none")
 _size = Program(normal_move, "none")
-_gradients = Program(_gradients_of, "none")

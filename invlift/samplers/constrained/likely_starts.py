@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import Program, program
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.targets import ConstrainedTarget
@@ -84,7 +84,8 @@ def _newton_like(slope, pairs):
     return found
 
 
-def _evaluated(target, position, drawn):
+@program
+def _look(target, position, drawn):
     """The point, what is to be least, its slope along the manifold, and the distance from it."""
     point = target.point(position)
     away = position - drawn
@@ -93,5 +94,4 @@ def _evaluated(target, position, drawn):
     return point, objective, slope, distance_to_manifold(target, point)
 
 
-_look = Program(_evaluated, "none")
 _tangent = Program(project_momentum, "none")
