@@ -322,11 +322,14 @@ def test_pose_compares(tmp_path, monkeypatch, capsys):
     for name in ("pose.py", "skeleton.py"):
         (tmp_path / name).write_text((folder / name).read_text())
     settings = {
-        "WARMUP, MONOCULAR_DRAWS = (1, 2), 4, 200, 600":
-            "WARMUP, MONOCULAR_DRAWS = (2,), 2, 20, 20",
+        "RUNS, WARMUP, MONOCULAR_DRAWS = (1, 2), 4, 200, 600":
+            "RUNS, WARMUP, MONOCULAR_DRAWS = (2,), 1, 20, 10",
         '"chmc", 300)': '"chmc", 20)',
-        "num_steps=100), 1200)": "num_steps=100), 20)",
-        "3, 10, 20.0": "1, 2, 1.0",
+        "num_steps=100), 1200)": "num_steps=2), 20)",
+        "num_steps=125": "num_steps=2",
+        "num_steps=12, ": "num_steps=2, ",
+        "num_inner=20": "num_inner=2",
+        "3, 10, 20.0": "1, 2, 0.1",
     }  # fmt: skip
     small(folder / "compare.py", tmp_path / "compare.py", settings)
     monkeypatch.setattr("sys.argv", ["compare.py"])
