@@ -103,9 +103,18 @@ def programs_of_long_chains(request):
         usual = {name: _NOT_IN_HASTE | options[name] for name in options}
         compilation._OPTIONS.update(usual)
         os.environ["XLA_FLAGS"] = flags.replace(_IN_HASTE, "")
-    yield
+    yield options, flags
     compilation._OPTIONS.update(options)
     os.environ["XLA_FLAGS"] = flags
+
+
+@pytest.fixture
+def programs_of_short_chains(programs_of_long_chains, monkeypatch):
+    """Those of a slow test that compiles for longer than it runs are made in haste all the same."""
+    options, flags = programs_of_long_chains
+    for name, each in options.items():
+        monkeypatch.setitem(compilation._OPTIONS, name, each)
+    monkeypatch.setenv("XLA_FLAGS", flags)
 
 
 @pytest.fixture

@@ -205,6 +205,7 @@ def test_exact_readings_that_follow_from_others_are_named():
 
 
 @pytest.mark.slow  # 10 s
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_reading_that_is_not_reached_is_named():
     made = problem(
         noise=None,
@@ -223,8 +224,8 @@ def test_a_forecast_goes_on_behind_the_readings():
     theta = np.random.default_rng(0).standard_normal(made.num_unknowns)
     assert theta.size == shorter.num_unknowns + 4
     one, other = lifted_posterior(made), lifted_posterior(shorter)
-    found = one.point(jnp.concatenate([theta, jnp.ones(3)]))
-    expected = other.point(jnp.concatenate([theta[:-4], jnp.ones(3)]))
+    found = point_of(one, jnp.concatenate([theta, jnp.ones(3)]))
+    expected = point_of(other, jnp.concatenate([theta[:-4], jnp.ones(3)]))
     np.testing.assert_allclose(found.constraint, expected.constraint, rtol=1e-12)
     np.testing.assert_allclose(found.logdensity, expected.logdensity, rtol=1e-12)
     moves = found.logdensity_grad[made.num_unknowns - 4 : made.num_unknowns]
@@ -232,6 +233,7 @@ def test_a_forecast_goes_on_behind_the_readings():
 
 
 @pytest.mark.slow  # 10 s
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_chains_start_near_readings_that_most_draws_die_out_before():
     """Of a number of animals below one, nearly none is left a little later."""
     made = diffusion_problem(
@@ -260,6 +262,7 @@ def test_chains_start_near_readings_that_most_draws_die_out_before():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_draw_that_does_not_lead_to_the_readings_is_followed_by_another(monkeypatch):
     """Whatever its constraints are like where it ended."""
     problem = read_exactly(2)
@@ -459,6 +462,7 @@ def test_nothing_dense_is_computed():
 
 
 @pytest.mark.slow  # 10 s
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_paths_are_series_and_known_entries_are_not_judged():
     made = read_exactly(30)
     run = sample(made, chains=2, warmup=20, draws=20, seed=1)
