@@ -115,7 +115,7 @@ def test_draws_are_those_of_importance_sampling():
 
 @pytest.mark.slow  # two programs, and 200 short chains
 def test_a_generator_is_calibrated_and_not_without_the_gram_term():
-    made, options = problem_of(np.full(8, 50.0)), {"draws": 31, "seed": 1}
+    made, options = problem_of(np.full(8, 50.0)), {"draws": 31, "warmup": 100, "seed": 1}
     right = invlift.calibrate(made, simulations=200, **options)
     assert right.verdict().is_calibrated
     wrong = invlift.calibrate(with_target(made, WithoutGramTerm), simulations=60, **options)
