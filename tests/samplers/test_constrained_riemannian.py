@@ -215,7 +215,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_moments_of_von_mises_fisher_densities(name, metric):
     target, features, exact = CASES[name]
-    found = drawn(target, ConstrainedRiemannianHMC(metric=metric), features, 3000)
+    found = drawn(target, ConstrainedRiemannianHMC(metric=metric), features, 1500)
     assert_mean_within(found, exact())
 
 
@@ -236,6 +236,6 @@ def test_moments_are_wrong_without_the_determinants(monkeypatch):
     class WithoutDeterminants(ConstrainedRiemannianHMC, settings=True):
         """Of another class, so that no compiled program is at hand."""
 
-    found = drawn(target, WithoutDeterminants(metric="own"), features, 3000)
+    found = drawn(target, WithoutDeterminants(metric="own"), features, 1500)
     with pytest.raises(AssertionError, match="standard errors"):
         assert_mean_within(found, exact())
