@@ -24,7 +24,7 @@ from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import ExactProblem, InverseProblem
-from invlift.inverse.readings import NamedReading, as_numbers, named_readings
+from invlift.inverse.readings import NamedReading, as_numbers, check_like, named_readings
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
@@ -95,10 +95,13 @@ def inverse_problem(
     names = [each.name for each in readings] or ["readings"]
     ends = np.cumsum([len(each.labels) for each in readings])[:-1]
     by_name = dict(zip(names, np.split(observed, ends), strict=True))
+    for each in readings:
+        own = noise.get(each.name) if isinstance(noise, Mapping) else noise
+        check_like(f"noise {each.name}", own, each)
     is_exact = noise is None
     noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)
-    problem = InverseProblem(model, prior, noise, jax.device_put(observed))
+    problem = InverseProblem(model, prior, noise, jax.device_put(np.array(observed)))
     if is_exact:
         problem = _exact_problem(problem, structure)
     elif structure is not None:

@@ -112,6 +112,24 @@ def named_readings(
     return np.concatenate(values), tuple(readings)
 
 
+def check_like(where: str, given: Any, reading: NamedReading) -> None:
+    """Check that an array of xarray has the axes of readings: it is taken entry by entry.
+
+    Raises
+    ------
+    InputError
+        If the axes have other names, another order or other coordinates.
+    """
+    if not getattr(given, "dims", ()) or not reading.axes:
+        return
+    own, known = dict(checked_axes(where, _axes_of(given), np.shape(given))), dict(reading.axes)
+    own |= {axis: known.get(axis) for axis in own if axis not in given.coords}
+    if list(own.items()) != list(known.items()):
+        expected = f"axes {', '.join(known)} with the coordinates of the readings, in their order"
+        remedy = "take reindex_like(readings) and transpose"
+        raise InputError(where, expected, f"{', '.join(own)}, or other coordinates", remedy)
+
+
 def joined(values: Any, readings: Sequence[NamedReading]) -> jax.Array:
     """A model's readings by name as one vector, (d,).
 

@@ -107,9 +107,12 @@ def _is_usable(values: np.ndarray) -> np.ndarray:
 
 
 def _tail_ess(values: np.ndarray) -> np.ndarray:
-    """Tail effective sample size of (N, chains, num_draws) draws, not yet split."""
+    """Tail effective sample size of (N, chains, num_draws) draws, not yet split.
+
+    Of a quantity of two values one tail may hold all draws: then that of the other.
+    """
     ends = np.quantile(values, TAIL_PROBABILITIES, axis=(1, 2))[..., None, None]
-    return np.minimum(*(_plain_ess(split_chains((values <= end).astype(float))) for end in ends))
+    return np.fmin(*(_plain_ess(split_chains((values <= end).astype(float))) for end in ends))
 
 
 def split_chains(values: np.ndarray) -> np.ndarray:

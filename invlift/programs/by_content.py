@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from invlift.programs.digest import digest, is_of_library
 
 
@@ -18,6 +20,8 @@ class ByContent:
     """
 
     def __init__(self, fn: Callable) -> None:
+        while isinstance(fn, type(jax.jit(len))):  # which keeps what it has traced by itself
+            fn = fn.__wrapped__
         functools.update_wrapper(self, fn, updated=())
         try:
             self._content = digest(fn)

@@ -100,11 +100,12 @@ def _content(thing: Any) -> tuple[tuple[str | bytes, ...], Iterable]:
 def _of_array(array) -> tuple[tuple[str | bytes, ...], Iterable]:
     if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
+    mask = [np.ma.getmaskarray(array)] if isinstance(array, np.ma.MaskedArray) else []
     array = np.asarray(array)
     words = "array", str(array.dtype), str(array.shape)
     if array.dtype == object:
         return words, [array.tolist()]
-    return (*words, array.tobytes()), ()
+    return (*words, array.tobytes()), mask
 
 
 def _parts_of_object(thing: Any) -> Iterator:
@@ -116,13 +117,23 @@ def _parts_of_object(thing: Any) -> Iterator:
     elif dataclasses.is_dataclass(thing):
         fields = (each for each in dataclasses.fields(thing) if not each.metadata.get("aside"))
         yield {each.name: getattr(thing, each.name) for each in fields}
+    elif (state := _state(thing)) is not None:
+        yield state
     elif hasattr(thing, "__dict__"):
         yield _own(vars(thing))
-    elif is_leaf:  # a date, a range, a user's object with slots
-        with contextlib.suppress(TypeError, AttributeError, pickle.PicklingError):
-            yield pickle.dumps(thing)
     if not is_leaf:
         yield leaves
+
+
+def _state(thing: Any) -> list | None:
+    """What pickle would make an object of, of slots and other memory as well; None without that."""
+    try:
+        reduced = thing.__reduce_ex__(4)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return None
+    if isinstance(reduced, str):
+        return [reduced]
+    return [list(part) if isinstance(part, Iterator) else part for part in reduced]
 
 
 def _enclosed(function: Any) -> list:
@@ -154,6 +165,7 @@ def _names(code: types.CodeType) -> set[str]:
 def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes without what Python adds by itself."""
     ignored = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__"}
+    ignored |= {"__slotnames__"}  # which pickle adds when an object is first reduced
     added = types.GetSetDescriptorType
     return {k: x for k, x in attributes.items() if k not in ignored and not isinstance(x, added)}
 

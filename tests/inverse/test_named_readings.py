@@ -194,3 +194,45 @@ def test_mistakes_are_named(values, options, message):
 def test_names_are_for_functions_of_named_unknowns():
     with pytest.raises(InputError, match=r"^argument observed: expected an array"):
         invlift.jax_problem(lambda theta: theta, 2, known_noise(0.1), {"a": np.ones(2)})
+
+
+def test_noise_by_name_has_the_axes_of_the_readings():
+    coords = {"year": [1, 2], "site": list("abc")}
+    noise = xr.DataArray([[0.1, 1.0, 10.0], [0.2, 2.0, 20.0]], coords, ("year", "site"))
+
+    def made(noise):
+        model = lambda a: {"q": a * jnp.ones((2, 3))}  # noqa: E731
+        return inverse_problem(model, {"a": normal(0.0, 1.0)}, noise, {"q": xr.ones_like(readings)})
+
+    readings = noise.copy()
+    expected = noise.to_numpy().ravel()
+    for given in ({"q": noise}, {"q": noise.to_numpy()}, {"q": noise.drop_vars(["year", "site"])}):
+        np.testing.assert_array_equal(made(given).noise.scale.known, expected)
+    for given in (noise.T, noise[::-1]):
+        with pytest.raises(InputError, match=r"^noise q: expected axes year, site with the coord"):
+            made({"q": given})
+
+
+@pytest.mark.parametrize("noise", [[0.5, 1.0], pd.Series([0.5, 1.0]), jnp.array([0.5, 1.0])])
+def test_noise_of_each_reading(noise):
+    made = inverse_problem(lambda a: a * jnp.ones(2), {"a": normal(0.0, 1.0)}, noise, np.ones(2))
+    np.testing.assert_array_equal(made.noise.scale.known, [0.5, 1.0])
+
+
+def test_what_a_caller_does_to_arrays_later_changes_no_problem():
+    """JAX may share memory with an array that is aligned as these are."""
+
+    def aligned(values):
+        memory = np.empty(88, np.uint8)
+        start = -memory.ctypes.data % 64
+        found = memory[start : start + 8 * len(values)].view(float)
+        found[:] = values
+        return found
+
+    readings, noise, mean = aligned([1.0, 2.0]), aligned([0.1, 0.2]), aligned([3.0, 4.0])
+    made = inverse_problem(lambda a: a, {"a": normal(mean, 1.0)}, noise, readings)
+    for each in (readings, noise, mean):
+        each[:] = 7.0
+    np.testing.assert_array_equal(made.observed, [1.0, 2.0])
+    np.testing.assert_array_equal(made.noise.scale.known, [0.1, 0.2])
+    np.testing.assert_array_equal(made.prior.transform(jnp.zeros(2)), [3.0, 4.0])

@@ -191,3 +191,9 @@ def test_equal_draws_share_their_rank():
 def test_bad_draws_are_refused(chains, message):
     with pytest.raises(InputError, match=message):
         diagnose(chains)
+
+
+def test_a_quantity_of_two_values_has_the_tail_that_varies():
+    chains = [np.random.default_rng(k).random((500, 1)) < 0.8 for k in range(2)]
+    found = diagnose([chain.astype(float) for chain in chains])
+    assert 500 < found.ess_tail[0] < 1500

@@ -1,5 +1,6 @@
 """Programs serve functions that compute the same, and no others, whichever objects they are."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ def named(fn):
     return invlift.inverse_problem(
         fn, {"rate": invlift.normal(1.0, 0.1)}, invlift.known_noise(0.1), np.array([1.0, 2.0, 3.0])
     )
+
+
+@jax.jit
+def jitted(rate):
+    return scaled(rate)
 
 
 def white():
@@ -75,7 +81,7 @@ def test_what_a_function_refers_to_may_change_between_runs(build, monkeypatch):
 predict = Program(lambda problem: problem.predict(jnp.full(1, 0.7)), "none")
 
 
-@pytest.mark.parametrize("build", [lambda: named(OBJECT), white])
+@pytest.mark.parametrize("build", [lambda: named(OBJECT), lambda: named(jitted), white])
 def test_what_a_function_refers_to_may_change_between_problems(build, monkeypatch):
     """In an attribute, and behind another function; a run's programs take problems as this does."""
     assert_it_follows_what_it_refers_to(lambda: np.asarray(predict(build())), monkeypatch)

@@ -10,7 +10,10 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
+from scipy.interpolate import CubicSpline
 
 from invlift.programs.digest import digest
 
@@ -103,6 +106,12 @@ MAKERS = [
     lambda factor: range(int(factor)),
     lambda factor: datetime.date(2020, 1, int(factor)),
     lambda factor: jax.random.key(int(factor)),
+    lambda factor: pd.DataFrame({"x": [1.0, factor]}),
+    lambda factor: pd.Series([1.0, factor]),
+    lambda factor: xr.DataArray([1.0, factor], dims="x"),
+    lambda factor: CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, factor]),
+    lambda factor: np.ma.masked_equal([2.0, 3.0], factor),
+    lambda factor: Callable(pd.DataFrame({"x": [factor]})).__call__,
 ]
 
 

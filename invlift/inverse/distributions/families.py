@@ -372,7 +372,7 @@ def _positive(where: str, values) -> jax.Array:
 
 def _checked(where: str, values, expected: str, is_good) -> jax.Array:
     try:
-        values = np.asarray(values, dtype=float)
+        values = np.array(values, dtype=float)  # a copy, of which nobody else knows
     except (TypeError, ValueError):
         values = np.asarray(math.nan)
     bad = values[~is_good(values)]

@@ -205,7 +205,7 @@ def as_distribution(given: Any) -> Distribution:
         )
     if kind.__name__ in FAMILIES and not given.event_shape:
         family = FAMILIES[kind.__name__](given)
-        return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), family))
+        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family))
     return _exact_or_in_a_coordinate(given)
 
 
@@ -242,7 +242,7 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     if isinstance(given, dist.ImproperUniform):
         expected, remedy = "a proper distribution", "give a wide normal or uniform one"
         raise InputError("distribution", expected, f"NumPyro's {name}", remedy)
-    given = jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf, float), given))
+    given = jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), given))
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     if not is_positive and exact_whitening(given, given.shape()) is not None:
         return Exact(given)

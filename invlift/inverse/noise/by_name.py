@@ -35,8 +35,6 @@ def noise_by_name(
     """
     if isinstance(noise, Noise):
         return noise
-    if isinstance(noise, int | float | np.number | np.ndarray):
-        return known_noise(noise)
     sizes = [each.size for each in observed.values()]
     groups = np.repeat([*observed], sizes)
     if isinstance(noise, Mapping):
@@ -46,8 +44,10 @@ def noise_by_name(
             return known_noise(np.concatenate([np.broadcast_to(p.known, num) for p, num in known]))
         return gaussian_noise(unknown_scale(parts, groups))
     if not is_distribution(noise):
-        expected = "a positive number, a distribution of one, or a noise"
-        raise InputError("noise", expected, f"{noise!r}"[:80], _REMEDY)
+        expected = "a positive number, a distribution of one, a number for each reading, or a noise"
+        if isinstance(noise, str):
+            raise InputError("noise", expected, repr(noise)[:80], _REMEDY)
+        return known_noise(as_numbers("noise", noise, expected, _REMEDY))
     with told_at("noise"):
         return gaussian_noise(unknown_scale(noise, groups if len(observed) > 1 else None))
 
