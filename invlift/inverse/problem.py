@@ -30,7 +30,7 @@ from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.inverse.unknowns import unpack
-from invlift.programs.compilation import Program
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, aside, static
 
 
@@ -206,7 +206,7 @@ class InverseProblem(ProblemBase, Module):
         return lines_of(self.model, self.prior, self.noise, self.observed)
 
 
-_predicted = Program(InverseProblem.predict, "none")
+_predicted = program(InverseProblem.predict)
 
 
 class ExactProblem(InverseProblem):

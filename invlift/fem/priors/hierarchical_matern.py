@@ -47,7 +47,7 @@ from invlift.fem.priors.matern import (
 )
 from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.priors.base import Prior
-from invlift.programs.compilation import Program, program
+from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 
@@ -321,7 +321,7 @@ def _reference(part: Distribution, z):
     return part.log_reference(jnp.reshape(z, (1,)))
 
 
-_given = Program(HierarchicalMaternPrior.given, "none")
+_given = program(HierarchicalMaternPrior.given)
 
 
 def some_matern_prior(

@@ -11,7 +11,7 @@ import numpy as np
 
 from invlift.errors import InputError, told_at
 from invlift.inverse.distributions import Distribution, Lognormal, as_distribution, is_distribution
-from invlift.programs.compilation import Program, program
+from invlift.programs.compilation import program
 
 #: Largest spread of a logarithm: a standard deviation is then a factor of 7.
 MAX_LOG_SD = 2.0
@@ -113,4 +113,4 @@ def _on_grid(part: Distribution):
     return jax.vmap(lambda z: log_value(part, z))(grid), log_reference - 0.5 * grid**2
 
 
-_log_value = Program(log_value, "none")
+_log_value = program(log_value)

@@ -185,7 +185,7 @@ class UnknownScale(Scale):
             If a value is not finite and positive, or there are not d of them.
         """
         if not isinstance(sigma, jax.core.Tracer):
-            sigma = jax.device_put(np.array(_all_positive("noise sigma", sigma)))
+            sigma = jax.device_put(_all_positive("noise sigma", sigma))
         if jnp.ndim(sigma):
             size = 1 if self.groups is None else self.groups.size
             if sigma.shape != (size,):
@@ -310,8 +310,7 @@ def known_scale(sigma: float | np.ndarray) -> KnownScale:
     InputError
         If a value is not finite and positive.
     """
-    # A copy: JAX may share memory with an array, which the caller may change.
-    return KnownScale(jax.device_put(np.array(_all_positive("noise sigma", sigma))))
+    return KnownScale(jax.device_put(_all_positive("noise sigma", sigma)))
 
 
 def unknown_scale(prior, groups=None) -> UnknownScale | ScalesOfGroups:
@@ -368,8 +367,9 @@ def as_scale(scale) -> Scale:
 
 
 def _all_positive(where: str, values) -> np.ndarray:
+    """A copy: JAX may share memory with an array, which the caller may change."""
     try:
-        values = np.asarray(values, dtype=float)
+        values = np.array(values, dtype=float)
     except (TypeError, ValueError):
         values = np.asarray(values, dtype=object)
     if values.dtype == object or values.ndim > 1:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from invlift.errors import InputError
-from invlift.programs.compilation import Program, program
+from invlift.programs.compilation import program
 from invlift.samplers.constrained.projections import distance_to_manifold, normal_move
 from invlift.targets import ConstrainedTarget
 
@@ -124,4 +124,4 @@ def _look(target, position):
     )
 
 
-_size = Program(normal_move, "none")
+_size = program(normal_move)

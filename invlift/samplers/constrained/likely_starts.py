@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.programs.compilation import Program, program
+from invlift.programs.compilation import program
 from invlift.samplers.constrained.landing import onto_manifold
 from invlift.samplers.constrained.projections import distance_to_manifold, project_momentum
 from invlift.targets import ConstrainedTarget
@@ -94,4 +94,4 @@ def _look(target, position, drawn):
     return point, objective, slope, distance_to_manifold(target, point)
 
 
-_tangent = Program(project_momentum, "none")
+_tangent = program(project_momentum)
