@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from pydantic import PrivateAttr
 
@@ -121,7 +121,7 @@ def load(spec: PythonSpec) -> AnyProblem:
 _MODULE = "invlift_model"
 
 
-def _run(spec: PythonSpec) -> Any:
+def _run(spec: PythonSpec) -> ModuleType:
     """The file as a module; as with any script it finds the files beside it."""
     sys.path.insert(0, str(spec.source.parent))
     module = importlib.util.module_from_spec(

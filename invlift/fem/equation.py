@@ -17,7 +17,7 @@ For linear elements and -div(exp(phi) grad u) = f with one load,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,9 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.priors.base import Prior
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import aside, static
 
@@ -126,10 +128,10 @@ class LinearEquation(ForwardModel):
     by_load: jax.Array
     nodal: jax.Array
     solutions: tuple[str, ...] = static()
-    further: Mapping[str, Any] | None = aside()
+    further: Mapping[str, Distribution] | None = aside()
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
-    fields: tuple[tuple[int, Any], ...] | None = aside()
+    fields: tuple[tuple[int, Prior], ...] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

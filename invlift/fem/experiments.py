@@ -22,6 +22,7 @@ from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.joined import Joined
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
@@ -67,7 +68,7 @@ class Experiments(Joined):
     equations: tuple[LinearEquation, ...]
     places: tuple[jax.Array, ...]
     solutions: tuple[str, ...] = static()
-    further: Mapping[str, Any] | None = aside()
+    further: Mapping[str, Distribution] | None = aside()
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
 

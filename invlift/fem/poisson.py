@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.sensors import Sensors
 from invlift.inverse.models.base import SOLUTION, ForwardModel
+from invlift.inverse.priors.base import Prior
 from invlift.programs.pytrees import aside
 
 
@@ -150,7 +151,7 @@ class PoissonMap(ForwardModel):
     observation_load: jax.Array
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
-    fields: tuple[tuple[int, Any], ...] | None = aside()
+    fields: tuple[tuple[int, Prior], ...] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

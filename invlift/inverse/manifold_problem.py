@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +14,14 @@ from invlift.inverse.manifolds import Manifold, as_manifold
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.unknowns import Unknown, check_name
 from invlift.programs.precision import require_float64
+from invlift.programs.pytrees import PyTree
 
 
 def manifold_problem(
     constraint: Callable | None,
     logdensity: Callable,
     unknowns: Mapping[str, Manifold | tuple[int, ...] | Unknown],
-    data: Any = None,
+    data: PyTree = None,
     *,
     derived: Callable | None = None,
     metric: Callable | None = None,
@@ -88,7 +88,7 @@ def manifold_problem(
     return problem
 
 
-def _arrays_of(data: Any) -> Any:
+def _arrays_of(data: PyTree) -> PyTree:
     """The data with arrays for lists of numbers."""
     paths, structure = jax.tree_util.tree_flatten_with_path(data, is_leaf=_is_list_of_numbers)
     found = []
@@ -100,7 +100,7 @@ def _arrays_of(data: Any) -> Any:
     return jax.tree.unflatten(structure, found)
 
 
-def _is_list_of_numbers(value: Any) -> bool:
+def _is_list_of_numbers(value: object) -> bool:
     if not isinstance(value, list):
         return False
     return all(isinstance(each, int | float) or _is_list_of_numbers(each) for each in value)

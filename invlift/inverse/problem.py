@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -191,7 +191,7 @@ class InverseProblem(ProblemBase, Module):
         """
         return {}
 
-    def reading_noise(self) -> Any:
+    def reading_noise(self) -> NoiseGivenDraws | None:
         """What a posterior asks about noise, given draws; None where readings are exact.
 
         Or where the noise is only known by a density of all readings together.  A

@@ -12,7 +12,8 @@ import os
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import h5netcdf
 import numpy as np
@@ -26,6 +27,8 @@ from invlift.posterior.parts import every_of, recorded
 from invlift.posterior.quantity import Quantity, numbered_axes
 
 if TYPE_CHECKING:
+    from arviz import InferenceData
+
     from invlift.posterior.posterior import Posterior
 
 
@@ -170,14 +173,14 @@ def coordinates_of(constants: xr.Dataset) -> dict[str, list]:
     }
 
 
-def to_arviz(groups: Mapping[str, xr.Dataset]) -> Any:
+def to_arviz(groups: Mapping[str, xr.Dataset]) -> InferenceData | xr.DataTree:
     """Hand labelled groups to the ArviZ that is installed: `InferenceData`, or a `DataTree`."""
     if hasattr(_arviz(), "convert_to_datatree"):
         return xr.DataTree.from_dict(dict(groups))
     return _arviz().InferenceData(**groups)
 
 
-def _arviz() -> Any:
+def _arviz() -> ModuleType:
     """The library, which is slow to import and needed for few things only."""
     with warnings.catch_warnings():
         # ArviZ 0.x announces its own refactoring on import

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -54,6 +54,9 @@ from invlift.posterior.series import (
 )
 from invlift.posterior.verdict import Verdict, verdict_of
 from invlift.standards import NO_STANDARDS, Standards
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
 
 NOISE_SEED = 0  # of the new readings in posterior_predictive
 
@@ -478,7 +481,7 @@ class Posterior:
 
     # -- files ------------------------------------------------------------------------------------
 
-    def to_arviz(self) -> Any:
+    def to_arviz(self) -> InferenceData | xr.DataTree:
         """Everything in ArviZ's layout: `InferenceData` under ArviZ 0.x, `DataTree` under 1.x."""
         return labelled.to_arviz(dict(labelled.groups_of(self)))
 

@@ -20,11 +20,13 @@ import jaxlib
 import numpy as np
 import platformdirs
 from jax.experimental import serialize_executable
+from jax.tree_util import PyTreeDef
 
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 from invlift.programs.by_content import ByContent
 from invlift.programs.memory import give_back_memory
+from invlift.programs.pytrees import PyTree
 
 #: Most that is kept, bytes.
 MAX_KEPT = 10**9
@@ -48,7 +50,7 @@ class _Compiled(NamedTuple):
     """An executable of leaves, and what it returns: structure, and shape and type of the leaves."""
 
     run: Callable
-    structure: Any
+    structure: PyTreeDef
     shapes: tuple
 
 
@@ -90,7 +92,7 @@ class Program:
         _, *key = _flatten(arguments)
         self._find(*key)
 
-    def shapes(self, *arguments) -> Any:
+    def shapes(self, *arguments) -> PyTree:
         """``jax.ShapeDtypeStruct`` of what the function returns for arguments like these.
 
         It is not compiled for that.
@@ -152,7 +154,7 @@ def program(fn: Callable) -> Program:
     return Program(fn, "none")
 
 
-def _flatten(arguments) -> tuple[list, Any, tuple]:
+def _flatten(arguments) -> tuple[list, PyTreeDef, tuple]:
     """Arguments as arrays, or what stands for arrays, their structure, and shapes and types."""
     leaves, structure = jax.tree.flatten(arguments)
     leaves = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]

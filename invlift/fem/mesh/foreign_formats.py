@@ -19,7 +19,10 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import meshio
 
 #: Time and memory that reading may take, s and bytes, and what each byte of the file adds.
 SECONDS, SECONDS_PER_BYTE = 8.0, 1e-6
@@ -30,7 +33,7 @@ class ReadingFailed(Exception):
     """Reading took too long or too much memory, or meshio gave up; with the reason in words."""
 
 
-def read_foreign(path: Path) -> Any:
+def read_foreign(path: Path) -> meshio.Mesh:
     """What meshio makes of a file.
 
     Parameters

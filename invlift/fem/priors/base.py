@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
 from invlift.files.tables import Table, number
+from invlift.inverse.priors.base import Prior
 
 #: Standard deviations of the log-conductivity that can be computed with.
 MIN_STD, MAX_STD = 1e-9, 50.0
@@ -39,7 +40,7 @@ class Nominal(NamedTuple):
     std: float | None = None
     boundary: str = "robin"
     layer: str = ""
-    cells: Any = slice(None)
+    cells: slice | np.ndarray = slice(None)
 
 
 class PriorTable(Table):
@@ -48,7 +49,7 @@ class PriorTable(Table):
     kind: str
     """The kind of prior."""
 
-    def build(self, mesh: Mesh, where: Callable[..., str]) -> Any:
+    def build(self, mesh: Mesh, where: Callable[..., str]) -> Prior:
         """Build the prior on a mesh.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def log_at_zero(part: Distribution) -> float:
     return float(_log_value(part, np.zeros(())))
 
 
-def checked(name: str, value: Any) -> Any:
+def checked(name: str, value: float | Distribution) -> float | Distribution:
     """A number as it is, and a distribution as one of the library.
 
     Parameters

@@ -13,12 +13,13 @@ from invlift.fem.priors.base import Mean, PriorTable, Std
 from invlift.fem.priors.hierarchical_matern import HierarchicalMaternPrior, some_matern_prior
 from invlift.fem.priors.matern import MaternPrior
 from invlift.files.tables import Table, number, one_of, problem
-from invlift.inverse.distributions.tables import DISTRIBUTIONS
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTable
 
 
-def built(value: float | Table) -> Any:
+def built(value: float | DistributionTable) -> float | Distribution:
     """A number, or the distribution that stands in its place."""
-    return value.build() if isinstance(value, Table) else value
+    return value.build() if isinstance(value, DistributionTable) else value
 
 
 class MaternKeys(Table):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.joined import Joined
 
@@ -49,7 +51,7 @@ class Combinations(Joined):
         return self.model.sensors
 
     @property
-    def further(self) -> Any:
+    def further(self) -> Mapping[str, Distribution] | None:
         """Distributions of what the model has beside a field, by name."""
         return getattr(self.model, "further", None)
 

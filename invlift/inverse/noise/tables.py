@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTabl
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise
 from invlift.inverse.noise.laplace import laplace_noise
-from invlift.inverse.noise.scales import unknown_scale
+from invlift.inverse.noise.scales import Scale, unknown_scale
 from invlift.inverse.noise.student_t import student_t_noise
 
 
@@ -61,7 +61,7 @@ class NoiseTable(Table):
         """
         raise NotImplementedError
 
-    def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Any:
+    def scale(self, sensors: SensorTable, where: Callable[..., str]) -> Scale | float | np.ndarray:
         """Build the scale of the noise: a number, (d,) numbers, or a `Scale`."""
         if isinstance(self.sigma, DistributionTable):
             return unknown_scale(self.sigma.build(), self._groups(sensors, where))

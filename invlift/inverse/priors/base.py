@@ -7,12 +7,13 @@ The coefficients of the model are x = X(w) with w standard normal (Au, Graham & 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.inverse.distributions import Distribution
 from invlift.programs.derivatives import second_directional
 from invlift.programs.pytrees import Module
 
@@ -84,7 +85,7 @@ class Prior(Module):
         return {}
 
     @property
-    def distributions(self) -> dict[str, Any]:
+    def distributions(self) -> dict[str, Distribution]:
         """Those of unknown numbers before the data, by their names among the draws."""
         return {}
 

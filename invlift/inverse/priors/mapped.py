@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.priors.base import Prior, Tangent, on_columns
 from invlift.programs.derivatives import second_directional
 
@@ -73,7 +74,7 @@ class MappedPrior(Prior):
         return self.prior.parameters(white)
 
     @property
-    def distributions(self) -> dict[str, Any]:
+    def distributions(self) -> dict[str, Distribution]:
         """As :attr:`Prior.distributions`."""
         return self.prior.distributions
 

@@ -17,7 +17,7 @@ from invlift.inverse.priors.named import Shapes
 from invlift.inverse.problem_base import ProblemBase
 from invlift.inverse.targets.manifold import ManifoldPoint, ManifoldTarget
 from invlift.inverse.unknowns import unpack
-from invlift.programs.pytrees import static
+from invlift.programs.pytrees import PyTree, static
 from invlift.targets import Described
 
 
@@ -45,7 +45,7 @@ class ManifoldProblem(ProblemBase, ManifoldTarget):
     parts: tuple[tuple[str, Manifold], ...] = static()
     units: tuple[str, ...] = static()
     axes: tuple[Axes, ...] = static()
-    data: Any
+    data: PyTree
     logdensity_fn: Callable = static()
     constraint_fn: Callable | None = static(default=None)
     derived_fn: Callable | None = static(default=None)
