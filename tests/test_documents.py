@@ -56,3 +56,12 @@ def test_each_command_has_a_page_that_names_its_options(capsys):
         options = set(re.findall(r"--[a-z-]+", help_of(capsys, command))) - {"--help"}
         missing = {option for option in options if not re.search(rf"{option}(?![\w-])", text)}
         assert not missing, command
+
+
+def test_modules_that_the_design_names_exist():
+    root = DOCS.parent
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", (DOCS / "design.md").read_text()))
+    assert len(named) > 50
+    assert not [
+        name for name in named if not any((root / at / name).exists() for at in ("invlift", "."))
+    ]
