@@ -31,6 +31,7 @@ from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.names import KIND, UNITS
 from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
+from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
 from invlift.targets import ConstrainedTarget
@@ -94,23 +95,25 @@ def _flux_of(problem: Path) -> Callable:
 def build_posterior(
     problem: FieldProblem | InverseProblem | ConstrainedTarget,
     run: Run,
-    num_draws_requested: int | None = None,
     *,
     objections: Sequence[str] = (),
 ) -> Posterior:
     """Posterior of a run of a problem: what stands behind ``problem.posterior(run)``.
 
-    ``num_draws_requested`` and ``objections`` are as for :class:`~invlift.posterior.Posterior`.
+    ``objections`` are as for :class:`~invlift.posterior.Posterior`.
 
     Raises
     ------
     InputError
-        If the run has no draws.
+        If the run has no draws, or is of another problem.
     """
     own = plain(problem)
-    names = "chains", "standards", "compile_seconds", "is_interrupted"
-    parts = {name: getattr(run, name) for name in names}
-    parts |= {"num_draws_requested": num_draws_requested, "objections": objections}
+    if run.problem and run.problem != digest(own):
+        found = "one of a problem with another model, prior or noise, or other readings"
+        remedy = "sample this problem, or ask the problem that was sampled"
+        raise InputError("argument run", "a run of this problem", found, remedy)
+    names = "chains", "standards", "compile_seconds", "is_interrupted", "num_draws_requested"
+    parts = {name: getattr(run, name) for name in names} | {"objections": objections}
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
     parts["objections"] = [*objections, *time_step_objections(own, run)]

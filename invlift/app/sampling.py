@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -29,6 +30,7 @@ from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
+from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -115,7 +117,8 @@ def sample(
         Draws of the coefficients, (num_draws, N), on a mesh perhaps fewer: ``log_conductivity``
         there and ``parameters`` for a user's own function; of ``predicted``, the noise-free
         observations, (num_draws, d); of unknown parameters of noise and prior, ``sigma`` say.
-        And of the ``solution`` on a mesh; moments of what else a model computes.
+        And of the ``solution`` on a mesh; moments of what else a model computes.  After Ctrl-C, or
+        where a notebook's cell is interrupted, with the draws made so far: ``is_interrupted``.
 
     Raises
     ------
@@ -157,7 +160,7 @@ def sample(
                 remedy = "resume with all of them: results are those of all chains"
                 raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
             target = target_of(problem, kernel, store.choices["typical_scale"])
-        return run_chains(
+        run = run_chains(
             target,
             plan,
             find_starts(kernel, target, seed),
@@ -168,6 +171,7 @@ def sample(
             next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
             on_progress=on_progress,
         )
+        return replace(run, problem=digest(problem))
 
 
 def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:

@@ -1,5 +1,7 @@
 """From chains to a posterior: what kernel, problem file and noise bring with them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problem_files import write_problem
@@ -83,3 +85,22 @@ def test_sigma_is_told_where_it_is_known_and_new_readings_have_the_noise(problem
     misfit = (problem.sensors.values - predicted) / 0.1
     np.testing.assert_allclose(logs, t(0.6).logpdf(misfit) - np.log(0.1), rtol=1e-9)
     assert posterior_with(gaussian_noise(lognormal(-2.0, 0.5))).sensors.sigma is None
+
+
+def test_a_run_belongs_to_the_problem_that_was_sampled():
+    """A changed cell of a notebook: other readings, noise or prior, and the run of before."""
+
+    def problem_of(readings=(1.0, 2.0), noise=0.1, log_sd=1.0):
+        unknowns = {"rate": lognormal(0.0, log_sd)}
+        parts = lambda rate: rate * np.ones(2), unknowns, noise, np.array(readings)
+        return invlift.inverse_problem(*parts)
+
+    run = invlift.sample(problem_of(), chains=1, warmup=10, draws=20)
+    assert problem_of().posterior(run).num_draws == 20
+    for others in ({"readings": (1.0, 3.0)}, {"noise": 0.2}, {"log_sd": 2.0}):
+        with pytest.raises(invlift.InputError, match="a run of this problem"):
+            problem_of(**others).posterior(run)
+    stopped = replace(run, num_draws_requested=1000)
+    verdict = problem_of().posterior(stopped).verdict()
+    assert "the run stopped after 20 of 1000 draws per chain" in str(verdict)
+    assert "stopped" not in str(problem_of().posterior(run).verdict())

@@ -100,7 +100,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         kept = "no draws yet; the chains so far are kept, go on with --resume"
         say(errors, f"invlift: stopped during warm-up: {kept}")
         return BAD_VERDICT
-    posterior = build_posterior(problem, run, spec.sampler.num_draws, objections=objections)
+    posterior = build_posterior(problem, run, objections=objections)
     record = posterior.record() | info
     written = posterior.write(directory, info)
     if posterior.mesh is not None or posterior.series:

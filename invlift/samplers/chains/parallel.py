@@ -112,7 +112,8 @@ def run_chains(
             owned.shutdown()
     chains = cut_to_one_length(scheduler.hand_over())
     seconds = scheduler.workers.compile_seconds
-    return Run(chains, seconds, is_interrupted, plan.kernel.standards)
+    num_requested = plan.num_draws if next_goal is None else None
+    return Run(chains, seconds, is_interrupted, plan.kernel.standards, num_requested)
 
 
 class _Scheduler:

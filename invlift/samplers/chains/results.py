@@ -63,12 +63,18 @@ class Run:
         Stopped before the plan was done; the draws made until then are here.
     standards : Standards
         By what the kernel's statistics are judged.
+    num_draws_requested : int or None
+        Draws for each chain that were asked for; None for as many as it takes, or if not known.
+    problem : str
+        Digest of the problem that was sampled; empty if not known.
     """
 
     chains: list[ChainResult]
     compile_seconds: float
     is_interrupted: bool
     standards: Standards
+    num_draws_requested: int | None = None
+    problem: str = ""
 
 
 def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
