@@ -21,11 +21,9 @@ from invlift.fem.electrodes import (
     positions_in,
 )
 from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.field_equation import known_conductivity
 from invlift.fem.mesh.construction import read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.point_electrodes import point_electrode_model
-from invlift.fem.priors.partly_known import partly_known
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
@@ -56,7 +54,6 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     mesh, sensors, forward_map = parts(spec, mesh, needs_values)
     with told_at(partial(_key_of, spec, sensors)):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
-        prior = partly_known(prior, mesh, known_conductivity(mesh, spec.conductivity.known))
         forward = forward_map(known=spec.conductivity.known, location=prior.location)
         # Without readings there is no noise in them yet, of whatever scale.
         noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,23 +51,34 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
     prior, scale = problem.prior, problem.noise.scale
     readings = {"sensor": names_of_readings(problem)}
 
-    def field(name: str, part, unit: str = "") -> Quantity:
+    known = {each.first: each.known_cells for each in problem.model.fields or ()}
+
+    def field(name: str, part, first: int = 0, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
-        return Quantity(name, {_PLACES[part.location]: None}, unit, prior_sd=prior_sd)
+        of_cells, mesh = known.get(first), getattr(part, "mesh", None)
+        if of_cells is not None and len(of_cells) != mesh.num_cells:  # of other elements
+            of_cells = None
+        axes = {_PLACES[part.location]: None}
+        return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
 
     if getattr(prior, "location", None) in _PLACES:
         found = [field(FIELD, prior)]
     elif isinstance(prior, NamedPrior):
         mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
+        firsts = np.cumsum([0, *(math.prod(shape) for _, shape in prior.shapes)])
         found = [
-            field(name, prior.parts[name], unit)
+            field(name, prior.parts[name], first, unit)
             if _is_on(prior.parts[name], mesh) and not axes
             else _named(name, shape, unit, axes)
-            for (name, shape), unit, axes in parts
+            for first, ((name, shape), unit, axes) in zip(firsts, parts, strict=False)
         ]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]
-    found += [Quantity(name, {"node": None}, is_derived=True) for name in problem.model.solutions]
+    is_linear = problem.model.is_linear is not False
+    found += [
+        Quantity(name, {"node": None}, is_derived=True, is_linear=is_linear)
+        for name in problem.model.solutions
+    ]
     found += [Quantity(name, dict(axes)) for name, axes in problem.model.kept_axes]
     if getattr(scale, "groups", None) is not None:
         axis = {"noise_group": list(scale.names) or None} if scale.is_shared else readings

@@ -26,6 +26,7 @@ from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.unknown_conditions import has_unknowns, parts_of
+from invlift.inverse.models.base import Place
 from invlift.programs.precision import require_float64
 
 
@@ -164,7 +165,7 @@ def assemble_poisson(
         observation_load=jax.device_put(observation_load[:-1]),
         boundary_flux=partial(boundary_flux, mesh, experiments, location=location),
         sensors=observation.sensors,
-        fields=((0, mesh.places_of(location)),),
+        fields=(Place(0, mesh.places_of(location)),),
     )
 
 

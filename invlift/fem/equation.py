@@ -27,8 +27,7 @@ from invlift.fem import linalg, sparse
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.priors.base import Prior
+from invlift.inverse.models.base import ForwardModel, Place
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import aside, static
 
@@ -106,7 +105,7 @@ class LinearEquation(ForwardModel):
         The coefficients behind those of the field, if the equation was told what they are.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
-    fields : tuple of (int, (n, dim) array), or None
+    fields, is_linear : tuple of Place or None, bool or None
         See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read, if the equation was told.
@@ -131,7 +130,8 @@ class LinearEquation(ForwardModel):
     further: Mapping[str, Distribution] | None = aside()
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
-    fields: tuple[tuple[int, Prior], ...] | None = aside()
+    fields: tuple[Place, ...] | None = aside()
+    is_linear: bool | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

@@ -25,7 +25,7 @@ from invlift.fem.form_assembly import (
     term_of,
 )
 from invlift.fem.terms import Inputs
-from invlift.inverse.models.base import SOLUTION
+from invlift.inverse.models.base import SOLUTION, Place
 from invlift.programs.precision import require_float64
 
 
@@ -217,19 +217,34 @@ def linear_equation(
         by_load=sparse.as_index(_by_load(loads_of, num_loads)),
         nodal=sparse.as_index(basis.nodal_dofs),
         solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
-        fields=_fields(forms),
+        fields=_fields(forms, parts, num_coefficients),
+        is_linear=basis.elem.maxdeg == 1,
     )
 
 
-def _fields(forms: Sequence[Form]) -> tuple[tuple[int, np.ndarray], ...]:
-    """Where the coefficients of each field are: nodes of the mesh, or middles of its cells."""
-    found = {}
+def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Place, ...]:
+    """Where the coefficients of each field are: nodes of the mesh, or middles of its cells.
+
+    A coefficient is known where the elements that have it are all of known values.
+    """
+    found, taken = {}, np.zeros(size, dtype=bool)
+    for part in parts:
+        taken[part["coefficients"][part["coefficients"] < size]] = True
     for form in forms:
-        mesh, location = form.basis.mesh, form.location
-        if isinstance(location, str):
-            corners = mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p
-            found[form.start] = corners.T
-    return tuple(found.items())
+        mesh, location, first = form.basis.mesh, form.location, form.start
+        if not isinstance(location, str):
+            continue
+        points = (mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p).T
+        found[first] = place = found.get(first, Place(first, points))
+        if form.known is None or np.shape(form.known) != (mesh.nelements,):
+            continue
+        known = np.full(len(points), np.nan)
+        of_cells = mesh.t if location == "nodes" else np.arange(mesh.nelements)[None]
+        known[of_cells] = form.known
+        known[taken[first : first + len(points)]] = np.nan
+        if not np.isnan(form.known).all():
+            found[first] = place._replace(known=known, known_cells=np.asarray(form.known))
+    return tuple(found.values())
 
 
 def _forms(given) -> tuple[Form, ...]:

@@ -24,8 +24,7 @@ from invlift.errors import InputError
 from invlift.fem import linalg, sparse
 from invlift.fem.conductivity import Conductivity
 from invlift.fem.sensors import Sensors
-from invlift.inverse.models.base import SOLUTION, ForwardModel
-from invlift.inverse.priors.base import Prior
+from invlift.inverse.models.base import SOLUTION, ForwardModel, Place
 from invlift.programs.pytrees import aside
 
 
@@ -122,7 +121,7 @@ class PoissonMap(ForwardModel):
         The transpose of the observation matrix on the unknowns, B^T.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
-    fields : tuple of (int, (n, dim) array), or None
+    fields : tuple of Place, or None
         See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read.
@@ -151,7 +150,7 @@ class PoissonMap(ForwardModel):
     observation_load: jax.Array
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
-    fields: tuple[tuple[int, Prior], ...] | None = aside()
+    fields: tuple[Place, ...] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

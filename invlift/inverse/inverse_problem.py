@@ -22,6 +22,7 @@ from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.priors.partly_known import partly_known
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import ExactProblem, InverseProblem
 from invlift.inverse.readings import NamedReading, as_numbers, check_like, named_readings
@@ -92,6 +93,7 @@ def inverse_problem(
         remedy = 'name what is unknown, {"x": prior} say, or take jax_problem'
         raise InputError("argument model", expected, f"a {type(model).__name__}", remedy)
     _check_fields(model, prior)
+    prior = _with_known(model, prior)
     names = [each.name for each in readings] or ["readings"]
     ends = np.cumsum([len(each.labels) for each in readings])[:-1]
     by_name = dict(zip(names, np.split(observed, ends), strict=True))
@@ -127,7 +129,7 @@ def _prior(prior: Any, model: Any) -> Prior:
     """The prior of all coefficients: with those that the model brings, and of unknowns by name."""
     if isinstance(prior, Prior) and (further := getattr(model, "further", None)):
         name = model.coefficients_name
-        return replace(named_prior({name: prior, **further}), main=name)
+        prior = replace(named_prior({name: prior, **further}), main=name)
     prior = named_prior(prior) if isinstance(prior, Mapping) else prior
     if not isinstance(prior, Prior):
         raise InputError(
@@ -220,7 +222,8 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
     InputError
         If they are not, as after another order of the unknowns or on another mesh.
     """
-    places, parts = dict(model.fields or ()), [(prior, 0)]
+    places = {each.first: each.points for each in model.fields or ()}
+    parts = [(prior, 0)]
     if isinstance(prior, NamedPrior):
         parts = [(prior.parts[name], math.prod(shape)) for name, shape in prior.shapes]
     for first, (part, _) in zip(np.cumsum([0, *(n for _, n in parts)]), parts, strict=False):
@@ -238,6 +241,21 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
             found = f"one of {len(own)} on another mesh" if len(own) != len(theirs) else "another"
             remedy = "make prior and model of one mesh, with one location"
             raise InputError("argument prior", expected, found, remedy)
+
+
+def _with_known(model: ForwardModel, prior: Prior) -> Prior:
+    """The prior of fields with the values that the model has in the place of coefficients."""
+    known = {each.first: each.known for each in model.fields or () if each.known is not None}
+    if not known:
+        return prior
+    if not isinstance(prior, NamedPrior):
+        return partly_known(prior, known[0]) if 0 in known else prior
+    parts, first = dict(prior.parts), 0
+    for name, shape in prior.shapes:
+        if first in known and isinstance(parts[name], Prior):
+            parts[name] = partly_known(parts[name], known[first])
+        first += math.prod(shape)
+    return replace(prior, parts=parts)
 
 
 def _check_prediction(problem: InverseProblem) -> None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from invlift.errors import InputError
 from invlift.posterior.labelled import label
 from invlift.posterior.names import FIELD
-from invlift.posterior.parts import every_of
+from invlift.posterior.parts import Mesh, every_of
 from invlift.posterior.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.DataArray:
     """See `Posterior.at`."""
     quantity = _field_of(posterior, name)
-    matrix = posterior.mesh.values_at(points, quantity.place)
-    found = _apply(posterior, quantity, matrix, "point")
+    found = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
     axes = zip("xyz", np.transpose(points), strict=False)
     return found.assign_coords({axis: ("point", values) for axis, values in axes})
 
@@ -30,8 +29,14 @@ def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.
 def mean_over(posterior: Posterior, group: str | None, name: str | None) -> xr.DataArray:
     """See `Posterior.mean_over`."""
     quantity = _field_of(posterior, name)
-    matrix = posterior.mesh.mean_over(group, quantity.place)
-    return _apply(posterior, quantity, matrix, "part").squeeze("part")
+    mesh, fixed = posterior.mesh, np.zeros(1)
+    if quantity.known_cells is None:
+        matrix = mesh.mean_over(group, quantity.place)
+    else:  # the mean of what is linear in each part is that at the parts' middles
+        middles, shares = mesh.middles_of(group)
+        matrix, fixed = (shares @ each for each in _values_at(mesh, quantity, middles))
+        matrix, fixed = csr_array(matrix[None]), fixed[None]
+    return _apply(posterior, quantity, matrix, fixed, "part").squeeze("part")
 
 
 def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
@@ -63,12 +68,30 @@ def _field_of(posterior: Posterior, name: str | None) -> Quantity:
         expected = f"a field, one of {names}" if names else "draws of a field, and its mesh"
         found = "none" if name is None else repr(name)
         raise InputError("posterior", expected, found, "ask for one that was stored")
+    if not found.is_linear:
+        expected, why = "a field that is linear between nodes", "one of other elements"
+        remedy = "make a reading of it, by the basis of the equation"
+        raise InputError("posterior", expected, f"{found.name}, {why}", remedy)
     return found
 
 
-def _apply(posterior: Posterior, quantity: Quantity, matrix: csr_array, axis: str) -> xr.DataArray:
-    """Draws of a linear functional of a field."""
+def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_array, np.ndarray]:
+    """A matrix (k, N), and (k,) numbers: what is known of the field at points in known cells."""
+    matrix = mesh.values_at(points, quantity.place)
+    if quantity.known_cells is None:
+        return matrix, np.zeros(matrix.shape[0])
+    found = mesh.values_at(points, "cell") @ np.nan_to_num(quantity.known_cells)
+    is_known = mesh.values_at(points, "cell") @ ~np.isnan(quantity.known_cells)
+    return diags_array(1.0 - is_known) @ matrix, found
+
+
+def _apply(
+    posterior: Posterior, quantity: Quantity, matrix: csr_array, fixed: np.ndarray, axis: str
+) -> xr.DataArray:
+    """Draws of linear functionals of a field, and of what is added to each."""
     name = quantity.name
-    draws = [np.asarray(matrix @ np.transpose(values)).T for values in posterior.draws(name)]
+    draws = [
+        np.asarray(matrix @ np.transpose(values)).T + fixed for values in posterior.draws(name)
+    ]
     applied = Quantity(name, {axis: None}, quantity.unit)
     return label({name: draws}, {name: applied}, {name: every_of(posterior.chains, name)})[name]

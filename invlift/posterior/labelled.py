@@ -22,7 +22,12 @@ import xarray as xr
 from invlift.errors import InputError, first_line, printable
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.blocks import check_draws
-from invlift.posterior.names import OBSERVED, prior_density_name, prior_sd_name
+from invlift.posterior.names import (
+    OBSERVED,
+    known_cells_name,
+    prior_density_name,
+    prior_sd_name,
+)
 from invlift.posterior.parts import every_of, recorded
 from invlift.posterior.quantity import Quantity, numbered_axes
 
@@ -56,6 +61,7 @@ def label(
             draw = f"stored_draw_of_{name}"
         attributes = {"units": quantity.unit} if quantity.unit else {}
         attributes |= {"is_derived": 1} if quantity.is_derived else {}
+        attributes |= {} if quantity.is_linear else {"is_linear": 0}
         values = np.stack([np.asarray(chain) for chain in chains])
         variables[name] = (("chain", draw, *quantity.axes), values, attributes)
         sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
@@ -133,6 +139,8 @@ def _constants(posterior: Posterior) -> dict[str, tuple[Sequence[str], np.ndarra
         if quantity.prior_density is not None:
             axes = ("prior_curve", "prior_point")
             found[prior_density_name(name)] = (axes, np.asarray(quantity.prior_density))
+        if quantity.known_cells is not None:
+            found[known_cells_name(name)] = (("cell",), np.asarray(quantity.known_cells))
     return found
 
 
@@ -150,10 +158,12 @@ def quantity_of(variable: xr.DataArray, constants: xr.Dataset) -> Quantity:
     """Describe a variable of the group `posterior`, with what `constant_data` has of its prior."""
     name = str(variable.name)
     is_derived = bool(variable.attrs.get("is_derived", False))
-    known = (constants.get(key) for key in (prior_sd_name(name), prior_density_name(name)))
+    names = prior_sd_name(name), prior_density_name(name), known_cells_name(name)
+    known = (constants.get(key) for key in names)
     known = (None if values is None else values.to_numpy() for values in known)
     unit = variable.attrs.get("units", "")
-    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known)
+    is_linear = bool(variable.attrs.get("is_linear", True))
+    return Quantity(name, axes_of(variable[0, 0]), unit, is_derived, *known, is_linear)
 
 
 def axes_of(labelled: xr.DataArray | xr.Dataset) -> dict[str, list | None]:

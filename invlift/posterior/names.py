@@ -26,6 +26,11 @@ def prior_density_name(name: str) -> str:
     return f"{name}_prior_density"
 
 
+def known_cells_name(name: str) -> str:
+    """What the known values of a field in cells are called in files of draws."""
+    return f"{name}_known"
+
+
 def path_name(name: str) -> str:
     """What is kept of a model along the axis of the readings of a name, and beyond."""
     return f"{name}_path"

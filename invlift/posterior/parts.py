@@ -39,6 +39,9 @@ class Mesh(Protocol):
     def mean_over(self, group: str | None, place: str) -> csr_array:
         """Mean of such a field over a group of cells or facets, or everywhere: (1, N)."""
 
+    def middles_of(self, group: str | None) -> tuple[np.ndarray, np.ndarray]:
+        """Middles, (k, dim), of the cells or facets of a group, and their shares of it, (k,)."""
+
 
 #: Draws of each chain by name, (num_draws, ...) each.
 Draws = Sequence[Mapping[str, np.ndarray]]

@@ -39,6 +39,11 @@ class Quantity:
     prior_density : (2, k) array or None
         Increasing values, and the density at each before the data, in one over their unit: of a
         scalar, or of each entry of a vector.
+    known_cells : (num_cells,) array or None
+        Of a field on nodes, its value in cells where it is known, whatever it is at their nodes;
+        NaN elsewhere.
+    is_linear : bool
+        Whether a field on nodes is linear between them.
     """
 
     name: str
@@ -47,6 +52,8 @@ class Quantity:
     is_derived: bool = False
     prior_sd: np.ndarray | float | None = None
     prior_density: np.ndarray | None = None
+    known_cells: np.ndarray | None = None
+    is_linear: bool = True
 
     @property
     def place(self) -> str | None:

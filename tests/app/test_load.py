@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import pyvista
+import skfem
 from command_line import call
 from problem_files import write_problem
+from structured import box_mesh
 
 import invlift
 from invlift.errors import InputError
+from invlift.fem.forms import conduction
 
 OPTIONS = {"sampler.chains": 2, "sampler.warmup": 30, "sampler.draws": 60}
 OPTIONS |= {"output.exceedance": [0.5, 2.0]}
@@ -202,3 +205,25 @@ def test_folders_that_cannot_be_opened(results, tmp_path, spoil, message):
     spoil(folder)
     with pytest.raises(InputError, match=message):
         invlift.load(folder)
+
+
+@pytest.mark.parametrize("element", [skfem.ElementTriP1(), skfem.ElementTriP2()])
+def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_path):
+    """What a reading has between nodes, `at` has as well or says that it has not."""
+    mesh = box_mesh(2, 3)
+    basis = skfem.Basis(skfem.MeshTri(mesh.points.T, mesh.cells.T), element)
+    places = np.array([[0.3, 0.4], [0.7, 0.5]])
+    parts = {"load": np.ones(basis.N), "held": basis.get_dofs(), "readings": basis.probes(places.T)}
+    equation = invlift.linear_equation(invlift.Form(basis, conduction), **parts)
+    prior = invlift.matern_prior(mesh, correlation_range=1.0, std=0.3, smoothness=1.0)
+    problem = invlift.inverse_problem(equation, prior, 0.1, np.ones(2))
+    posterior = problem.posterior(invlift.sample(problem, chains=1, warmup=10, draws=20))
+    posterior.write(tmp_path)
+    for found in (posterior, invlift.load(tmp_path)):
+        if element.maxdeg == 1:
+            read = np.stack(posterior.draws("predicted"))
+            np.testing.assert_allclose(found.at(places, "solution"), read, rtol=1e-10)
+        else:
+            for ask in (found.at, lambda _, name, of=found: of.mean_over(None, name)):
+                with pytest.raises(InputError, match="linear between nodes, found solution"):
+                    ask(places, "solution")

@@ -13,13 +13,13 @@ from contract_checks import check_normal_space, check_prior, check_target, lift
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
-from invlift.fem.priors.partly_known import partly_known
 from invlift.inverse.distributions import half_cauchy, normal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.base import AffinePrior, Prior
 from invlift.inverse.priors.mapped import MappedPrior
+from invlift.inverse.priors.partly_known import partly_known
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.unknowns import named_prior
@@ -73,9 +73,9 @@ FIELD = {"kind": "matern", "range": 0.8, "std": 0.4, "smoothness": 1.0}
 def beside(*others, of=FIELD):
     """A field of which the middle is known, and numbers."""
     prior = build(of)
-    cells = np.full(prior.mesh.num_cells, np.nan)
-    cells[:5] = 0.3
-    parts = {"field": partly_known(prior, prior.mesh, cells)}
+    known = np.full(prior.mesh.num_nodes, np.nan)
+    known[:3] = 0.3
+    parts = {"field": partly_known(prior, known)}
     return named_prior(parts | {f"number_{k}": each for k, each in enumerate(others)})
 
 

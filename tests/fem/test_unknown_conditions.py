@@ -7,9 +7,16 @@ import pytest
 from structured import box_mesh
 
 import invlift
+from invlift.app.results import load
+from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.discretisation import cell_basis
+from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.field_equation import known_conductivity
+from invlift.fem.forms import conduction, reaction
+from invlift.fem.priors.matern import matern_prior
 from invlift.fem.random_field import RandomField, random_field
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
@@ -256,6 +263,43 @@ def test_two_materials_side_by_side():
     total = 0.5 / 2.0 + 0.5 / 5.0
     expected = np.array([0.25 / 2.0, 0.5 / 2.0, 0.5 / 2.0 + 0.25 / 5.0]) / total
     np.testing.assert_allclose(look(model, phi)[0], expected, rtol=1e-12)
+
+
+def test_a_posterior_has_the_known_value_in_all_of_the_part(tmp_path):
+    """Whoever makes the problem, and also in cells that touch the border; a saved one as well."""
+    mesh = box_mesh(2, 4)
+    seen = locate(mesh, sensors_from_arrays([[0.2, 0.3], [0.3, 0.7]], [0.1, 0.2]))
+    conditions = {"source": 1.0, "dirichlet": {"left": 0.0}}
+    prior = matern_prior(mesh, correlation_range=1.0, std=0.5, smoothness=1.0)
+
+    def posterior_of(model, prior):
+        problem = inverse_problem(model, prior, 0.1, seen.sensors.values)
+        return problem.posterior(sample(problem, chains=1, warmup=10, draws=20))
+
+    model = assemble_poisson(mesh, seen, **conditions, known={"high": 5.0})
+    posterior = posterior_of(model, prior)
+    posterior.write(tmp_path)
+    for found in (posterior, load(tmp_path)):
+        inside = found.at([[0.8, 0.4], [0.51, 0.4]])
+        np.testing.assert_allclose(inside, np.log(5.0))
+        nodes = mesh.points[:, 0] > 0.6
+        np.testing.assert_allclose(found.fields()["conductivity_mean"][nodes], 5.0)
+    np.testing.assert_allclose(posterior.mean_over("high"), np.log(5.0))
+    np.testing.assert_allclose(posterior.mean_over("right"), np.log(5.0))
+    halves = (posterior.mean_over("low") + np.log(5.0)) / 2
+    np.testing.assert_allclose(posterior.mean_over(), halves)
+    assert posterior.at([[0.4, 0.4]]).std() > 0.1
+    # of two fields the one that is known in part
+    basis = cell_basis(mesh)
+    forms = [
+        Form(basis, conduction, known=known_conductivity(mesh, {"high": 5.0})),
+        Form(basis, reaction, start=mesh.num_nodes),
+    ]
+    places = seen.sensors.points.T
+    model = linear_equation(forms, load=np.ones(basis.N), readings=basis.probes(places))
+    posterior = posterior_of(model, {"phi": prior, "psi": prior})
+    np.testing.assert_allclose(posterior.at([[0.51, 0.4]], "phi"), np.log(5.0))
+    assert posterior.at([[0.8, 0.4]], "psi").std() > 0.1
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from invlift.app.checks.findings import Finding
 from invlift.app.field_problem import FieldProblem
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.partly_known import PartlyKnownPrior
 from invlift.fem.voltages import electrode_numbers, geometric_factors
+from invlift.inverse.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.reduced import reduced
 from invlift.programs.compilation import program
 

@@ -226,18 +226,33 @@ class Mesh:
         InputError
             If there is no such group, or it is a boundary group and the field lives on the cells.
         """
-        if group is not None and group not in self.subdomains:
-            known = [*self.subdomains, *self.boundaries, "boundary"] if place == "node" else []
-            if group not in known:
-                kind = "group" if place == "node" else "subdomain"
-                raise _unknown(self, kind, group, known or list(self.subdomains), where)
-            facets = self.facets(group, where)
-            sizes = functionals.facet_sizes(self.points[facets])
-            return functionals.mean_over(facets, sizes, self.num_nodes)
-        cells = np.arange(self.num_cells) if group is None else self.subdomains[group]
         if place == "node":
-            return functionals.mean_over(self.cells[cells], self.volumes[cells], self.num_nodes)
+            return functionals.mean_over(*self._parts_of(group, where), self.num_nodes)
+        if group is not None and group not in self.subdomains:
+            raise _unknown(self, "subdomain", group, list(self.subdomains), where)
+        cells = np.arange(self.num_cells) if group is None else self.subdomains[group]
         return functionals.mean_over(cells[:, None], self.volumes[cells], self.num_cells)
+
+    def middles_of(self, group: str | None) -> tuple[np.ndarray, np.ndarray]:
+        """Middles, (k, dim), of the cells or facets of a group, and their shares of it, (k,).
+
+        Groups are as of :meth:`mean_over`.
+        """
+        corners, sizes = self._parts_of(group, None)
+        return self.points[corners].mean(axis=1), sizes / sizes.sum()
+
+    def _parts_of(self, group, where):
+        """Corners, (k, c), and sizes, (k,), of the cells or facets of a group."""
+        if group is None:
+            return self.cells, self.volumes
+        if group in self.subdomains:
+            cells = self.subdomains[group]
+            return self.cells[cells], self.volumes[cells]
+        known = [*self.subdomains, *self.boundaries, "boundary"]
+        if group not in known:
+            raise _unknown(self, "group", group, known, where)
+        facets = self.facets(group, where)
+        return facets, functionals.facet_sizes(self.points[facets])
 
     def point_field(
         self, field: str, where: str | None = None, group: str | None = None

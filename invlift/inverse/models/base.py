@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from invlift.programs.derivatives import derivatives_along, loop_operations
 from invlift.programs.pytrees import Module, PyTree
@@ -40,6 +41,28 @@ class Expansion(NamedTuple):
         return {}
 
 
+class Place(NamedTuple):
+    """Where a model has the coefficients of a field on a mesh.
+
+    Attributes
+    ----------
+    first : int
+        Number of its first coefficient.
+    points : (n, dim) array
+        Where each of them is.
+    known : (n,) array or None
+        Values that the model has in their place, NaN where it takes the coefficient; None if it
+        takes all.
+    known_cells : (num_cells,) array or None
+        Likewise what it has in cells, where a coefficient at a node may be of others as well.
+    """
+
+    first: int
+    points: np.ndarray
+    known: np.ndarray | None = None
+    known_cells: np.ndarray | None = None
+
+
 class ForwardModel(Module):
     """Coefficients x, (N,), to noise-free observations F(x), (d,).
 
@@ -60,8 +83,10 @@ class ForwardModel(Module):
         Readings by name, if they are arrays that have one.
     kept_axes : tuple of (str, Axes)
         Axes of what else is kept of a draw.
-    fields : tuple of (int, (n, dim) array)
-        Of fields on a mesh, the number of the first coefficient, and where each of them is.
+    fields : tuple of Place
+        Of fields on a mesh.
+    is_linear : bool or None
+        Whether the solutions are linear between nodes; None if there is none.
     sensors : Sensors or None
         Of readings on a mesh, the table of them.
     boundary_flux : callable or None
@@ -73,7 +98,7 @@ class ForwardModel(Module):
     solutions: ClassVar[tuple[str, ...]] = ()
     # Not annotated: as fields of a subclass they would come before its others.
     readings = kept_axes = fields = ()
-    sensors = boundary_flux = None
+    is_linear = sensors = boundary_flux = None
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import Nominal
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.mapped import MappedPrior
 
@@ -37,12 +35,12 @@ class PartlyKnownPrior(MappedPrior):
         return self.prior.location
 
     @property
-    def mesh(self) -> Mesh | None:
+    def mesh(self) -> object | None:
         """Where the field lives."""
         return getattr(self.prior, "mesh", None)
 
     @property
-    def nominal(self) -> tuple[Nominal, ...]:
+    def nominal(self) -> tuple:
         """What the field was asked to be where it is not known."""
         return getattr(self.prior, "nominal", ())
 
@@ -64,30 +62,17 @@ class PartlyKnownPrior(MappedPrior):
         return np.where(self.is_known, 0.0, self.prior.pointwise_std())
 
 
-def partly_known(prior: Prior, mesh: Mesh, known: np.ndarray) -> Prior:
-    """The prior of a field that is known in some cells.
+def partly_known(prior: Prior, known: np.ndarray) -> Prior:
+    """The prior of a field with values put in where they are known.
 
     Parameters
     ----------
     prior : Prior
         Of the field on the whole body: what lies on two sides of a known part is as closely related
         as if it were not there.
-    mesh : Mesh
-        Where the field lives.
-    known : (num_cells,) array
-        Log-conductivity where it is known, NaN elsewhere.  A node on its border is not known.
+    known : (N,) array
+        Values where they are known, NaN elsewhere.
     """
-    values = np.asarray(known, dtype=float)
-    if np.isnan(values).all():
-        return prior
-    if prior.location == "nodes":
-        corners = mesh.cells.T
-        is_unknown = np.zeros(mesh.num_nodes, dtype=bool)
-        is_unknown[corners[:, np.isnan(values)]] = True
-        at_nodes = np.zeros(mesh.num_nodes)
-        is_known = ~np.isnan(values)
-        at_nodes[corners[:, is_known]] = values[is_known]
-        values = np.where(is_unknown, np.nan, at_nodes)
-    is_known = ~np.isnan(values)
-    parts = jax.device_put((np.where(is_known, values, 0.0), is_known))
+    is_known = ~np.isnan(known)
+    parts = jax.device_put((np.where(is_known, known, 0.0), is_known))
     return PartlyKnownPrior(prior, *parts)
