@@ -75,7 +75,8 @@ def load(directory: str | os.PathLike) -> Posterior:
         if mesh.is_same(own):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     if file is None:
-        return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells))
+        name = "without groups, as no problem file says what file it is from"
+        return replace(posterior, mesh=mesh_from_arrays(own.points, own.cells, name=name))
 
     def no_flux(*_):
         found, remedy = "none, or another", "put it back, or take problem.posterior(run)"

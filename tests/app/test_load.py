@@ -219,7 +219,10 @@ def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_pat
     problem = invlift.inverse_problem(equation, prior, 0.1, np.ones(2))
     posterior = problem.posterior(invlift.sample(problem, chains=1, warmup=10, draws=20))
     posterior.write(tmp_path)
-    for found in (posterior, invlift.load(tmp_path)):
+    saved = invlift.load(tmp_path)
+    with pytest.raises(InputError, match="without groups, as no problem file says"):
+        saved.mean_over("left")
+    for found in (posterior, saved):
         if element.maxdeg == 1:
             read = np.stack(posterior.draws("predicted"))
             np.testing.assert_allclose(found.at(places, "solution"), read, rtol=1e-10)
