@@ -15,6 +15,7 @@ from invlift.app.sections import PdeTable
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import (
+    check_positions,
     electrode_groups,
     electrode_model,
     mesh_with_electrodes,
@@ -73,9 +74,12 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     positions = sensors.positions
     if table.groups is not None:
         names = electrode_groups(mesh, table.groups, where("groups"))
-        if positions is not None and len(positions) != len(names):
-            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
-            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
+        if positions is not None:
+            if len(positions) != (num := len(names)):
+                expected = f"as many boundary groups as {sensors.name} has electrodes, "
+                expected += f"{len(positions)}"
+                raise InputError(where("groups"), expected, f"{num}", "name that of each")
+            check_positions(mesh, names, positions, sensors.name, where("groups"))
     elif positions is None:
         expected, found = f"positions of the electrodes in {sensors.name}", "none"
         key = "surface" if are_points else "width"

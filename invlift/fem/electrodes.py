@@ -237,6 +237,33 @@ def mesh_with_electrodes(
     return replace(mesh, boundaries=mesh.boundaries | own), list(own)
 
 
+def check_positions(
+    mesh: Mesh, names: Sequence[str], positions: np.ndarray, name: str, where: str
+) -> None:
+    """Refuse positions of electrodes, (K, 2 or 3), that are not those of their boundary groups.
+
+    An electrode's is to be nearer to the centre of its own group than to that of another.
+
+    Raises
+    ------
+    InputError
+        Naming the first electrode of the file ``name`` of which it is not; as of `positions_in`.
+    """
+    positions = positions_in(mesh, positions, name)
+    centres = np.array([mesh.points[mesh.facets(each, where)].mean(axis=(0, 1)) for each in names])
+    distances = np.linalg.norm(positions[:, None] - centres, axis=2)
+    nearest = distances.argmin(axis=1)
+    wrong = np.flatnonzero(nearest != np.arange(len(names)))
+    if wrong.size:
+        first = wrong[0]
+        expected = f"the group nearest to each electrode of {name}"
+        found = f"{names[first]!r} for electrode {first + 1} at {place(positions[first])}, where "
+        found += f"{names[nearest[first]]!r} is nearest"
+        remedy = "order the groups as the file's electrodes, or correct the positions there: they "
+        remedy += "are in the mesh's unit"
+        raise InputError(where, expected, found, remedy)
+
+
 def positions_in(mesh: Mesh, positions: np.ndarray, name: str) -> np.ndarray:
     """Positions, (K, 2 or 3), as those of the mesh, (K, dim).
 
