@@ -90,6 +90,12 @@ def _without_unnamed(lines, *, has_decimal_commas: bool) -> list[tuple[int, list
     return lines
 
 
+def without_unit(column: str) -> tuple[str, str]:
+    """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
+    bare = _UNIT.sub("", column)
+    return bare, column[len(bare) :].strip()[1:-1].strip()
+
+
 def checked_header(
     columns: list[str], needed: list[str], further: list[str], others: list[str], name: str
 ) -> list[str]:
@@ -98,7 +104,7 @@ def checked_header(
     These lose units behind them: "x [m]" or "x (m)" is x.
     """
     allowed = [*needed, "value", *further, *others]
-    bare = [_UNIT.sub("", column) for column in columns]
+    bare = [without_unit(column)[0] for column in columns]
     columns = [own if own in allowed else column for own, column in zip(bare, columns, strict=True)]
     may_be = f"{', '.join(further)} or {','.join(others)}"
     expected = f"the columns {','.join(needed)} and perhaps {may_be}"

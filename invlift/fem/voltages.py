@@ -19,7 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
+from invlift.fem.sensor_text import (
+    checked_header,
+    entries_by_column,
+    lines_of,
+    read_table,
+    without_unit,
+)
 from invlift.fem.sensors import Sensors, checked
 
 #: The electrodes of a reading: current in and out, and between which is read.
@@ -32,9 +38,15 @@ _DECIMAL = re.compile(r"^(-?\d+)\.0+$")
 #: Names of columns in the unified data format, in small letters, by what they are here.
 _TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
            "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
-#: Units there, and what one is in volt, ampere and ohm, or as a part of the reading.
-_UNITS = {"v": 1.0, "mv": 1e-3, "uv": 1e-6, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "ohm": 1.0,
-          "ohmm": 1.0, "1": 1.0, "%": 1e-2}  # fmt: skip
+#: Units of columns, and what one is in volt, ampere and ohm, or as a part of the reading.
+_UNITS = {
+    "voltage": {"v": 1.0, "mv": 1e-3, "uv": 1e-6},
+    "current": {"a": 1.0, "ma": 1e-3, "ua": 1e-6},
+    "value": {"ohm": 1.0, "ohmm": 1.0},
+    "rhoa": {"ohm": 1.0, "ohmm": 1.0},
+    "sigma": {"ohm": 1.0},
+    "err": {"%": 1e-2, "ohm": 1.0, "1": 1.0},
+}
 
 
 def read_voltages(
@@ -47,10 +59,11 @@ def read_voltages(
     path : str or path-like
         Comma-separated text, whose first line names the columns, in any order: a, b, m and n, the
         names of electrodes or their numbers from 1, and value, the voltage for a unit of current,
-        or voltage and current; if wanted sigma, the standard deviation of the value, group and
-        name. Other columns are kept beside the results, unless they look like one of these. Or text
-        in the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
-        valid mean something, with units as in ``u/mV``; rows that are not valid are left out.
+        or voltage and current, with units as in ``voltage [mV]``; if wanted sigma, the standard
+        deviation of the value, group and name. Other columns are kept beside the results, unless
+        they look like one of these. Or text in the unified data format, of whose columns a, b, m,
+        n, r or u and i or rhoa and k, err and valid mean something, with units as in ``u/mV``; rows
+        that are not valid are left out.
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -74,24 +87,39 @@ def read_voltages(
     text = read_table(Path(path), name)
     unified, positions = _unified(text, name), None
     if unified is not None:
-        positions, columns, lines = unified
+        positions, columns, units, lines = unified
         numbers = set(columns) - {*ROLES}
     else:
         (_, columns), *lines = lines_of(text, name)
-        numbers, values = _NUMBERS, ["value"]
-        if {"voltage", "current"} & {*columns} and "value" not in columns:
-            values = ["voltage", "current"]
+        units = dict(map(without_unit, columns))
+        numbers, values, others = _NUMBERS, ["value"], ["voltage", "current"]
+        if found := [each for each in others if each in units]:
+            if "value" in units:
+                expected = "value, or voltage and current in its place"
+                remedy = "remove or rename one of them"
+                raise InputError(f"{name}, row 1", expected, f"value and {found[0]}", remedy)
+            values = others
+        else:
+            units = {}  # that of a value may be any, and is the reading's
         needed = [*ROLES, *(values if needs_values else [])]
-        optional, others = ["sigma", "group", "name"], ["voltage", "current"]
-        columns = checked_header(columns, needed, optional, others, name)
+        columns = checked_header(columns, needed, ["sigma", "group", "name"], others, name)
+    units = {column: units[column].lower() for column in _UNITS
+             if column in numbers and units.get(column)}  # fmt: skip
+    for column, unit in units.items():
+        if unit not in _UNITS[column]:
+            where, expected = f"{name}, names of the columns, {column}", ", ".join(_UNITS[column])
+            raise InputError(where, f"a unit among {expected}", repr(unit), "convert it")
     rows, by_name = entries_by_column(lines, columns, numbers, name)
+    for column, unit in units.items():
+        by_name[column] *= _UNITS[column][unit]
+    if units.get("err") == "ohm":
+        by_name["sigma"] = by_name.pop("err")
     labels = groups = None
     further = {}
     if unified is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
     else:
-        _in_plain_units(by_name)
         is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
     entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
@@ -289,7 +317,7 @@ def injections_of(numbers: np.ndarray, size: int) -> Injections:
 
 
 def _unified(text: str, name: str):
-    """Positions, (K, 2 or 3), names of columns and lines of entries; None of another format."""
+    """Positions, (K, 2 or 3), names of columns, units by these, lines; None of another format."""
     lines = [(row, *line.partition("#")[::2]) for row, line in enumerate(text.splitlines(), 1)]
     lines = [(row, entries.split(), comment.split()) for row, entries, comment in lines]
     first = next((number for number, line in enumerate(lines) if line[1]), None)
@@ -307,22 +335,19 @@ def _unified(text: str, name: str):
             where = f"{name}, row {at[~np.isfinite(values)][0]}, column {axis}"
             raise InputError(where, "a finite number", "another", "correct it")
     rows, _, tokens = _block(lines, "readings", name)
-    tokens = [token.lower() for token in tokens or [*ROLES, "rhoa"]]
-    columns = [_TOKENS.get(each, each) + slash + unit
-               for each, slash, unit in (token.partition("/") for token in tokens)]  # fmt: skip
-    plain = [each.partition("/")[0] for each in columns]
-    for column, unit in zip(plain, (each.partition("/")[2] for each in columns), strict=True):
-        where = f"{name}, names of the columns, {column}"
-        if plain.count(column) > 1:
+    parts = [token.lower().partition("/")[::2] for token in tokens or [*ROLES, "rhoa"]]
+    columns = [_TOKENS.get(each, each) for each, _ in parts]
+    for column in columns:
+        if columns.count(column) > 1:
+            where = f"{name}, names of the columns, {column}"
             raise InputError(where, "each column once", "it twice", "remove one of them")
-        if unit and unit not in _UNITS and column in (*_NUMBERS, "err", "rhoa"):
-            raise InputError(where, f"a unit among {', '.join(_UNITS)}", repr(unit), "convert it")
     missing = [role for role in ROLES if role not in columns]
     if missing:
         remedy = "name the columns in a line behind #, such as #a b m n r"
         expected = "columns a, b, m and n"
         raise InputError(f"{name}, names of the columns", expected, f"no {missing[0]}", remedy)
-    return np.stack(list(by_axis.values()), axis=1), columns, rows
+    units = dict(zip(columns, (unit for _, unit in parts), strict=True))
+    return np.stack(list(by_axis.values()), axis=1), columns, units, rows
 
 
 def _is_count(entries: list[str]) -> bool:
@@ -347,15 +372,6 @@ def _block(lines, what: str, name: str):
         if len(rows) == size:
             return rows, list(lines), tokens
     raise InputError(name, f"{size} {what}", f"{len(rows)}", "correct the number, or add them")
-
-
-def _in_plain_units(by_name: dict[str, np.ndarray]) -> None:
-    """Give columns their names without units, in volt, ampere and ohm; errors are relative."""
-    for column in list(by_name):
-        plain, slash, unit = column.partition("/")
-        if slash:
-            plain = "sigma" if (plain, unit) == ("err", "ohm") else plain
-            by_name[plain] = by_name.pop(column) * _UNITS.get(unit, 1.0)
 
 
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:

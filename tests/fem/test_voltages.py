@@ -101,7 +101,30 @@ def test_voltage_and_current(read):
     found = read("a,b,m,n,voltage,current\n1,2,3,4,0.5,0.1\n1,2,4,3,0.5,-0.1\n")
     np.testing.assert_allclose(found.values, [5.0, -5.0], rtol=1e-15)
     assert found.further == {}
-    assert read("a,b,m,n,voltage,current,value\n1,2,3,4,0.5,0.1,7\n").values.tolist() == [7.0]
+    units = "a,b,m,n,voltage [mV],current (mA),sigma [Ohm],err [m]\n1,2,3,4,0.5,100,0.1,x\n"
+    found = read(units)
+    np.testing.assert_allclose(found.values, [0.005], rtol=1e-15)
+    assert found.sigma.tolist() == [0.1]
+    bare = units.replace(" [mV]", "").replace(" [Ohm]", "")
+    np.testing.assert_allclose(read(bare).values, [5.0], rtol=1e-15)
+    # What is wrong for the quotient is no matter for a value, which may have any unit.
+    assert read("a,b,m,n,value [kV],sigma [kV]\n1,2,3,4,7,0.1\n").values.tolist() == [7.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "parts"),
+    [
+        ("voltage [kV],current", ["names of the columns, voltage", "v, mv, uv", "'kv'"]),
+        ("voltage,current [mV]", ["names of the columns, current", "a, ma, ua", "'mv'"]),
+        ("voltage,current [],sigma [mV]", ["names of the columns, sigma", "ohm", "'mv'"]),
+        ("voltage [mV]", ["row 1", "no column 'current'"]),
+        ("value,voltage,current", ["row 1", "in its place", "found value and voltage", "remove"]),
+        ("value [Ohm],current [A]", ["found value and current"]),
+    ],
+)
+def test_mistakes_in_voltages_and_currents_are_named(read, columns, parts):
+    values = ",1" * (columns.count(",") + 1)
+    check_error(read, f"a,b,m,n,{columns}\n1,2,3,4{values}\n", parts)
 
 
 def test_unified_data_format(read):
@@ -130,6 +153,14 @@ def test_names_of_columns(read, columns, rows, expected):
     assert found.electrodes.astype(int).tolist() == [[1, 2, 3, 4], [2, 1, 3, 4]]
     assert found.values.tolist() == expected
     assert found.sigma is None
+
+
+@pytest.mark.parametrize(
+    ("column", "sigma"), [("err", 14.0), ("err/1", 14.0), ("err/%", 0.14), ("err/Ohm", 2.0)]
+)
+def test_errors_are_a_share_or_resistances(read, column, sigma):
+    found = read(f"4\n0 0\n1 0\n0 1\n1 1\n1\n#a b m n r {column}\n1 2 3 4 7 2\n")
+    np.testing.assert_allclose(found.sigma, [sigma], rtol=1e-15)
 
 
 def test_patterns_without_values(read):
@@ -221,12 +252,14 @@ def test_mistakes_in_a_table_are_named(read, old, new, parts):
         ("0 1\n1 1", "0 1\n1 nan", ["row 7, column y of an electrode", "finite"]),
         ("0 0\n1 0   # loose\n0 1\n1 1", "0\n1\n0\n1", ["row 4", "two or three coordinates"]),
         ("u/mV", "u/kV", ["names of the columns, voltage", "a unit among", "'kv'"]),
+        ("u/mV", "u/mA", ["names of the columns, voltage", "v, mv, uv", "'ma'"]),
+        ("Err/%", "err/mV", ["names of the columns, err", "%, ohm", "'mv'"]),
         ("I/ma", "u", ["names of the columns, voltage", "twice"]),
         ("u/mV", "w", ["names of the columns", "r, or u and i, or rhoa and its geometric factor"]),
         ("#A b", "#c1 bb", ["names of the columns", "no b"]),
         ("#A b M n u/mV I/ma Err/% valid\n", "", ["row 9", "5 entries"]),
         ("500 5", "500 0", ["row 10, column current", "other than 0"]),
-        ("500 5", "5OO 5", ["row 10, column voltage/mv", "a number", "'5OO'"]),
+        ("500 5", "5OO 5", ["row 10, column voltage", "a number", "'5OO'"]),
         ("1 2 3 4 500 5", "1 2 3 500 5", ["row 10", "8 entries", "found 7"]),
         ("1 2 3 4 500 5", "1 2 3 3 500 5", ["row 10, column n", "'3' twice"]),
     ],
