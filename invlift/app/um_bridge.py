@@ -16,10 +16,9 @@ import jax
 import numpy as np
 from aiohttp import web
 
-from invlift.app.sampling import target_of
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
-from invlift.samplers.kernels.euclidean import HMC
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 #: Longest request that is read, bytes.
 MAX_BYTES = 2**28
@@ -67,12 +66,15 @@ def served_models(problem: InverseProblem) -> list[ServedModel]:
     normal; and ``posterior``, unknowns theta = (zeta, w) (Q,) to the logarithm of their posterior
     density (1,), up to a constant, with respect to Lebesgue measure. For noise of known scale theta
     is w; exact readings leave no such density, and there is ``forward`` alone.
+
+    Zeta are the variables that the distributions of the noise's unknowns transform, from which a
+    client can make these itself: not the coordinate that chains take, which depends on the data.
     """
     sizes = problem.prior.num_white, problem.num_observations
     forward = ServedModel("forward", *sizes, lambda of, x: of.model(of.prior.transform(x)), problem)
     if problem.noise.is_exact:
         return [forward]
-    target = target_of(problem, HMC())
+    target = OrdinaryPosterior(problem)
     density = ServedModel(
         "posterior", target.dimension, 1, lambda of, x: of.logdensity(x)[None], target
     )
@@ -108,7 +110,9 @@ def build_application(models: Sequence[ServedModel]) -> web.Application:
             return web.json_response(
                 await asyncio.to_thread(_reply, by_name, request.path[1:], content)
             )
-        except (LookupError, TypeError, ValueError) as error:
+        except ValueError as error:
+            status, kind, message = 400, "InvalidInput", str(error)
+        except (LookupError, TypeError) as error:
             status, kind, message = 400, "InvalidInput", f"{type(error).__name__}: {error}"
         except Exception as error:
             status, kind, message = 500, "ModelError", str(error)
@@ -133,12 +137,18 @@ def _reply(models: Mapping[str, ServedModel], operation: str, content: Mapping[s
         case "OutputSizes":
             return {"outputSizes": [model.num_outputs]}
     sizes = {"input": model.num_inputs, "sens": model.num_outputs, "vec": model.num_inputs}
-    (x,) = content["input"]
-    given = {"input": x, **{name: content[name] for name in OPERATIONS[operation]}}
+    inputs = content["input"]
+    if not isinstance(inputs, list) or len(inputs) != 1:
+        found = f"{len(inputs)}" if isinstance(inputs, list) else "no list"
+        raise ValueError(f"input: expected a list of one vector, found {found}")
+    given = {"input": inputs[0], **{name: content[name] for name in OPERATIONS[operation]}}
     vectors = {name: np.asarray(values, dtype=float) for name, values in given.items()}
     for name, vector in vectors.items():
         if vector.shape != (sizes[name],):
-            raise ValueError(f"{name}: expected {sizes[name]} numbers, found {vector.shape}")
+            found = "null" if given[name] is None else ", ".join(map(str, vector.shape)) or "one"
+            raise ValueError(f"{name}: expected {sizes[name]} numbers, found {found}")
+        if not np.isfinite(vector).all():  # as of null
+            raise ValueError(f"{name}: expected finite numbers, found null or another")
     values = model.ask(operation, *vectors.values())
     if not np.all(np.isfinite(values)):
         raise ArithmeticError("the model has no finite value there: stay nearer to the prior")

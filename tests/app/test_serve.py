@@ -10,18 +10,18 @@ import sys
 import threading
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import umbridge
 from aiohttp import web
 from command_line import call
+from jax.scipy.stats import norm
 from problem_files import write_problem
 
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
-from invlift.app.sampling import target_of
 from invlift.app.um_bridge import build_application, listen, served_models
-from invlift.samplers.kernels import HMC
 
 NOISE = {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 1.0}}
 
@@ -51,12 +51,15 @@ def case(request, problem, address):
 
         sizes = problem.num_observations, problem.prior.num_white
     else:
-        target = target_of(problem, HMC())
-
+        # Of the definition alone, so that a client can say it: sigma = exp(-1 + zeta).
         def fn(theta):
-            return target.logdensity(theta)[None]
+            residual = problem.observed - problem.predict(theta)
+            log_prior = norm.logpdf(theta).sum()
+            log_likelihood = norm.logpdf(residual, scale=jnp.exp(theta[0] - 1.0)).sum()
+            constant = 0.5 * theta.size * np.log(2.0 * np.pi)
+            return (log_prior + constant + log_likelihood)[None]
 
-        sizes = 1, target.dimension
+        sizes = 1, problem.num_unknowns
     client = umbridge.HTTPModel(f"http://{address[0]}:{address[1]}", request.param)
     return client, jax.jit(fn), *sizes
 
@@ -140,6 +143,23 @@ def test_bad_requests_have_an_answer_and_the_server_goes_on(address, name):
     assert answer["error"]["type"].startswith(kind)
     assert answer["error"]["message"]
     assert post(address, "/Evaluate", json.dumps(GOOD))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "input: expected a list of one vector, found no list"),
+        ([], "input: expected a list of one vector, found 0"),
+        ([[0.0] * 16] * 2, "input: expected a list of one vector, found 2"),
+        ([None], "input: expected 16 numbers, found null"),
+        ([[0.0] * 15], "input: expected 16 numbers, found 15"),
+        ([[None] * 16], "input: expected finite numbers, found null or another"),
+    ],
+)
+def test_input_that_is_no_vector_is_told_in_a_sentence(address, given, message):
+    status, answer = post(address, "/Evaluate", json.dumps(GOOD | {"input": given}))
+    assert status == 400
+    assert answer["error"] == {"type": "InvalidInput", "message": message}
 
 
 def test_requests_of_web_pages_are_refused(address):
