@@ -113,9 +113,14 @@ class ElectrodesTable(Table):
     """The boundary group of the ground's surface, where electrodes are points whose positions the
     table of readings has: the ground goes on beyond the rest of the boundary. In the plane they
     are a line, and across it the conductivity is the same."""
-    impedance: _Positive | one_of(DISTRIBUTIONS, "distribution") = None
-    """The contact impedance, in length over conductivity: a number, or the distribution of one, of
-    which each electrode has a value of its own. Points have none."""
+    impedance: (
+        _Positive
+        | Annotated[list[_Positive], Field(min_length=2)]
+        | one_of(DISTRIBUTIONS, "distribution")
+    ) = None
+    """The contact impedance, in length over conductivity: a number, a list of one for each
+    electrode, or the distribution of one, of which each electrode has a value of its own. Points
+    have none."""
 
     @model_validator(mode="after")
     def _says_where_they_are(self) -> ElectrodesTable:

@@ -104,6 +104,8 @@ def electrode_model(
     if not is_good or (is_unknown and not as_distribution(impedance).support[0] >= 0.0):
         expected, found = f"a positive number, or {num}, or a distribution", f"{impedance!r}"[:80]
         remedy = "give positive ones, in length over conductivity"
+        if values.ndim == 1 and len(values) != num:
+            found, remedy = f"{len(values)} numbers", "give one for each electrode"
         raise InputError("electrodes impedance", expected, found, remedy)
     basis = cell_basis(mesh)
     facets = [facet_basis(basis, mesh, group) for group in electrodes]

@@ -80,6 +80,19 @@ def test_positions_give_the_groups(tmp_path):
     assert by_place.problem.num_unknowns == 16
 
 
+def test_known_impedances_that_differ(tmp_path):
+    known = [0.1, 0.2, 0.3, 0.4]
+    path = write(tmp_path, {"electrodes.impedance": known})
+    spec, field = read_problem(path), build_problem(read_problem(path))
+    unknown = build_problem(read_problem(write(tmp_path / "unknown")))
+    phi = np.linspace(-1.0, 1.0, 16)
+    found = readings(field.problem.model, phi)
+    expected = readings(unknown.problem.model, np.append(phi, known))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    path.write_text(spec.to_toml())
+    assert read_problem(path).electrodes.impedance == known
+
+
 def on_line(folder, table=LINE):
     changes = {"electrodes": {"surface": "top"}, "noise": {"sigma": "column"}}
     return write(folder, changes, table)
@@ -201,6 +214,10 @@ def test_every_command_takes_it(folder, capsys):
         ({"experiment": {"one": {}}}, SENSORS, ["[electrodes]", "[experiment.NAME]"]),
         ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes]", "impedance with groups"]),
         ({"electrodes.impedance": 0.0}, SENSORS, ["[electrodes] impedance", "positive number"]),
+        ({"electrodes.impedance": [0.1, 0.2]}, SENSORS,
+         ["[electrodes] impedance", "or 4", "found 2 numbers", "one for each electrode"]),
+        ({"electrodes.impedance": [0.1, 0.2, -0.3, 0.1]}, SENSORS,
+         ["[electrodes] impedance", "positive number"]),
         ({"electrodes.groups": REMOVED}, SENSORS, ["[electrodes]", "one of groups", "none"]),
         ({"electrodes.width": 0.1}, SENSORS, ["[electrodes]", "found groups and width"]),
         ({"electrodes.groups": ["left"]}, SENSORS, ["[electrodes] groups", "list of 1"]),
