@@ -220,11 +220,12 @@ def mesh_with_electrodes(
     Raises
     ------
     InputError
-        If positions have another dimension than the mesh, or there is no facet near one.
+        If positions have another dimension than the mesh, there is no facet near one, or a facet
+        is near two.
     """
     positions = positions_in(mesh, positions, name)
     middles = mesh.points[mesh.boundary_facets].mean(axis=1)
-    own = {}
+    own, owner = {}, np.zeros(len(middles), dtype=int)
     for number, position in enumerate(positions, start=1):
         distances = np.linalg.norm(middles - position, axis=1)
         is_near = distances <= 0.5 * width
@@ -235,6 +236,15 @@ def mesh_with_electrodes(
                 f"the closest {distances.min():.4g} away",
                 "check the units, refine the mesh there, or give a larger width",
             )
+        if shared := owner[is_near].max():
+            raise InputError(
+                f"{name}, electrode {number}",
+                f"boundary facets of no other electrode within {0.5 * width:g} of "
+                f"{place(position)}",
+                f"some of electrode {shared}",
+                "give a smaller width",
+            )
+        owner[is_near] = number
         own[f"electrode_{number}"] = mesh.boundary_facets[is_near]
     return replace(mesh, boundaries=mesh.boundaries | own), list(own)
 

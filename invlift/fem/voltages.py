@@ -214,7 +214,8 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
         expected = f"a number from 1 to {len(names)}, or one of {', '.join(map(str, names[:4]))}"
         if entry in FAR:
             found = f"{entry or 'an empty entry'}, an electrode infinitely far away"
-            remedy = "remove the row, or give this electrode a place at the edge of a larger mesh"
+            remedy = "electrodes count from 1, and a reading is between two of them: correct it, "
+            remedy += "remove the row, or give this one a place at the edge of a larger mesh"
         else:
             found, remedy = repr(entry), "correct it"
         raise InputError(where, f"{expected}, ...", found, remedy)

@@ -106,10 +106,14 @@ def _solutions(posterior: Posterior) -> list[str]:
         for each in posterior.described.values()
         if each.is_derived and each.place == "node" and each.name.startswith(SOLUTION)
     ]
+    if not found and {*"abmn"} <= {*getattr(posterior.sensors, "coordinates", ())}:  # electrodes
+        expected, given = "a run of a field that is read by sensors", "one of electrodes"
+        remedy = "their potential inside is not kept, so that there are no places to choose from"
+        raise InputError("next sensor", expected, given, remedy)
     if posterior.mesh is None or not found:
         raise InputError(
             "next sensor",
-            "a run of a field problem, other than of electrodes, with stored draws of its solution",
+            "a run of a field problem with stored draws of its solution",
             "none",
             "run one, with [output] max_field_megabytes large enough to store them",
         )

@@ -14,6 +14,7 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.scale_coordinate import typical_scale
+from invlift.samplers.kernels import ConstrainedHMC
 
 
 def bent(theta, slope):
@@ -58,6 +59,10 @@ def test_another_scale_found_on_resume_does_not_change_the_run(copied, monkeypat
         assert not np.any(chain.draws["sigma"] == apart.draws["sigma"])
     with pytest.raises(InputError, match="chains of this very problem"):
         run(copied, build(slope=1.6), resume=True)
+    with pytest.raises(
+        InputError, match=r"of other options; resume with .* options of the sampler"
+    ):
+        run(copied, kernel=ConstrainedHMC(persistence=0.1), resume=True)
 
 
 def test_a_record_without_the_choices_of_its_run_is_refused(copied):

@@ -111,7 +111,9 @@ def test_electrodes_by_their_positions():
     narrow, _ = mesh_with_electrodes(MESH, at[:, :2], 0.3, "v.ohm")
     assert [len(narrow.facets(name)) for name in names] == [2, 2, 2]
     wrong = at + np.array([0.0, 0.0, 1.0])
+    overlap = "electrode 3: .* no other electrode .* some of electrode 2; give a smaller width"
     for positions, width, part in ((at, 0.1, "electrode 1: .* within 0.05"),
+                                   (at, 1.2, overlap),
                                    (wrong, 0.8, "2 coordinates")):  # fmt: skip
         with pytest.raises(InputError, match=part):
             mesh_with_electrodes(MESH, positions, width, "v.ohm")

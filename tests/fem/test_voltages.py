@@ -279,8 +279,8 @@ def check_error(read, text, parts):
 @pytest.mark.parametrize(
     ("entry", "parts"),
     [
-        ("0", ["found 0, an electrode infinitely far away", "remove the row"]),
-        ("", ["an empty entry, an electrode infinitely far away"]),
+        ("0", ["found 0, an electrode infinitely far away", "count from 1", "remove the row"]),
+        ("", ["an empty entry, an electrode infinitely far away", "between two of them"]),
         ("5", ["a number from 1 to 3, or one of north, south, east", "'5'", "correct it"]),
         ("nroth", ["'nroth'"]),
     ],

@@ -157,10 +157,10 @@ class CheckpointStore:
             if name == "problem":
                 raise InputError(
                     f"{self.directory}",
-                    "chains of this very problem",
-                    "chains of another",
-                    "resume with the problem file, mesh, data and functions they were started "
-                    "with, or choose a new output directory",
+                    "chains of this very problem, by a sampler of these options",
+                    "chains of another problem, or of other options",
+                    "resume with the problem file, mesh, data, functions and options of the "
+                    "sampler they were started with, or choose a new output directory",
                 )
             raise InputError(
                 f"{self.directory}",
