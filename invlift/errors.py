@@ -83,6 +83,46 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def as_numbers(
+    where: str, given: Any, expected: str = "numbers", remedy: str = "correct it"
+) -> np.ndarray:
+    """What was given as an array of float64, NaN where it is masked.
+
+    Raises
+    ------
+    InputError
+        If it has no such form, as text and complex numbers: with what was ``expected``, and the
+        ``remedy``.  Dates have none, as nobody knows in which unit of time they would count.
+    """
+    try:
+        array = np.asarray(given)
+        kind = array.dtype.kind
+        # NumPy would read text, and drop imaginary parts.
+        has_text = kind == "O" and any(isinstance(entry, str | bytes) for entry in array.flat)
+        if has_text or kind in "cSUT":
+            raise TypeError
+        if isinstance(given, np.ma.MaskedArray):
+            given = given.astype(float).filled(np.nan)
+        numbers = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(where, expected, f"{given!r}"[:80], remedy) from None
+    if kind in "mM":
+        raise InputError(where, expected, "dates", "count from a start, in the unit of the model")
+    return numbers
+
+
+def as_number(value: Any) -> float:
+    """A number of Python, NumPy or JAX, in an array of no axes too; NaN for anything else.
+
+    True and False are no numbers, as for :func:`is_integer`.
+    """
+    try:
+        is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
+        return float(value) if is_number else np.nan
+    except (TypeError, ValueError):
+        return np.nan
+
+
 def closest(name: str, known: Collection[str], least: float = 0.6) -> str | None:
     """The known name most like one that is unknown, in any case; None if none is, to a ratio."""
     lower = {each.lower(): each for each in known}

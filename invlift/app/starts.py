@@ -18,14 +18,13 @@ from invlift.app.start_search import (
     names_of_constraints,
     start_key,
 )
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.inverse.laplace_approximation import (
     LaplaceApproximation,
     find_noise,
     laplace_approximation,
 )
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError, as_input_error
+from invlift.errors import InputError, as_input_error, as_numbers
 from invlift.inverse.priors.named import Shapes
-from invlift.inverse.readings import as_numbers
 
 
 def call(name: str, function: Callable, unknowns: Mapping[str, Any], *leading: Any) -> Any:

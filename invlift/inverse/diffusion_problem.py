@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, is_integer
+from invlift.errors import InputError, as_numbers, is_integer
 from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     call,
@@ -35,7 +35,6 @@ from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.noise.exact import exact_readings
 from invlift.inverse.priors.named import NamedPrior, Shapes
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import in_blocks
 from invlift.inverse.unknowns import Unknown, named_prior, unpack

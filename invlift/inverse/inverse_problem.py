@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_input_error, is_integer
+from invlift.errors import InputError, as_input_error, as_numbers, is_integer
 from invlift.inverse.axes import check_names
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.jacobians import Structure
@@ -25,7 +25,7 @@ from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.partly_known import partly_known
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import ExactProblem, InverseProblem
-from invlift.inverse.readings import NamedReading, as_numbers, check_like, named_readings
+from invlift.inverse.readings import NamedReading, check_like, named_readings
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
@@ -63,10 +63,10 @@ def inverse_problem(
         (d,), or its distribution, one scale for each name of the readings, or these by name.  None
         for exact readings, the output of a generator, say: only constrained samplers draw from
         these (Graham & Storkey 2017).
-    observed : (d,) float64 array, or mapping of str to array
-        Measured values. By name for a function that gives observations by name: arrays, or
-        xarray's, whose coordinates name each observation, or the columns of a data frame. One
-        follows the other in what is of all d, such as a scale of the noise for each.
+    observed : (d,) array, or mapping of str to array
+        Measured values, real numbers. By name for a function that gives observations by name:
+        arrays, or xarray's, whose coordinates name each observation, or the columns of a data
+        frame. One follows the other in what is of all d, such as a scale of the noise for each.
     axes : mapping of str to mapping of str to sequence, optional
         Of a function of unknowns: for each axis of a quantity that it gives, its name and the
         coordinates along it, ``{"path": {"year": range(1900, 1921)}}``.
@@ -79,9 +79,10 @@ def inverse_problem(
     Raises
     ------
     InputError
-        If shapes or names do not match, a value is not finite, an array is not float64, or the
-        forward map is not finite at the prior mean or cannot be differentiated; if there are not
-        more unknowns than exact readings, or a derivative outside the structure is not zero.
+        If shapes or names do not match, a value is no finite number, JAX is not in double
+        precision, or the forward map is not finite at the prior mean or cannot be differentiated;
+        if there are not more unknowns than exact readings, or a derivative outside the structure is
+        not zero.
     """
     axes, prior = dict(axes or {}), _prior(prior, model)
     has_names = isinstance(prior, NamedPrior) and not isinstance(model, ForwardModel)
@@ -154,14 +155,11 @@ def _observed(
             ", ".join(map(str, axes or observed)),
             "give a function of unknowns by name, and their distributions",
         )
+    require_float64()
     readings = ()
     if isinstance(observed, Mapping):
-        require_float64()
         observed, readings = named_readings(observed, axes)
-    if isinstance(observed, np.ma.MaskedArray) or np.asarray(observed).dtype.kind in "iu":
-        observed = as_numbers("argument observed", observed)
-    require_float64(observed=observed)
-    observed = np.asarray(observed)
+    observed = as_numbers("argument observed", observed, "an array of numbers")
     expected, remedy = "one finite value per observation", "remove or correct the observation"
     if observed.ndim != 1 or observed.size == 0:
         raise InputError("argument observed", expected, f"shape {observed.shape}", remedy)
@@ -319,7 +317,7 @@ def jax_problem(fn, num_parameters: int, noise: Noise, observed, *, arguments=()
     num_parameters : int
         Number of parameters, at least 1.
     noise : Noise
-    observed : (d,) float64 array
+    observed : (d,) array
     arguments : tuple
         Further arguments of ``fn``.
 

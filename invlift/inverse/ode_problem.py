@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.inverse.checks_in_time import (
     call,
     check_finite,
@@ -27,7 +27,6 @@ from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import as_numbers
 from invlift.inverse.unknowns import RESERVED, Unknown, named_prior, unpack
 
 #: Steps from the first reading to the last if no longest step is given.

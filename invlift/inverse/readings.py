@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.inverse.axes import Axes, checked_axes
 
 
@@ -38,29 +38,6 @@ class NamedReading(NamedTuple):
             return [self.name]
         along = [labels for _, labels in self.axes] or list(map(range, self.shape))
         return [f"{self.name}[{', '.join(map(str, each))}]" for each in product(*along)]
-
-
-def as_numbers(
-    where: str, given: Any, expected: str = "numbers", remedy: str = "correct it"
-) -> np.ndarray:
-    """What was given as an array of float64, NaN where it is masked.
-
-    Raises
-    ------
-    InputError
-        If it has no such form: with what was ``expected``, and the ``remedy``.  Dates have none, as
-        nobody knows in which unit of time they would count.
-    """
-    try:
-        has_dates = np.asarray(given).dtype.kind in "mM"
-        if isinstance(given, np.ma.MaskedArray):
-            given = given.astype(float).filled(np.nan)
-        numbers = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(where, expected, f"{given!r}"[:80], remedy) from None
-    if has_dates:
-        raise InputError(where, expected, "dates", "count from a start, in the unit of the model")
-    return numbers
 
 
 def labels_of(readings: Sequence[NamedReading]) -> list[str]:

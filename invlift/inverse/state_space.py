@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError, as_input_error, first_line, is_integer
+from invlift.errors import InputError, as_input_error, as_numbers, first_line, is_integer
 from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     check_finite,
@@ -29,7 +29,6 @@ from invlift.inverse.noise import Noise
 from invlift.inverse.noise.by_name import noise_by_name
 from invlift.inverse.priors.named import Shapes
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.readings import as_numbers
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.inverse.unknowns import Unknown, named_prior, unpack

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from invlift.errors import InputError
@@ -10,6 +11,7 @@ from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem, jax_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import gaussian_noise, known_noise
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 
@@ -86,6 +88,38 @@ def test_jacobian_of_a_users_function_in_either_mode(shape):
     )
 
 
+class Column:
+    """As of a data frame whose types are not NumPy's."""
+
+    dtype = "Float64"
+
+    def __array__(self, dtype=None, copy=None):
+        del copy
+        return np.array([1.0, 2.0, 3.0], dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [np.float32([1, 2, 3]), np.float16([1, 2, 3]), jnp.float32(jnp.arange(1, 4)), [1.0, 2, 3],
+     pd.Series([1, 2, 3], dtype="Float64"), Column()],
+)  # fmt: skip
+def test_real_numbers_of_any_type_are_readings_and_scales(given):
+    prior = StandardNormalPrior(jnp.zeros(2))
+    problem = inverse_problem(JaxFunction(squares), prior, given, given)
+    for found in (problem.observed, problem.noise.scale.known, known_noise(given).scale.known):
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
+
+
+def test_what_is_masked_is_neither_reading_nor_scale():
+    masked = np.ma.masked_equal([1.0, 2.0, 3.0], 2.0)
+    prior = StandardNormalPrior(jnp.zeros(2))
+    with pytest.raises(InputError, match="nan at index 1"):
+        inverse_problem(JaxFunction(squares), prior, 0.1, masked)
+    with pytest.raises(InputError, match="sensor 1: expected a positive number"):
+        known_noise(masked)
+
+
 def with_a_while_loop(theta):
     return jax.lax.while_loop(lambda x: x[0] < 8.0, lambda x: x * x + 1.0, jnp.append(theta, 0.1))
 
@@ -101,8 +135,9 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
 @pytest.mark.parametrize(
     ("arguments", "where", "found"),
     [
-        ({"observed": np.float32([1, 2, 3])}, "argument observed", "float32"),
-        ({"observed": ["1", "2", "3"]}, "argument observed", "<U1"),
+        ({"observed": ["1", "2", "3"]}, "argument observed", "'1'"),
+        ({"observed": np.array(["1", "2", "3"], dtype=object)}, "argument observed", "'1'"),
+        ({"observed": [1.0, 2.0, 3.0j]}, "argument observed", "3.j"),
         ({"observed": [1.0, np.nan, 3.0]}, "argument observed", "nan at index 1"),
         ({"observed": [1.0, 2.0, np.inf]}, "argument observed", "inf at index 2"),
         ({"observed": [[1.0, 2.0, 3.0]]}, "argument observed", "(1, 3)"),
@@ -110,6 +145,7 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
         ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
         ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
         ({"noise": "0.01"}, "noise", "'0.01'"),
+        ({"noise": [0.1, 0.2, 0.3j]}, "noise", "0.3j"),
         ({"noise": -0.01}, "noise sigma", "-0.01"),
         ({"num_parameters": 0}, "argument num_parameters", "0"),
         ({"num_parameters": 2.0}, "argument num_parameters", "2.0"),

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from invlift.errors import InputError, told_at
+from invlift.errors import InputError, as_numbers, told_at
 from invlift.inverse.distributions import Distribution, is_distribution
 from invlift.inverse.noise.base import Noise
 from invlift.inverse.noise.gaussian import gaussian_noise, known_noise
 from invlift.inverse.noise.scales import KnownScale, Scale, as_scale, unknown_scale
-from invlift.inverse.readings import as_numbers
 
 
 def noise_by_name(

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.inverse.distributions import Distribution, Positive, as_distribution, is_distribution
 from invlift.programs.pytrees import Module, static
 
@@ -368,14 +368,10 @@ def as_scale(scale) -> Scale:
 
 def _all_positive(where: str, values) -> np.ndarray:
     """A copy: JAX may share memory with an array, which the caller may change."""
-    try:
-        values = np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        values = np.asarray(values, dtype=object)
-    if values.dtype == object or values.ndim > 1:
-        raise InputError(
-            where, "a positive number, or one for each reading", f"{values!r}", "correct it"
-        )
+    expected = "a positive number, or one for each reading"
+    values = np.array(as_numbers(where, values, expected))
+    if values.ndim > 1:
+        raise InputError(where, expected, f"{values!r}", "correct it")
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         raise InputError(
