@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_numbers
 from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
@@ -144,17 +145,18 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
     points : array_like of float, shape (d, dim)
         NaN where a reading of a kind has no place.
     values : array_like of float, shape (d,)
-    sigma : array_like of float, shape (d,), optional
+    sigma : float or array_like of float, shape (d,), optional
+        One number is that of all readings.
     name : str
         What error messages call the table; its rows count from 2, as if written to a file.
     **columns : array_like, shape (d,)
         Further attributes of :class:`Sensors`, such as ``kinds`` and ``over``; ``minus`` is
-        (d, dim).
+        (d, dim).  Text that is missing, None or NaN as in a data frame, is "".
 
     Raises
     ------
     InputError
-        For shapes that do not fit, no rows, values that are not finite and sigma <= 0.
+        For shapes that do not fit, no rows, values that are masked or not finite and sigma <= 0.
     """
     columns = {"points": points, "values": values, "sigma": sigma, **columns}
     arrays = {}
@@ -164,13 +166,14 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
         if key not in (*_ARRAYS, *_TEXTS.values()):
             expected = f"columns among {', '.join([*_ARRAYS, *_TEXTS.values()])}"
             raise InputError(f"{name}, {key}", expected, "another", "rename it, or leave it out")
-        try:
-            arrays[key] = np.array(given, dtype=np.float64 if key in _ARRAYS else str)
-        except (ValueError, TypeError) as reason:
-            raise InputError(
-                f"{name}, {key}", "an array of numbers", str(reason), "give numbers only"
-            ) from None
+        if key in _ARRAYS:
+            where, remedy = f"{name}, {key}", "give numbers only"
+            arrays[key] = np.array(as_numbers(where, given, "an array of numbers", remedy))
+        else:
+            arrays[key] = _texts(f"{name}, {key}", given)
     shape = arrays["points"].shape
+    if sigma is not None and np.ndim(sigma) == 0:
+        arrays["sigma"] = np.full(shape[:1], arrays["sigma"])
     for key, array in arrays.items():
         expected = shape if key in ("points", "minus") else shape[:1]
         if len(shape) != 2 or shape[1] not in (2, 3) or array.shape != expected:
@@ -182,6 +185,15 @@ def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **col
             )
     required = [arrays.pop(key, None) for key in ("points", "values", "sigma")]
     return checked(*required, np.arange(2, shape[0] + 2), name, **arrays)
+
+
+def _texts(where: str, given) -> np.ndarray:
+    """An array of text, "" where it is missing: None, NaN, what pandas has for it, or masked."""
+    try:
+        is_missing = pd.isna(np.asarray(given, dtype=object)) | np.ma.getmask(given)
+        return np.where(is_missing, "", np.array(given, dtype=str))
+    except (ValueError, TypeError) as reason:
+        raise InputError(where, "an array of text", str(reason), "give one per sensor") from None
 
 
 def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import nnls
 from structured import box_mesh
@@ -429,9 +430,69 @@ def test_unreadable_tables(tmp_path):
         (np.empty((0, 2)), [], None),
         ([[0.0, np.nan]], [1.0], None),
         ([[0.0, 1.0]], ["hot"], None),
+        ([[0.0, 1.0]], ["1.0"], None),
+        ([[0.0, 1.0]], [1.0 + 2.0j], None),
+        ([[0.0, 1.0]], np.array([1.0 + 2.0j]), None),
         ([[0.0, 1.0]], [1.0], [0.0]),
+        ([[0.0, 1.0]], [1.0], -1.0),
     ],
 )
 def test_bad_arrays(points, values, sigma):
     with pytest.raises(InputError, match="sensors"):
         sensors_from_arrays(points, values, sigma)
+
+
+def test_a_masked_entry_is_no_reading():
+    masked = np.ma.masked_equal([1.0, 5e3, 2.0], 5e3)
+    for name, column in (("value", {"values": masked}), ("sigma", {"sigma": masked})):
+        with pytest.raises(InputError, match=f"row 3, column {name}: expected a finite number"):
+            sensors_from_arrays(**{"points": np.eye(3), "values": np.ones(3)} | column)
+
+
+def test_one_sigma_is_that_of_all():
+    found = sensors_from_arrays(np.eye(3), np.ones(3), 0.1).sigma
+    np.testing.assert_array_equal(found, [0.1, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["a", None, "b"],
+        ["a", np.nan, "b"],
+        pd.Series(["a", None, "b"]),
+        pd.Series(["a", pd.NA, "b"], dtype="string"),
+        pd.Series(["a", None, "b"], dtype="category"),
+        np.ma.masked_equal(np.array(["a", "x", "b"]), "x"),
+    ],
+)
+def test_missing_text_is_none(groups):
+    found = sensors_from_arrays(np.eye(3), np.ones(3), groups=groups)
+    assert found.groups.tolist() == ["a", "", "b"]
+
+
+def test_columns_that_do_not_fit_are_named():
+    for groups in (["a"], [["a"], ["b", "c"], "d"]):
+        with pytest.raises(InputError, match="sensors, groups"):
+            sensors_from_arrays(np.eye(3), np.ones(3), groups=groups)
+
+
+def test_a_data_frame_of_several_kinds(tmp_path):
+    """The table of docs/tutorial.md, whose empty entries pandas reads as NaN."""
+    text = (
+        "x,y,kind,over,radius,value,sigma,group\n0.30,0.40,point,,,21.3,0.1,loggers\n"
+        "0.70,0.20,average,,0.05,18.2,0.1,own\n,,flux,left,,-41.0,0.5,own\n"
+        "0.55,0.60,log_conductivity,,,1.4,0.2,\n"
+    )
+    file = write(tmp_path, text)
+    table = pd.read_csv(file)
+    texts = {"kinds": table["kind"], "over": table["over"], "groups": table["group"]}
+    given = sensors_from_arrays(
+        table[["x", "y"]], table["value"], table["sigma"], radius=table["radius"], **texts
+    )
+    whole = box_mesh(2, 4)
+    facets = whole.boundary_facets
+    left = facets[(whole.points[facets][..., 0] == 0.0).all(axis=1)]
+    mesh = replace(whole, boundaries={"left": left})
+    found, expected = locate(mesh, given), locate(mesh, read_sensors(file, 2))
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    assert found.sensors.groups.tolist() == ["loggers", "own", "own", ""]
