@@ -263,6 +263,13 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
         (r"prior range: .*found nan", {"correlation_range": math.nan}),
         (r"prior std: .*found -1", {"std": -1.0}),
         (r"prior std: .*found inf", {"std": math.inf}),
+        (r"prior std: .*found True", {"std": True}),
+        (r"prior std: .*found array", {"std": np.ones(1)}),
+        (r"prior range: .*found '1'", {"correlation_range": "1"}),
+        (r"prior smoothness: .*found None", {"smoothness": None}),
+        (r"prior smoothness: .*found True", {"smoothness": True}),
+        (r"prior mean: expected one number or 9.*function", {"mean": lambda place: 1.0}),
+        (r"prior mean: expected one number or 9.*{'a': 1.0}", {"mean": {"a": 1.0}}),
         (r"prior smoothness: .*found nan", {"smoothness": math.nan}),
         (r"prior mean: .*finite", {"mean": math.nan}),
         (r"prior mean: expected one number or 9", {"mean": np.zeros(5)}),
@@ -273,6 +280,15 @@ def test_bad_input_is_named(match, changes):
     settings = {"correlation_range": 1.0, "std": 1.0, "smoothness": 1.0} | changes
     with pytest.raises(InputError, match=match):
         matern_prior(box_mesh(2, 2), **settings)
+
+
+@pytest.mark.parametrize("as_given", [jnp.asarray, np.array, np.float32])
+def test_numbers_may_be_arrays_without_axes(as_given):
+    settings = {"correlation_range": 1.0, "std": 0.5, "smoothness": 1.0, "mean": 2.0}
+    given = {name: as_given(value) for name, value in settings.items()}
+    found, expected = (matern_prior(box_mesh(2, 2), **own) for own in (given, settings))
+    assert found.nominal == expected.nominal
+    np.testing.assert_array_equal(found.transform(jnp.ones(9)), expected.transform(jnp.ones(9)))
 
 
 def test_single_precision_is_refused():

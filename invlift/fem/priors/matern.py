@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from numbers import Real
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import skfem
 
-from invlift.errors import InputError
+from invlift.errors import InputError, as_number, as_numbers
 from invlift.fem import linalg, sparse
 from invlift.fem.discretisation import cell_basis, facet_basis, mass_form, stiffness_form
 from invlift.fem.mesh.mesh import Mesh
@@ -249,13 +248,13 @@ def matern_alpha(smoothness: float, dim: int) -> int:
     InputError
         If alpha is not an integer >= 1, or smoothness is not positive.
     """
-    alpha = smoothness + dim / 2
-    if not (smoothness > 0 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
+    alpha = as_number(smoothness) + dim / 2
+    if not (alpha > dim / 2 and math.isclose(alpha, round(alpha), abs_tol=1e-9)):
         choices = "1, 2, 3, ..." if dim == 2 else "0.5, 1.5, 2.5, ..."
         raise InputError(
             "prior smoothness",
             f"one of {choices} on a {dim}-D mesh (smoothness + {dim}/2 must be an integer)",
-            f"{smoothness:g}",
+            f"{smoothness!r}",
             "choose the nearest of these",
         )
     return round(alpha)
@@ -304,6 +303,7 @@ def matern_prior(
     alpha = matern_alpha(smoothness, mesh.dim)
     check_range(mesh, correlation_range)
     check_std(std)
+    correlation_range, std, smoothness = map(float, (correlation_range, std, smoothness))
     mean = checked_mean(mesh, mean)
     matrices = assemble(mesh, boundary)
     kappa = math.sqrt(8 * smoothness) / correlation_range
@@ -393,14 +393,10 @@ def assemble(mesh: Mesh, boundary: str) -> Matrices:
 
 def checked_mean(mesh: Mesh, mean) -> np.ndarray:
     """The prior mean at the nodes, (N,)."""
-    mean = np.asarray(mean, dtype=float)
+    expected, remedy = f"one number or {mesh.num_nodes} at the nodes", "give a field of this mesh"
+    mean = as_numbers("prior mean", mean, expected, remedy)
     if mean.shape not in ((), (mesh.num_nodes,)):
-        raise InputError(
-            "prior mean",
-            f"one number or {mesh.num_nodes} at the nodes",
-            f"shape {mean.shape}",
-            "give a field of this mesh",
-        )
+        raise InputError("prior mean", expected, f"shape {mean.shape}", remedy)
     if not np.all(np.isfinite(mean)):
         raise InputError("prior mean", "finite values", "NaN or infinity", "correct it")
     return np.broadcast_to(mean, (mesh.num_nodes,))
@@ -410,7 +406,7 @@ def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
     """Refuse a correlation range that gives no usable field; ``name`` says what it is."""
     # A field that hardly varies over the body has a deviation that grows like range / extent.
     least, most = 1e-6 * mesh.diameter, 10.0 * mesh.diameter
-    if not (isinstance(correlation_range, Real) and least <= correlation_range <= most):
+    if not least <= as_number(correlation_range) <= most:
         raise InputError(
             "prior range",
             f"a positive number, from {least:.3g} to {most:.3g}, ten times the extent of the mesh",
@@ -421,7 +417,7 @@ def check_range(mesh: Mesh, correlation_range, name: str = "") -> None:
 
 def check_std(std, name: str = "") -> None:
     """Refuse a standard deviation that gives no usable field."""
-    if not (isinstance(std, Real) and MIN_STD <= std <= MAX_STD):
+    if not MIN_STD <= as_number(std) <= MAX_STD:
         raise InputError(
             "prior std",
             f"a positive number, from {MIN_STD:g} to {MAX_STD:g}",
