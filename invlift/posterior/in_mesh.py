@@ -22,7 +22,7 @@ def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.
     """See `Posterior.at`."""
     quantity = _field_of(posterior, name)
     found = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
-    axes = zip("xyz", np.transpose(points), strict=False)
+    axes = zip("xyz", np.asarray(points).T, strict=False)
     return found.assign_coords({axis: ("point", values) for axis, values in axes})
 
 

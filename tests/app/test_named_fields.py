@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import meshio
 import numpy as np
+import pandas as pd
 import pytest
 import structured
 from command_line import call
@@ -83,6 +84,7 @@ def test_values_at_points_and_means_are_of_each_field(folder):
     at = posterior.at(mesh.points[[4, 7]], "phi")
     np.testing.assert_allclose(at.values[1], posterior.draws("phi")[1][:, [4, 7]], rtol=1e-9)
     assert at.attrs["units"] == "ln m"
+    assert posterior.at(pd.DataFrame(mesh.points[[4, 7]], columns=["x", "y"]), "phi").equals(at)
     centres = mesh.points[mesh.cells[[2, 5]]].mean(axis=1)
     inside = posterior.at(centres, "source")
     np.testing.assert_allclose(inside.values[0], posterior.draws("source")[0][:, [2, 5]])
