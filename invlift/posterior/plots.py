@@ -6,6 +6,7 @@ left as they were.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,11 +44,21 @@ MAX_SCALARS = 8
 DOTS_PER_INCH = 160
 
 
+class _Figure(Figure):
+    """A figure that any notebook shows, though it is not one of pyplot's."""
+
+    def _repr_png_(self) -> bytes:
+        # Once pyplot is in use, IPython has a way of its own to show figures, and prefers it.
+        png = io.BytesIO()
+        self.savefig(png, format="png")
+        return png.getvalue()
+
+
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """A figure of so many inches, to be drawn in the package's style."""
     with matplotlib.rc_context(STYLE):
-        yield Figure(figsize=(width, height), layout="constrained")
+        yield _Figure(figsize=(width, height), layout="constrained")
 
 
 def with_unit(name: str, unit: str) -> str:

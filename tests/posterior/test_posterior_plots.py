@@ -1,5 +1,6 @@
 """Slices of meshes, and figures: what they show, and that they change nothing else."""
 
+import io
 from dataclasses import replace
 
 import matplotlib
@@ -208,3 +209,10 @@ def test_a_far_reading_is_marked():
 def test_model_without_a_mesh_has_no_fields_to_draw():
     with pytest.raises(InputError, match="mesh"):
         Posterior([Chain({"parameters": np.ones((5, 2))})]).plot_fields()
+
+
+def test_a_notebook_shows_figures_though_they_belong_to_no_window():
+    figure = make_posterior().plot_chains()
+    shown = imread(io.BytesIO(figure._repr_png_()))
+    assert shown.shape[:2] == tuple((figure.get_size_inches()[::-1] * figure.dpi).astype(int))
+    assert shown.std() > 0.05
