@@ -103,8 +103,8 @@ def read_posterior(
     file = directory / DRAWS
     if not file.is_file():
         found = f"no {DRAWS} in it" if directory.is_dir() else "no such folder"
-        remedy = "give the folder that invlift run has written; a run that was stopped before its "
-        remedy += "first draw goes on with --resume"
+        remedy = "give the folder that invlift run or Posterior.write has written; chains without "
+        remedy += "one go on with --resume, in Python sample(..., checkpoint=folder, resume=True)"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
     found, record = read_groups(file), read_record(directory)
     try:

@@ -189,10 +189,17 @@ def without_draws(folder):
         path.unlink()
 
 
+def without_results(folder):
+    """As a checkpoint is, of chains alone."""
+    chains = folder.rename(folder.with_name("whole")) / "chains"
+    chains.rename(folder)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
         (shutil.rmtree, "results folder of a run, found no such folder"),
+        (without_results, r"--resume, in Python sample\(..., checkpoint=folder, resume=True\)"),
         (damaged, "posterior.nc: expected a netCDF-4 file"),
         (without_record, "run.json"),
         (of_another_problem, "chains of this very problem"),
