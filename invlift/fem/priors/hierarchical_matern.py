@@ -382,6 +382,7 @@ def hierarchical_matern_prior(
             check(math.exp(min(moments(given[name]).log_median, 700.0)), "a median of ")
         else:
             check(given[name])
+            given[name] = float(given[name])
     if not unknown:
         raise InputError(
             "prior range and std",
