@@ -44,8 +44,6 @@ def noise_by_name(
         return gaussian_noise(unknown_scale(parts, groups))
     if not is_distribution(noise):
         expected = "a positive number, a distribution of one, a number for each reading, or a noise"
-        if isinstance(noise, str):
-            raise InputError("noise", expected, repr(noise)[:80], _REMEDY)
         return known_noise(as_numbers("noise", noise, expected, _REMEDY))
     with told_at("noise"):
         return gaussian_noise(unknown_scale(noise, groups if len(observed) > 1 else None))
