@@ -97,6 +97,7 @@ def test_a_run_belongs_to_the_problem_that_was_sampled():
 
     run = invlift.sample(problem_of(), chains=1, warmup=10, draws=20)
     assert problem_of().posterior(run).num_draws == 20
+    assert repr(run) == "<Run: 1 chain of 20 draws>"
     for others in ({"readings": (1.0, 3.0)}, {"noise": 0.2}, {"log_sd": 2.0}):
         with pytest.raises(invlift.InputError, match="a run of this problem"):
             problem_of(**others).posterior(run)

@@ -432,6 +432,13 @@ def test_each_connected_part_needs_a_condition():
         check_anchored(mesh, ["first"])
 
 
+def test_a_mesh_is_told_in_a_line():
+    mesh = box_mesh(2, 2)
+    told = "9 nodes, 8 cells in 2-D; boundary groups left, right, bottom, top; subdomains"
+    assert told in repr(mesh)
+    assert "array" not in repr(mesh)
+
+
 @pytest.mark.parametrize("dim", [2, 3])
 def test_values_and_means_of_a_linear_field(dim):
     mesh = box_mesh(dim, 3)

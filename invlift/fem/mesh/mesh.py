@@ -22,7 +22,7 @@ from invlift.fem.mesh import functionals
 from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mesh:
     """A checked simplex mesh; make one with `read_mesh` or `mesh_from_arrays`.
 
@@ -51,6 +51,14 @@ class Mesh:
     point_fields: dict[str, np.ndarray]
     cell_fields: dict[str, np.ndarray]
     name: str
+
+    def __repr__(self) -> str:
+        """Return what there is, in a line: arrays would fill pages."""
+        kinds = {"boundary groups": self.boundaries, "subdomains": self.subdomains}
+        kinds |= {"fields": self.point_fields | self.cell_fields}
+        groups = (f"; {kind} {', '.join(named)}" for kind, named in kinds.items() if named)
+        sizes = f"{self.num_nodes} nodes, {self.num_cells} cells in {self.dim}-D"
+        return f"<Mesh {self.name!r}: {sizes}{''.join(groups)}>"
 
     @property
     def dim(self) -> int:

@@ -50,7 +50,7 @@ class ChainResult:
         return next(iter(self.stats.values())).shape[0] if self.stats else 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """Chains of one run.
 
@@ -75,6 +75,12 @@ class Run:
     standards: Standards
     num_draws_requested: int | None = None
     problem: str = ""
+
+    def __repr__(self) -> str:
+        """Return how much there is, in a line: arrays would fill pages."""
+        num, num_draws = len(self.chains), self.chains[0].num_draws if self.chains else 0
+        how = ", interrupted" if self.is_interrupted else ""
+        return f"<Run: {num} chain{'s' * (num != 1)} of {num_draws} draws{how}>"
 
 
 def cut_to_one_length(chains: list[ChainResult]) -> list[ChainResult]:
