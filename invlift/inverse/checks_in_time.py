@@ -118,6 +118,51 @@ def checked_columns(readings: Any, times: np.ndarray | None = None) -> dict[str,
     return columns
 
 
+def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
+    """Refuse rows of pandas or xarray that their labels say are in another order than the times.
+
+    Labels that are no times, such as numbers of rows, mean nothing here.  Without times (T,) each
+    row is one step, so that labels that are numbers must be in equal steps.
+    """
+    for name, given in readings.items():
+        labels = _labels_of_rows(given)
+        if labels is None or labels.dtype.kind not in "iufM":
+            continue
+        steps, where = np.diff(labels), f"readings {name}, labels of its rows"
+        expected, remedy = "those of times, in their order", "sort the readings as the times"
+        if labels.dtype.kind == "M" or times is None:
+            is_wrong = steps.size and not (steps > steps[0] * 0).any()  # the latest first
+            if not is_wrong and times is None and labels.dtype.kind != "M":
+                is_wrong = not np.allclose(steps, steps[:1])
+                expected, remedy = "equal steps, of which each moves the state once", "give times, "
+                remedy += "or rows of NaN for steps without a reading"
+        else:
+            is_wrong = np.array_equal(np.sort(labels), times) and not np.array_equal(labels, times)
+        if is_wrong:
+            raise InputError(where, expected, f"{labels[:6].tolist()}"[:80], remedy)
+
+
+def _labels_of_rows(given: Any) -> np.ndarray | None:
+    """Labels along the first axis of an array of pandas or xarray; None of any other."""
+    index = getattr(given, "index", None)
+    if not hasattr(index, "equals"):  # lists have a method of that name
+        first = next(iter(getattr(given, "dims", ())), None)
+        index = getattr(given, "indexes", {}).get(first)
+    return None if index is None else np.asarray(index)
+
+
+def noise_where_read(noise: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """Noise by name without the rows in which nothing was read, of what has one for each row."""
+    if not isinstance(noise, Mapping):
+        return noise
+    found = dict(noise)
+    for name, column in columns.items():
+        is_read = ~np.isnan(column.reshape(len(column), -1)).all(axis=1)
+        if np.ndim(found.get(name)) == 1 and len(found[name]) == len(column):
+            found[name] = np.asarray(found[name])[is_read]
+    return found
+
+
 def with_forecast(
     times: np.ndarray, columns: Mapping[str, np.ndarray], forecast: Any
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -16,11 +16,13 @@ from invlift.inverse.checks_in_time import (
     call,
     check_finite,
     check_increasing,
+    check_labels,
     check_named,
     check_names,
     check_same,
     checked_columns,
     checked_start,
+    noise_where_read,
     shapes_of,
     with_forecast,
 )
@@ -129,6 +131,8 @@ def diffusion_problem(
     require_float64()
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
+    check_labels(readings, times)
+    noise = noise_where_read(noise, columns)
     begin = _checked_start(times, start, is_exact=noise is None)
     times, columns = with_forecast(times, columns, forecast)
     num_steps = _checked_steps(steps_per_interval, times.size)

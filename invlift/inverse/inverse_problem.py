@@ -25,7 +25,7 @@ from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.priors.partly_known import partly_known
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import ExactProblem, InverseProblem
-from invlift.inverse.readings import NamedReading, check_like, named_readings
+from invlift.inverse.readings import NamedReading, check_like, named_readings, of_frame
 from invlift.inverse.unknowns import NamedModel, Unknown, named_prior, with_axes
 from invlift.programs.compilation import program
 from invlift.programs.precision import require_float64
@@ -86,6 +86,8 @@ def inverse_problem(
     """
     axes, prior = dict(axes or {}), _prior(prior, model)
     has_names = isinstance(prior, NamedPrior) and not isinstance(model, ForwardModel)
+    given = dict(observed.items()) if hasattr(observed, "items") else {}
+    noise = dict(noise.items()) if hasattr(noise, "columns") else noise  # a data frame
     observed, readings = _observed(observed, axes, has_names=has_names)
     if has_names:
         model = NamedModel(model, prior.shapes, readings)
@@ -100,7 +102,7 @@ def inverse_problem(
     by_name = dict(zip(names, np.split(observed, ends), strict=True))
     for each in readings:
         own = noise.get(each.name) if isinstance(noise, Mapping) else noise
-        check_like(f"noise {each.name}", own, each)
+        check_like(f"noise {each.name}", own, each, given.get(each.name))
     is_exact = noise is None
     noise = exact_readings() if is_exact else noise_by_name(noise, by_name)
     noise.check(observed)
@@ -115,6 +117,7 @@ def inverse_problem(
         _check_structure(problem)
     if not has_names:
         return problem
+    _check_order(prior, readings)
     kept = {name: own for name, own in axes.items() if name not in names}
     problem = replace(problem, model=with_axes(model, prior, kept)) if kept else problem
     every = [
@@ -147,7 +150,7 @@ def _observed(
 ) -> tuple[np.ndarray, tuple[NamedReading, ...]]:
     """All readings as one vector, (d,), and what they are where they have names."""
     if hasattr(observed, "columns"):  # a data frame
-        observed = observed.to_xarray()
+        observed = of_frame(observed)
     if not has_names and (axes or isinstance(observed, Mapping)):
         raise InputError(
             "argument axes" if axes else "argument observed",
@@ -210,6 +213,20 @@ def _slopes(problem: ExactProblem, position, direction):
     target = problem.own_lifted()
     _, jacobian = target.linearise(position)
     return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
+
+
+def _check_order(prior: NamedPrior, readings: Sequence[NamedReading]) -> None:
+    """Refuse an axis of readings with the coordinates of an unknown's in another order."""
+    pairs = zip(prior.shapes, prior.axes, strict=True)
+    known = [(name, axis, at) for (name, _), own in pairs for axis, at in own]
+    read = [(each.name, axis, at) for each in readings for axis, at in each.axes]
+    for reading, axis, labels in read:
+        for name, other, at in known:
+            is_same_set = axis == other and sorted(map(str, at)) == sorted(map(str, labels))
+            if is_same_set and at != labels:
+                expected = f"coordinates along {axis} in the order of the unknown {name}"
+                found, remedy = "another order", "give both in one order, or axes of two names"
+                raise InputError(f"argument observed, {reading}", expected, found, remedy)
 
 
 def _check_fields(model: ForwardModel, prior: Prior) -> None:

@@ -15,9 +15,11 @@ from invlift.errors import InputError, as_numbers
 from invlift.inverse.checks_in_time import (
     call,
     check_finite,
+    check_labels,
     check_named,
     checked_columns,
     checked_start,
+    noise_where_read,
     with_forecast,
 )
 from invlift.inverse.distributions import Distribution
@@ -100,6 +102,7 @@ def ode_problem(
     """
     times = as_numbers("times", times)
     columns = checked_columns(readings, times)
+    check_labels(readings, times)
     every, _ = with_forecast(times, {}, forecast)
     first = checked_start(times, start)
     if max_step is None:
@@ -132,7 +135,7 @@ def ode_problem(
     observed = {name: columns[name][which] for name, which in rows.items()}
     axes = {f"{name}_path": {"time": every} for name in rows}
     axes |= {name: {"read_at": times[which]} for name, which in rows.items()}
-    noise = noise_by_name(noise, observed)
+    noise = noise_by_name(noise_where_read(noise, columns), observed)
     try:
         problem = inverse_problem(partial(model, max_step), unknowns, noise, observed, axes=axes)
     except InputError as error:

@@ -89,14 +89,46 @@ def named_readings(
     return np.concatenate(values), tuple(readings)
 
 
-def check_like(where: str, given: Any, reading: NamedReading) -> None:
-    """Check that an array of xarray has the axes of readings: it is taken entry by entry.
+def of_frame(frame: Any) -> Any:
+    """The columns of a data frame as arrays of xarray, whose rows are in the same order.
 
     Raises
     ------
     InputError
-        If the axes have other names, another order or other coordinates.
+        If an index of several levels has not each combination once, the last changing first.
     """
+    if (index := frame.index).nlevels == 1:
+        return frame.to_xarray()
+    levels = [index.get_level_values(level).unique() for level in range(index.nlevels)]
+    if list(index) != list(product(*levels)):
+        raise InputError(
+            "argument observed",
+            "a row for each combination of the labels, the last of them changing first",
+            "some missing, twice, or in another order",
+            "sort the table by its index, or leave the index out by reset_index",
+        )
+    found = frame.to_xarray()  # which sorts them
+    return found.reindex(dict(zip(found.sizes, levels, strict=True)))
+
+
+def check_like(where: str, given: Any, reading: NamedReading, observed: Any = None) -> None:
+    """Check that an array has shape, axes and labels of readings: it is taken entry by entry.
+
+    Of ``observed``, as it was given, is the index if both are of pandas.
+
+    Raises
+    ------
+    InputError
+        If the axes have another shape, other names, another order or other coordinates.
+    """
+    is_array = isinstance(given, np.ndarray | jax.Array) and given.ndim > 1
+    if is_array and given.shape != reading.shape:
+        expected = f"shape {reading.shape}, as the readings have"
+        raise InputError(where, expected, f"{given.shape}", "transpose it, say")
+    indices = [getattr(each, "index", None) for each in (given, observed)]
+    if all(hasattr(each, "equals") for each in indices) and not indices[0].equals(indices[1]):
+        expected = "the index of the readings, in their order"
+        raise InputError(where, expected, "another", "take reindex(readings.index)")
     if not getattr(given, "dims", ()) or not reading.axes:
         return
     own, known = dict(checked_axes(where, _axes_of(given), np.shape(given))), dict(reading.axes)

@@ -15,9 +15,11 @@ from invlift.inverse.axes import path_of
 from invlift.inverse.checks_in_time import (
     check_finite,
     check_increasing,
+    check_labels,
     check_names,
     check_same,
     checked_columns,
+    noise_where_read,
     shapes_of,
     with_forecast,
 )
@@ -116,6 +118,8 @@ def state_space(
     """
     require_float64()
     columns = checked_columns(readings)
+    check_labels(readings, times)
+    noise = noise_where_read(noise, columns)
     is_numbered, size = times is None, len(next(iter(columns.values())))
     times = _checked_times(times, size)
     times, columns = with_forecast(times, columns, forecast)

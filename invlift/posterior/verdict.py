@@ -87,8 +87,8 @@ MISFIT = (
     "cannot reproduce them within the noise"
 )
 MISFIT_TOGETHER = (
-    "look at standardised_residual in sensors.vtu for regions of one sign, and at the model and "
-    "the scale of the noise"
+    "look at standardised_residual in sensor_fit.csv, on a mesh in sensors.vtu, for regions of one "
+    "sign, and at the model and the scale of the noise"
 )
 SHARP_BENDS = "if that is too slow, choose a smaller prior std, or a noise scale of shorter tail"
 WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'

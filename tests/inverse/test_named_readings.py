@@ -236,3 +236,44 @@ def test_what_a_caller_does_to_arrays_later_changes_no_problem():
     np.testing.assert_array_equal(made.observed, [1.0, 2.0])
     np.testing.assert_array_equal(made.noise.scale.known, [0.1, 0.2])
     np.testing.assert_array_equal(made.prior.transform(jnp.zeros(2)), [3.0, 4.0])
+
+
+# Tables, whose rows are taken one after the other -------------------------------------------------
+
+SITES = pd.MultiIndex.from_product([["south", "north"], [1, 2]], names=["site", "t"])
+TABLE = pd.DataFrame({"x": [10.0, 20.0, 1.0, 2.0], "sd": [5.0, 5.0, 0.1, 0.1]}, index=SITES)
+
+
+def of_table(observed, noise=0.1, site=("south", "north")):
+    level = invlift.Unknown(invlift.normal(np.zeros(2), 10.0), "", {"site": site})
+
+    def model(level):
+        return {"x": jnp.outer(level, jnp.array([1.0, 2.0]))}
+
+    return invlift.inverse_problem(model, {"level": level}, noise, observed)
+
+
+def test_a_table_of_two_levels_keeps_its_order():
+    """Xarray would sort them, and the column of the noise would belong to other rows."""
+    problem = of_table(TABLE[["x"]], {"x": TABLE["sd"]})
+    np.testing.assert_array_equal(problem.observed, TABLE["x"])
+    np.testing.assert_array_equal(problem.noise.scale.known, TABLE["sd"])
+    (reading,) = problem.model.readings
+    assert dict(reading.axes)["site"] == ("south", "north")
+    again = of_table(TABLE[["x"]], TABLE[["sd"]].rename(columns={"sd": "x"}))
+    np.testing.assert_array_equal(again.noise.scale.known, TABLE["sd"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"observed": TABLE[["x"]].iloc[:3]}, "a row for each combination"),
+        ({"observed": TABLE[["x"]].iloc[[0, 3, 2, 1]]}, "a row for each combination"),
+        ({"noise": {"x": TABLE["sd"].sort_index()}}, "the index of the readings"),
+        ({"noise": {"x": np.ones((4, 1))}}, "shape"),
+        ({"site": ("north", "south")}, "coordinates along site in the order of the unknown level"),
+    ],
+)
+def test_rows_of_another_order_are_refused(given, expected):
+    with pytest.raises(InputError, match=expected):
+        of_table(**{"observed": TABLE[["x"]], **given})

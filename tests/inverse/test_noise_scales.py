@@ -169,6 +169,8 @@ def test_groups_are_named_in_the_order_of_the_readings():
     by_name = unknown_scale(lognormal(-1.0, 0.7), ["b", "a", "b"])
     assert by_name.names == ("b", "a")
     np.testing.assert_array_equal(by_name.groups, [0, 1, 0])
+    of_pandas = unknown_scale(lognormal(-1.0, 0.7), np.array(["b", "a", "b"], dtype=object))
+    assert of_pandas.names == by_name.names
 
 
 def test_groups_share_a_scale():

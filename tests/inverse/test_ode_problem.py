@@ -293,3 +293,65 @@ def test_one_reading_at_the_start_needs_no_step():
 def test_bad_input(changes, message):
     with pytest.raises(InputError, match=message):
         problem(**changes)
+
+
+# Labels of rows -----------------------------------------------------------------------------------
+
+LATEST_FIRST = pd.DataFrame({"q": [0.05, 0.14, 0.37]}, index=[3.0, 2.0, 1.0])
+
+
+def decaying(readings, noise=0.1):
+    return invlift.ode_problem(
+        lambda time, state, k: {"q": -k * state["q"]},
+        {"k": lognormal(median=1.0, factor=2.0)},
+        lambda k: {"q": 1.0},
+        [1.0, 2.0, 3.0],
+        readings,
+        noise,
+        start=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        LATEST_FIRST,
+        {"q": LATEST_FIRST["q"]},
+        LATEST_FIRST.rename_axis("time").to_xarray(),
+        LATEST_FIRST.set_axis(pd.to_datetime(["2020-03-01", "2020-02-01", "2020-01-01"])),
+    ],
+)
+def test_readings_with_labels_in_another_order_than_times_are_refused(readings):
+    with pytest.raises(InputError, match="labels of its rows: expected those of times"):
+        decaying(readings)
+
+
+def test_numbers_of_rows_are_no_times():
+    shuffled = LATEST_FIRST.iloc[::-1].set_axis([5, 1, 9])
+    np.testing.assert_array_equal(decaying(shuffled).observed, [0.37, 0.14, 0.05])
+    in_order = LATEST_FIRST.sort_index()
+    np.testing.assert_array_equal(decaying(in_order).observed, [0.37, 0.14, 0.05])
+
+
+def test_noise_of_each_row_goes_with_the_rows_that_were_read():
+    readings = {"q": [1.0, np.nan, 0.1]}
+    for sigma in ([0.1, 0.2, 0.3], pd.Series([0.1, np.nan, 0.3]), [0.1, 0.3]):
+        found = decaying(readings, {"q": sigma})
+        np.testing.assert_array_equal(found.noise.scale.known, [0.1, 0.3])
+
+
+def test_steps_of_a_state_space_are_equal():
+    def walk(rows, **options):
+        return invlift.state_space(
+            lambda number, state, push, size: {"x": state["x"] + size * push[0]},
+            {"size": lognormal(median=1.0, factor=2.0)},
+            lambda push, size: {"x": push[0]},
+            pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}, index=rows),
+            {"x": 0.1},
+            **options,
+        )
+
+    with pytest.raises(InputError, match="equal steps"):
+        walk([0, 1, 5, 6])
+    for given in (walk([0, 1, 5, 6], times=[0, 1, 5, 6]), walk([3, 4, 5, 6])):
+        assert given.num_observations == 4

@@ -389,6 +389,8 @@ def _grouping(groups) -> dict:
         return {}
     groups = np.asarray(groups)
     names: tuple[str, ...] = ()
+    if groups.dtype == object and all(isinstance(each, str) for each in groups.flat):  # of pandas
+        groups = groups.astype(str)
     if groups.dtype.kind == "U" and groups.ndim == 1:
         names = tuple(dict.fromkeys(groups.tolist()))
         groups = np.array([names.index(each) for each in groups.tolist()], dtype=int)
