@@ -74,11 +74,10 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     positions = sensors.positions
     if table.groups is not None:
         names = electrode_groups(mesh, table.groups, where("groups"))
+        if positions is not None and len(positions) != len(names):
+            expected = f"as many boundary groups as {sensors.name} has electrodes, {len(positions)}"
+            raise InputError(where("groups"), expected, f"{len(names)}", "name that of each")
         if positions is not None:
-            if len(positions) != (num := len(names)):
-                expected = f"as many boundary groups as {sensors.name} has electrodes, "
-                expected += f"{len(positions)}"
-                raise InputError(where("groups"), expected, f"{num}", "name that of each")
             check_positions(mesh, names, positions, sensors.name, where("groups"))
     elif positions is None:
         expected, found = f"positions of the electrodes in {sensors.name}", "none"

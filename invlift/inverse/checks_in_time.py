@@ -129,16 +129,17 @@ def check_labels(readings: Mapping[str, Any], times: np.ndarray | None) -> None:
         if labels is None or labels.dtype.kind not in "iufM":
             continue
         steps, where = np.diff(labels), f"readings {name}, labels of its rows"
-        expected, remedy = "those of times, in their order", "sort the readings as the times"
+        expected, remedy = "those of times, in their order", "sort the readings as the times, or "
         if labels.dtype.kind == "M" or times is None:
             is_wrong = steps.size and not (steps > steps[0] * 0).any()  # the latest first
             if not is_wrong and times is None and labels.dtype.kind != "M":
                 is_wrong = not np.allclose(steps, steps[:1])
                 expected, remedy = "equal steps, of which each moves the state once", "give times, "
-                remedy += "or rows of NaN for steps without a reading"
+                remedy += "or rows of NaN for steps without a reading, or "
         else:
             is_wrong = np.array_equal(np.sort(labels), times) and not np.array_equal(labels, times)
         if is_wrong:
+            remedy += "leave labels out that are no times, by reset_index(drop=True)"
             raise InputError(where, expected, f"{labels[:6].tolist()}"[:80], remedy)
 
 

@@ -114,7 +114,7 @@ def of_frame(frame: Any) -> Any:
 def check_like(where: str, given: Any, reading: NamedReading, observed: Any = None) -> None:
     """Check that an array has shape, axes and labels of readings: it is taken entry by entry.
 
-    Of ``observed``, as it was given, is the index if both are of pandas.
+    Of ``observed``, as it was given, is the index if both are of pandas, and not numbers of rows.
 
     Raises
     ------
@@ -126,9 +126,12 @@ def check_like(where: str, given: Any, reading: NamedReading, observed: Any = No
         expected = f"shape {reading.shape}, as the readings have"
         raise InputError(where, expected, f"{given.shape}", "transpose it, say")
     indices = [getattr(each, "index", None) for each in (given, observed)]
-    if all(hasattr(each, "equals") for each in indices) and not indices[0].equals(indices[1]):
-        expected = "the index of the readings, in their order"
-        raise InputError(where, expected, "another", "take reindex(readings.index)")
+    if all(hasattr(each, "equals") for each in indices):
+        own, theirs = indices
+        are_numbers = any(np.array_equal(each, np.arange(len(each))) for each in indices)
+        if len(own) == len(theirs) and not (are_numbers or own.equals(theirs)):
+            expected = "the index of the readings, in their order"
+            raise InputError(where, expected, "another", "take reindex(readings.index)")
     if not getattr(given, "dims", ()) or not reading.axes:
         return
     own, known = dict(checked_axes(where, _axes_of(given), np.shape(given))), dict(reading.axes)

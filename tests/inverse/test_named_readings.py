@@ -262,6 +262,8 @@ def test_a_table_of_two_levels_keeps_its_order():
     assert dict(reading.axes)["site"] == ("south", "north")
     again = of_table(TABLE[["x"]], TABLE[["sd"]].rename(columns={"sd": "x"}))
     np.testing.assert_array_equal(again.noise.scale.known, TABLE["sd"])
+    numbered = of_table(TABLE[["x"]], {"x": TABLE["sd"].reset_index(drop=True)})
+    np.testing.assert_array_equal(numbered.noise.scale.known, TABLE["sd"])
 
 
 @pytest.mark.parametrize(
