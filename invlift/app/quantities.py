@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,8 +54,8 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
 
     def field(name: str, part, first: int = 0, unit: str = "") -> Quantity:
         prior_sd = part.pointwise_std() if with_prior else None
-        of_cells, mesh = known.get(first), getattr(part, "mesh", None)
-        if of_cells is not None and len(of_cells) != mesh.num_cells:  # of other elements
+        num_cells, of_cells = getattr(getattr(part, "mesh", None), "num_cells", 0), known.get(first)
+        if np.size(of_cells) != num_cells:  # of other elements
             of_cells = None
         axes = {_PLACES[part.location]: None}
         return Quantity(name, axes, unit, prior_sd=prior_sd, known_cells=of_cells)
@@ -65,12 +64,11 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
         found = [field(FIELD, prior)]
     elif isinstance(prior, NamedPrior):
         mesh, parts = mesh_of(prior), zip(prior.shapes, prior.units, prior.axes, strict=True)
-        firsts = np.cumsum([0, *(math.prod(shape) for _, shape in prior.shapes)])
         found = [
-            field(name, prior.parts[name], first, unit)
+            field(name, prior.parts[name], prior.firsts[name], unit)
             if _is_on(prior.parts[name], mesh) and not axes
             else _named(name, shape, unit, axes)
-            for first, ((name, shape), unit, axes) in zip(firsts, parts, strict=False)
+            for (name, shape), unit, axes in parts
         ]
     else:
         found = [Quantity(PARAMETERS, {"parameter": None})]

@@ -18,6 +18,7 @@ from invlift.fem.form_assembly import (
     ROUNDING,
     Form,
     check_term,
+    coefficients_of,
     form_arrays,
     joint_pattern,
     number_known,
@@ -173,6 +174,7 @@ def linear_equation(
     least = 1 + max(
         -1, *(part["coefficients"].max(initial=-1) for part in parts),
         *(each.coefficient for each in inputs),
+        *(form.start + coefficients_of(form)[0].max() for form in forms if _knows_cells(form)),
     )  # fmt: skip
     num_coefficients = _checked_number(num_coefficients, least)
     known = number_known(parts, num_coefficients)
@@ -236,15 +238,18 @@ def _fields(forms: Sequence[Form], parts: Sequence[dict], size: int) -> tuple[Pl
             continue
         points = (mesh.p[:, mesh.t].mean(axis=1) if location == "cells" else mesh.p).T
         found[first] = place = found.get(first, Place(first, points))
-        if form.known is None or np.shape(form.known) != (mesh.nelements,):
-            continue
-        known = np.full(len(points), np.nan)
-        of_cells = mesh.t if location == "nodes" else np.arange(mesh.nelements)[None]
-        known[of_cells] = form.known
-        known[taken[first : first + len(points)]] = np.nan
-        if not np.isnan(form.known).all():
+        if _knows_cells(form):
+            known = np.full(len(points), np.nan)
+            known[coefficients_of(form)[0]] = form.known
+            known[taken[first : first + len(points)]] = np.nan
             found[first] = place._replace(known=known, known_cells=np.asarray(form.known))
     return tuple(found.values())
+
+
+def _knows_cells(form: Form) -> bool:
+    """Whether a form on all cells has a field that is known in some of them."""
+    is_field = isinstance(form.location, str) and form.basis.tind is None
+    return is_field and np.ndim(form.known) == 1 and not np.isnan(form.known).all()
 
 
 def _forms(given) -> tuple[Form, ...]:

@@ -84,7 +84,7 @@ def form_arrays(
     rows, cols = unknowns[first].ravel(), unknowns[second].ravel()
     is_kept = (rows < num_free) & (cols < num_free)
     entries = (first * size + second)[:, None] * num_elements + np.arange(num_elements)
-    coefficients, shape = _coefficients(form)
+    coefficients, shape = coefficients_of(form)
     known = np.asarray(np.nan if form.known is None else form.known, dtype=float)
     if known.shape not in ((), (num_elements,), coefficients.shape):
         expected, found = f"{num_elements} numbers, or NaN", f"shape {known.shape}"
@@ -111,7 +111,7 @@ def form_arrays(
     }
 
 
-def _coefficients(form: Form) -> tuple[np.ndarray, np.ndarray]:
+def coefficients_of(form: Form) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients of each element, (k, E), and their basis functions at its points, (k, Q, E)."""
     basis, location = form.basis, form.location
     if isinstance(location, str) and location == "nodes":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -238,10 +237,10 @@ def _check_fields(model: ForwardModel, prior: Prior) -> None:
         If they are not, as after another order of the unknowns or on another mesh.
     """
     places = {each.first: each.points for each in model.fields or ()}
-    parts = [(prior, 0)]
+    parts = [(0, prior)]
     if isinstance(prior, NamedPrior):
-        parts = [(prior.parts[name], math.prod(shape)) for name, shape in prior.shapes]
-    for first, (part, _) in zip(np.cumsum([0, *(n for _, n in parts)]), parts, strict=False):
+        parts = [(first, prior.parts[name]) for name, first in prior.firsts.items()]
+    for first, part in parts:
         mesh, location = getattr(part, "mesh", None), getattr(part, "location", None)
         if mesh is None or location not in ("nodes", "cells") or not places:
             continue
@@ -265,11 +264,10 @@ def _with_known(model: ForwardModel, prior: Prior) -> Prior:
         return prior
     if not isinstance(prior, NamedPrior):
         return partly_known(prior, known[0]) if 0 in known else prior
-    parts, first = dict(prior.parts), 0
-    for name, shape in prior.shapes:
+    parts = dict(prior.parts)
+    for name, first in prior.firsts.items():
         if first in known and isinstance(parts[name], Prior):
             parts[name] = partly_known(parts[name], known[first])
-        first += math.prod(shape)
     return replace(prior, parts=parts)
 
 

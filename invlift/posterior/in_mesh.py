@@ -80,9 +80,9 @@ def _values_at(mesh: Mesh, quantity: Quantity, points: np.ndarray) -> tuple[csr_
     matrix = mesh.values_at(points, quantity.place)
     if quantity.known_cells is None:
         return matrix, np.zeros(matrix.shape[0])
-    found = mesh.values_at(points, "cell") @ np.nan_to_num(quantity.known_cells)
-    is_known = mesh.values_at(points, "cell") @ ~np.isnan(quantity.known_cells)
-    return diags_array(1.0 - is_known) @ matrix, found
+    cells = mesh.values_at(points, "cell")
+    is_known = cells @ ~np.isnan(quantity.known_cells)
+    return diags_array(1.0 - is_known) @ matrix, cells @ np.nan_to_num(quantity.known_cells)
 
 
 def _apply(

@@ -302,6 +302,34 @@ def test_a_posterior_has_the_known_value_in_all_of_the_part(tmp_path):
     assert posterior.at([[0.8, 0.4]], "psi").std() > 0.1
 
 
+@pytest.mark.parametrize("known", [None, {"high": 5.0}])
+def test_what_is_known_of_facets_is_not_known_of_cells(known):
+    """Of as many facets as cells, the coefficient of a Robin condition is no conductivity."""
+    mesh = box_mesh(2, 2)
+    assert len(mesh.boundary_facets) == mesh.num_cells
+    robin = {"boundary": (2.0, normal(0.0, 0.1))}
+    seen = observation(mesh, kinds=("point",))
+    model = assemble_poisson(mesh, seen, source=1.0, robin=robin, known=known)
+    (field,) = model.fields
+    if known is None:
+        assert field.known is None
+        assert field.known_cells is None
+    else:
+        np.testing.assert_array_equal(field.known_cells, known_conductivity(mesh, known))
+        assert set(field.known[~np.isnan(field.known)]) == {np.log(5.0)}
+
+
+def test_known_coefficients_count_among_all():
+    """Also where they are the last, and nobody has said how many there are."""
+    mesh = box_mesh(2, 4)
+    basis = cell_basis(mesh)
+    form = Form(basis, conduction, known=known_conductivity(mesh, {"high": 5.0}))
+    readings = basis.probes(np.array([[0.3], [0.4]]))
+    model = linear_equation(form, load=np.ones(basis.N), held=np.array([0]), readings=readings)
+    assert model.num_coefficients == mesh.num_nodes
+    assert np.isfinite(model(jnp.zeros(mesh.num_nodes))).all()
+
+
 @pytest.mark.parametrize(
     ("known", "where"),
     [

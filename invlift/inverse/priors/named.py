@@ -146,6 +146,11 @@ class NamedPrior(Prior):
             yield name, self.parts[name], own
 
     @property
+    def firsts(self) -> dict[str, int]:
+        """Number of the first coefficient of each unknown, by its name."""
+        return dict(zip((name for name, _ in self.shapes), [0, *self._ends[1]], strict=True))
+
+    @property
     def _ends(self) -> tuple[list[int], list[int]]:
         """Where variables and coefficients of all unknowns but the last end."""
         sizes = [self.parts[name].num_white for name, _ in self.shapes]
