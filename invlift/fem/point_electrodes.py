@@ -144,10 +144,13 @@ def _for_each(element: Element, factors: np.ndarray) -> Element:
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:
     """Basis functions at positions, (K, num_nodes); those just outside are moved to the mesh."""
-    if not distances.size or distances.min() <= APART * distances.max():
-        expected, remedy = "two or more electrodes in different places", "correct the positions"
-        found = "two in the same" if distances.size else f"{len(positions)}"
-        raise InputError("electrodes", expected, found, remedy)
+    if not distances.size:
+        raise InputError("electrodes", "two or more", f"{len(positions)}", "add the others")
+    if distances.min() <= APART * distances.max():
+        pairs = np.triu_indices(len(positions), 1)
+        first, second = (each[np.argmin(distances)] + 1 for each in pairs)
+        found, remedy = f"that of electrode {first}", "correct one of the positions"
+        raise InputError(f"electrodes, {second}", "a place of its own", found, remedy)
     found = locate(mesh, sensors_from_arrays(positions, np.zeros(len(positions))), "project")
     outside = np.flatnonzero(found.distances > CLOSE * distances.min())
     if outside.size:

@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from invlift.errors import InputError, closest
+from invlift.fem.column_words import without_unit
 from invlift.files.input_files import read_text
 
 MAX_BYTES = 2**24  # of a table: some 300,000 sensors
 CLOSE = 0.75  # how alike the names of two columns are that may have been confused
 #: Columns of results, which others of a table would hide; nor may their names have a slash.
 _TAKEN = "sensor", "points", "units"
-#: A number with a decimal comma; and what is behind a column's name.
-_DECIMAL_COMMA = re.compile(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$")
-_UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
+#: Numbers as some languages write them: a decimal comma, points between thousands perhaps, and
+#: one with a mark of which nothing says whether it is decimal or stands between thousands.
+_DECIMAL_COMMA = re.compile(r"^([+-]?(?:\d*|\d{1,3}(?:\.\d{3})+)),(\d+(?:[eE][+-]?\d+)?)$")
+_THREE_BEHIND_POINT = re.compile(r"^[+-]?\d{1,3}\.\d{3}$")
+_THREE_BEHIND_COMMA = re.compile(r"^[+-]?\d{1,3},\d{3}$")
 #: Columns in which a row may have no entry, and those in which it may if the table has kinds.
 _SPARSE = "x2", "y2", "z2", "over", "radius", "group"
 _SPARSE_OF_KINDS = "x", "y", "z", "experiment"
@@ -72,28 +75,56 @@ def lines_of(text: str, name: str) -> list[tuple[int, list[str]]]:
         num -= 1
         row, (first, *others) = lines[num]
         lines[num] = row, [first.removeprefix("#").strip(), *others]
-    return _without_unnamed(lines[num:], has_decimal_commas=mark == ";")
+    lines = _without_unnamed(lines[num:])
+    return _with_decimal_points(lines, name) if mark == ";" else lines
 
 
-def _without_unnamed(lines, *, has_decimal_commas: bool) -> list[tuple[int, list[str]]]:
+def _with_decimal_points(lines, name: str) -> list[tuple[int, list[str]]]:
+    """The lines with decimal points in the place of commas, and without points before these.
+
+    Raises
+    ------
+    InputError
+        Beside decimal commas 1.012 may be a thousand or one; so may 1,234 if all numbers with
+        commas are like it.
+    """
+    header, *rows = lines
+    entries = [(row, number, each) for row, line in rows for number, each in enumerate(line)]
+    commas = [each for _, _, each in entries if _DECIMAL_COMMA.match(each)]
+    if not commas:
+        return lines
+    is_clear = any(not _THREE_BEHIND_COMMA.match(each) for each in commas)
+    unclear = _THREE_BEHIND_POINT if is_clear else _THREE_BEHIND_COMMA
+    for row, number, entry in entries:
+        if unclear.match(entry):
+            mark = "." if is_clear else ","
+            whole, part = entry.replace(mark, ""), entry.replace(mark, ".")
+            column = header[1][number] if number < len(header[1]) else number + 1
+            where = f"{name}, row {row}, column {column}"
+            remedy = (
+                "write it without a mark between thousands, and with digits that tell: 1012 or 1.0"
+            )
+            raise InputError(where, f"{whole} or {part}", f"{entry}, which may be either", remedy)
+    decimal = [(row, [_with_decimal_point(entry) for entry in entries]) for row, entries in rows]
+    return [header, *decimal]
+
+
+def _with_decimal_point(entry: str) -> str:
+    match = _DECIMAL_COMMA.match(entry)
+    return f"{match[1].replace('.', '')}.{match[2]}" if match else entry
+
+
+def _without_unnamed(lines) -> list[tuple[int, list[str]]]:
     """The lines without columns that no name is above and nothing is in, or numbers of rows."""
     width = max((k for k, name in enumerate(lines[0][1], start=1) if name), default=0)
     for _, entries in lines:
         while len(entries) > width and not entries[-1]:
             entries.pop()
-        if has_decimal_commas:
-            entries[:] = [_DECIMAL_COMMA.sub(r"\1.\2", entry) for entry in entries]
     if width and not lines[0][1][0]:
         first = [entries[:1] for _, entries in lines[1:]]
         if first == [[f"{k}"] for k in range(len(first))]:
             lines = [(row, entries[1:]) for row, entries in lines]
     return lines
-
-
-def without_unit(column: str) -> tuple[str, str]:
-    """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
-    bare = _UNIT.sub("", column)
-    return bare, column[len(bare) :].strip()[1:-1].strip()
 
 
 def checked_header(

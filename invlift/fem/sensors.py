@@ -12,9 +12,17 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, as_numbers
+from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_lines
 from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
+#: Numbers that stand for missing readings, and how far they are then from all others, in parts of
+#: these: loggers' own, netCDF's fill values, the ends of 16 bits.
+MISSING = np.array(
+    [-99.0, -999.0, -999.25, -999.9, -9999.0, -9999.9, -99999.0, -999999.0, 9999.0, 99999.0,
+     999999.0, 1e20, 1e30, 1e31, -1e30, 9.969209968386869e36, 1.70141e38, -32768.0, 32767.0]
+)  # fmt: skip
+FAR_FROM_OTHERS = 3.0
 #: Columns that mean something: numbers, and texts with what they are here.
 _NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma"
 _TEXTS = {
@@ -75,6 +83,8 @@ class Sensors:
         Other columns by name, as they are written in the table: they are kept beside results.
     outside : str
         How many sensors of the table lay outside the mesh and what became of them; empty if none.
+    notes : tuple of str
+        What of the table is left out or not used.
     """
 
     points: np.ndarray
@@ -94,6 +104,7 @@ class Sensors:
     electrode_groups: tuple[str, ...] = ()
     further: Mapping[str, np.ndarray] = field(default_factory=dict)
     outside: str = ""
+    notes: tuple[str, ...] = ()
 
     def take(self, kept: np.ndarray) -> Sensors:
         """Return the table reduced to the readings at positions `kept`."""
@@ -134,7 +145,8 @@ def joined(tables: Mapping[str, Sensors]) -> Sensors:
     names = dict.fromkeys(name for each in every for name in each.further)
     further = {name: column([each.further.get(name) for each in every]) for name in names}
     outside = "; ".join(dict.fromkeys(each.outside for each in every if each.outside))
-    return replace(first, further=further, outside=outside, **whole)
+    notes = tuple(dict.fromkeys(note for each in every for note in each.notes))
+    return replace(first, further=further, outside=outside, notes=notes, **whole)
 
 
 def sensors_from_arrays(points, values, sigma=None, name: str = "sensors", **columns) -> Sensors:
@@ -204,10 +216,11 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
     path : str or path-like
         Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
         three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts),
-        x2, y2 and z2 (second places), kind, over (texts) and radius, which are empty where a
-        reading has none; in a table with kinds so may places and experiments be. Other columns are
-        kept beside the results as they are, unless they look like one of these. Several rows may
-        have one place: they are readings of their own.
+        valid (rows with 0 are left out), x2, y2 and z2 (second places), kind, over (texts) and
+        radius, which are empty where a reading has none; in a table with kinds so may places and
+        experiments be. Other columns are kept beside the results as they are, unless they look like
+        one of these, or are times, errors or weights. Several rows may have one place: they are
+        readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
     needs_values : bool
@@ -221,16 +234,21 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         positive one).
     """
     name = os.fspath(path)
-    lines = lines_of(read_table(Path(path), name), name)
+    lines, notes = used_lines(lines_of(read_table(Path(path), name), name), name)
+    header = lines[0][1]
+    check_lengths(header, name)
     axes = list("xyz"[:dim])
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
-    if set(seconds) & set(lines[0][1]):
+    if set(seconds) & set(header):
         needed = needed + seconds
-    columns = checked_header(lines[0][1], needed, ["sigma", *_TEXTS, "radius"], seconds, name)
+    columns = checked_header(header, needed, ["sigma", *_TEXTS, "radius"], seconds, name)
     rows, by_name = entries_by_column(lines[1:], columns, _NUMBERS, name)
     points = np.stack([by_name[axis] for axis in axes], axis=1)
     seconds = [by_name[axis] for axis in seconds if axis in by_name]
+    if "sigma" in by_name:
+        by_name["sigma"] *= sigma_factor(header, name)
+    notes += unused(columns, [*_NUMBERS, *_TEXTS])
     return checked(
         points,
         by_name.get("value", np.zeros(len(rows))),
@@ -245,6 +263,7 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
             for column, entries in by_name.items()
             if column not in (*_NUMBERS, *_TEXTS)
         },
+        notes=tuple(notes),
     )
 
 
@@ -308,6 +327,7 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
                 f"{entries[bad[0]]:g}",
                 "correct it, or remove the row if there is no reading",
             )
+    _check_missing(values, rows, name)
     if sigma is not None and (sigma < 1.0 / MAX_SIZE).any():
         bad = np.flatnonzero(sigma < 1.0 / MAX_SIZE)[0]
         raise InputError(
@@ -317,3 +337,21 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
             "give the accuracy of the sensor, or remove the column and give one scale for all",
         )
     return Sensors(points, values, sigma, rows, name, **others)
+
+
+def _check_missing(values: np.ndarray, rows: np.ndarray, name: str) -> None:
+    """Refuse readings that stand for missing ones, far from all others."""
+    is_code = np.isin(values, MISSING)
+    real = values[~is_code]
+    if not is_code.any() or not real.size:
+        return
+    low, high = real.min(), real.max()
+    far = FAR_FROM_OTHERS * max(high - low, np.abs(real).max())
+    bad = np.flatnonzero(is_code & (np.maximum(low - values, values - high) > far))
+    if bad.size:
+        raise InputError(
+            f"{name}, row {rows[bad[0]]}, column value",
+            f"a reading; all others are {low:g} to {high:g}",
+            f"{values[bad[0]]:g}, which often stands for a missing one",
+            "remove the row if there is no reading",
+        )

@@ -19,13 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.sensor_text import (
-    checked_header,
-    entries_by_column,
-    lines_of,
-    read_table,
-    without_unit,
-)
+from invlift.fem.column_words import sigma_factor, unused, used_lines, without_unit
+from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
 from invlift.fem.sensors import Sensors, checked
 
 #: The electrodes of a reading: current in and out, and between which is read.
@@ -88,10 +83,10 @@ def read_voltages(
     unified, positions = _unified(text, name), None
     if unified is not None:
         positions, columns, units, lines = unified
-        numbers = set(columns) - {*ROLES}
+        numbers, notes, factor = set(columns) - {*ROLES}, [], 1.0
     else:
-        (_, columns), *lines = lines_of(text, name)
-        units = dict(map(without_unit, columns))
+        ((_, columns), *lines), notes = used_lines(lines_of(text, name), name)
+        units, factor = dict(map(without_unit, columns)), sigma_factor(columns, name)
         numbers, values, others = _NUMBERS, ["value"], ["voltage", "current"]
         if found := [each for each in others if each in units]:
             if "value" in units:
@@ -120,7 +115,15 @@ def read_voltages(
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
     else:
-        is_valid = by_name.get("valid", np.ones(len(rows))) != 0.0
+        valid = by_name.get("valid", np.ones(len(rows)))
+        unknown = np.flatnonzero(~np.isin(valid, [0.0, 1.0]))
+        if unknown.size:
+            where = f"{name}, row {rows[unknown[0]]}, column valid"
+            remedy = "say whether the reading is valid, or remove the row"
+            raise InputError(where, "1 or 0", f"{valid[unknown[0]]:g}", remedy)
+        is_valid = valid != 0.0
+        if not is_valid.all():
+            notes.append(f"{np.count_nonzero(~is_valid)} rows are not valid by the column valid")
         rows, by_name = rows[is_valid], {key: each[is_valid] for key, each in by_name.items()}
     entries = [[_DECIMAL.sub(r"\1", entry) for entry in by_name[role]] for role in ROLES]
     electrodes = np.array(entries).T
@@ -128,7 +131,9 @@ def read_voltages(
         numbers = _numbers(electrodes, range(1, len(positions) + 1), rows, name, are_points=True)
         by_name.setdefault("k", geometric_factors(positions, numbers))
     values, used = _values(by_name, rows, name, needs_values)
-    sigma = by_name.get("sigma")
+    known = [*ROLES, *_NUMBERS, "name", "group", "rhoa", "k", "err", "valid"]
+    notes += unused(columns, known)
+    sigma = by_name["sigma"] * factor if "sigma" in by_name else None
     if "err" in by_name and used:  # it is relative
         sigma = by_name["err"] * np.abs(values)
     for first, second, what in ((0, 1, "where current leaves"), (2, 3, "against which is read")):
@@ -148,6 +153,7 @@ def read_voltages(
         electrodes=electrodes,
         positions=positions,
         further=further,
+        notes=tuple(notes),
     )
 
 
@@ -219,6 +225,7 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
         else:
             found, remedy = repr(entry), "correct it"
         raise InputError(where, f"{expected}, ...", found, remedy)
+    _check_count_from_one(electrodes, found, len(names), rows, table)
     drives, reads = found[:, :2, None], found[:, None, 2:]
     both = np.argwhere((drives == reads) & (drives >= 0))
     if are_points and both.size:
@@ -228,6 +235,21 @@ def _numbers(electrodes, names, rows, table: str, *, are_points: bool) -> np.nda
         remedy = "remove the row: next to a point that does the potential grows without bound"
         raise InputError(where, expected, repr(str(electrodes[row, 2 + role])), remedy)
     return found
+
+
+def _check_count_from_one(electrodes, found, num: int, rows, table: str) -> None:
+    """Refuse electrodes that seem to count from 0: then 0 is in several columns and K in none.
+
+    Electrodes infinitely far away, which 0 stands for, are always in the same columns.
+    """
+    is_zero = electrodes == "0"
+    is_mixed = is_zero.any(axis=0) & ~is_zero.all(axis=0)
+    if np.count_nonzero(is_mixed) < 2 or (found == num - 1).any():
+        return
+    row, role = np.argwhere(is_zero)[0]
+    where = f"{table}, row {rows[row]}, column {ROLES[role]}"
+    remedy = f"do they count from 0? add 1 to all; or leave out electrode {num}, which nothing uses"
+    raise InputError(where, "electrodes that count from 1", "electrode 0", remedy)
 
 
 def geometric_factors(positions: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -335,7 +357,7 @@ def _unified(text: str, name: str):
         if not np.isfinite(values).all():
             where = f"{name}, row {at[~np.isfinite(values)][0]}, column {axis}"
             raise InputError(where, "a finite number", "another", "correct it")
-    rows, _, tokens = _block(lines, "readings", name)
+    rows, rest, tokens = _block(lines, "readings", name)
     parts = [token.lower().partition("/")[::2] for token in tokens or [*ROLES, "rhoa"]]
     columns = [_TOKENS.get(each, each) for each, _ in parts]
     for column in columns:
@@ -347,6 +369,8 @@ def _unified(text: str, name: str):
         remedy = "name the columns in a line behind #, such as #a b m n r"
         expected = "columns a, b, m and n"
         raise InputError(f"{name}, names of the columns", expected, f"no {missing[0]}", remedy)
+    if all(len(entries) == len(columns) for _, entries in rows):  # else a row is named
+        _check_end(rest, len(rows), name)
     units = dict(zip(columns, (unit for _, unit in parts), strict=True))
     return np.stack(list(by_axis.values()), axis=1), columns, units, rows
 
@@ -354,6 +378,20 @@ def _unified(text: str, name: str):
 def _is_count(entries: list[str]) -> bool:
     """Whether a line is a number of things alone."""
     return len(entries) == 1 and entries[0].isdecimal() and 0 < float(entries[0]) < 1e9
+
+
+def _check_end(lines, num_readings: int, name: str) -> None:
+    """Refuse rows behind the readings, unless these are a count of ground points and the points."""
+    rest = [(row, entries) for row, entries, _ in lines if entries]
+    if not rest:
+        return
+    row, entries = rest[0]
+    is_count = len(entries) == 1 and entries[0].isdecimal()
+    if is_count and int(entries[0]) == len(rest) - 1:
+        return
+    found = f"{num_readings} announced and more rows behind them"
+    remedy = "correct the number of readings, or remove the rows"
+    raise InputError(f"{name}, row {row}", "as many readings as announced", found, remedy)
 
 
 def _block(lines, what: str, name: str):
