@@ -46,7 +46,7 @@ class NumPyroModel(NumPyroProblem):
         kernel = KERNELS["chmc"](target_acceptance=ACCEPTANCE) if kernel is None else kernel
         run = sample(self, kernel, warmup=warmup, draws=draws, **options)
         verdict = self.posterior(run).verdict()
-        if not verdict.is_converged:
+        if not verdict.is_good:
             warnings.warn(str(verdict), stacklevel=2)
         names = run.chains[0].draws.keys() - {PREDICTED, NOISE_SCORE}
         return {name: np.concatenate([each.draws[name] for each in run.chains]) for name in names}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from invlift.app.checks.electrodes import electrode_objections
 from invlift.app.checks.time_step import time_step_objections
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
@@ -117,7 +118,9 @@ def build_posterior(
     parts = {name: getattr(run, name) for name in names} | {"objections": objections}
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
-    parts["objections"] = [*objections, *time_step_objections(own, run)]
+    parts["objections"] = [
+        *objections, *electrode_objections(own), *time_step_objections(own, run)
+    ]  # fmt: skip
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
     labels, coordinates, points = names_of_readings(own), {}, None

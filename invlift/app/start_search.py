@@ -40,18 +40,37 @@ MAX_MISFIT = 10.0
 CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
 
 
+class Fit(NamedTuple):
+    """How the mode near a start explains the readings as they are, (d,) each.
+
+    Attributes
+    ----------
+    predicted : (d,)
+    eta : (d,)
+        Noise variables that are left, standard normal before the data.
+    sigma : (d,)
+        Scales of the noise.
+    """
+
+    predicted: np.ndarray
+    eta: np.ndarray
+    sigma: np.ndarray
+
+
 class Start(NamedTuple):
     """Where a chain starts: a position, (target.dimension,), and what is known of it, (d,) each.
 
     The misfit is how far the readings are from the predictions there, in standard deviations of the
     noise; zero if the noise has unknown parameters: its scale grows with what does not fit. The
     sensitivity is how far each reading moves with the field in standard deviations of its noise:
-    one standard deviation of the prior's, at the mode nearby.
+    one standard deviation of the prior's, at the mode nearby.  The fit is that of this mode, None
+    where none was looked for.
     """
 
     position: np.ndarray
     misfit: np.ndarray
     sensitivity: np.ndarray
+    fit: Fit | None = None
 
 
 def find_start(
@@ -138,8 +157,8 @@ def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start 
     starts, masses, logdensities = [], [], []
     has_many = problem.num_unknowns > FEW_UNKNOWNS
     for draw in draws:
-        log_mass, sensitivity = map(np.asarray, _mass_and_sensitivity(problem, draw.lifted))
-        starts.append(Start(draw.position, draw.misfit, sensitivity))
+        log_mass, sensitivity, *fit = map(np.asarray, _look_at_mode(problem, draw.lifted))
+        starts.append(Start(draw.position, draw.misfit, sensitivity, Fit(*fit)))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
         logdensities.append(0.0 if has_many else np.nan_to_num(draw.logdensity, nan=-np.inf))
         is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
@@ -187,6 +206,9 @@ def name_of_reading(problem: InverseProblem, index: int) -> str:
         return f"combination {index} of the readings"
     if labels := labels_of(problem.model.readings):
         return labels[index]
+    labels = getattr(problem.model.sensors, "labels", None)
+    if labels is not None:
+        return f"sensor {labels[index]}"
     return f"sensor {index}" if problem.model.solutions else f"reading {index}"
 
 
@@ -266,10 +288,14 @@ def from_lifted(target, lifted):
 
 
 @program
-def _mass_and_sensitivity(problem: InverseProblem, lifted):
-    """Log mass and sensitivity of the readings at the mode near a point on the lifted manifold."""
+def _look_at_mode(problem: InverseProblem, lifted):
+    """Log mass, sensitivity of readings and what `Fit` holds at the mode near a lifted point."""
     mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
-    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1)
+    whole = problem.whole
+    predicted = whole.predict(jnp.concatenate([mode.zeta, mode.white]))
+    eta, _ = whole.noise_variables(predicted, mode.zeta)
+    sigma = jnp.broadcast_to(whole.noise.sigma(mode.zeta), eta.shape)
+    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1), predicted, eta, sigma
 
 
 @program

@@ -64,7 +64,7 @@ class Starts(Module):
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain; a warning is logged if it does not reproduce the readings."""
-        position, misfit, _ = find_start(
+        position, misfit, *_ = find_start(
             self.kernel, self.target, self.seed, chain, approximation=self.approximation
         )
         if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
@@ -95,7 +95,7 @@ class GivenStarts(Module):
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain; an InputError if the model is not finite there."""
-        lifted = _lifted_above(self.target.problem, self.white[chain])
+        lifted = lifted_above(self.target.problem, self.white[chain])
         if not np.all(np.isfinite(lifted)):
             where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
             raise InputError(where, expected, "readings that are not", "give another start")
@@ -203,7 +203,8 @@ def _positions_of(problem, starts: Mapping, num_chains: int) -> np.ndarray:
 
 
 @program
-def _lifted_above(problem: InverseProblem, white):
+def lifted_above(problem: InverseProblem, white):
+    """The lifted point above standard normal variables, (m,), at the most probable noise."""
     zeta = find_noise(problem, white) if problem.noise.num_parameters else jnp.zeros(0)
     return LiftedPosterior(problem).lift(jnp.concatenate([zeta, white]))
 

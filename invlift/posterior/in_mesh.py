@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, diags_array
 
 from invlift.errors import InputError
 from invlift.posterior.labelled import label
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.parts import Mesh, every_of
 from invlift.posterior.quantity import Quantity
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 def values_at(posterior: Posterior, points: np.ndarray, name: str | None) -> xr.DataArray:
     """See `Posterior.at`."""
-    quantity = _field_of(posterior, name)
+    is_conductivity = name == CONDUCTIVITY and name not in posterior.described
+    quantity = _field_of(posterior, FIELD if is_conductivity else name)
     found = _apply(posterior, quantity, *_values_at(posterior.mesh, quantity, points), "point")
+    if is_conductivity:
+        found = np.exp(found).rename(CONDUCTIVITY)
     axes = zip("xyz", np.asarray(points).T, strict=False)
     return found.assign_coords({axis: ("point", values) for axis, values in axes})
 

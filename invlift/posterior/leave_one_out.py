@@ -64,7 +64,10 @@ class LeaveOneOut:
 def leave_one_out(
     log_likelihood: Sequence[np.ndarray], scores: Sequence[np.ndarray] | None = None
 ) -> LeaveOneOut | None:
-    """Leave-one-out predictions by Pareto smoothed importance sampling; None of too few draws.
+    """Leave-one-out predictions by Pareto smoothed importance sampling.
+
+    None of too few draws, or where at each reading nearly all are equal: then no estimate means
+    anything.
 
     `log_likelihood` is log p(y_i | draw), (num_draws, d) for each chain, and so are the scores, the
     noise variables eta that explain the readings, if known: new readings are below y with
@@ -89,6 +92,8 @@ def leave_one_out(
         num_effective[i] = logsumexp(values) - np.log(values.size) - elpd[i]
         if eta is not None:
             pit[i] = np.exp(logsumexp(log_weights + log_ndtr(eta)))
+    if np.isposinf(pareto_k).all():
+        return None
     return LeaveOneOut(elpd, num_effective, pareto_k, pit)
 
 

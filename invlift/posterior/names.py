@@ -2,6 +2,8 @@
 
 #: Log-conductivity, of which more is told than of other fields; coefficients of a user's own model.
 FIELD, PARAMETERS = "log_conductivity", "parameters"
+#: Its exponential, which follows from its draws.
+CONDUCTIVITY = "conductivity"
 #: What solves the equation, at the nodes.
 SOLUTION = "solution"
 #: The forward map at the sensors, and the noise variables that explain the readings.

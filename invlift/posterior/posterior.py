@@ -324,7 +324,7 @@ class Posterior:
         """Leave-one-out predictions of the readings, by Pareto smoothed importance sampling.
 
         An `InputError` if there are no sensors, no draws of "predicted", fewer than 25 draws in
-        all, or the density of the noise is unknown here.
+        all or none that differ, or the density of the noise is unknown here.
         """
         if self.log_likelihood is None:
             expected, found = "readings, draws of predicted, and noise of known density", "not all"
@@ -332,7 +332,8 @@ class Posterior:
             raise InputError("posterior", expected, found, remedy)
         if self.loo is None:
             found = f"{sum(map(len, self.log_likelihood))}"
-            raise InputError("leave-one-out", "25 draws in all, or more", found, "run for longer")
+            expected = "25 draws in all, or more, that differ from each other"
+            raise InputError("leave-one-out", expected, found, "run for longer")
         return self.loo
 
     def summary(self) -> pd.DataFrame:
@@ -349,8 +350,8 @@ class Posterior:
         """Draws of a field at points, with axes chain, draw and point.
 
         Or stored_draw, where not all draws are stored. Points are (k, dim), in the length unit of
-        the mesh; `name` is the field, "solution" say, by default the one that the equation is
-        about. An `InputError` if there is no such field, or a point is outside the mesh.
+        the mesh; `name` is the field, "solution" or "conductivity" say, by default the one that the
+        equation is about. An `InputError` if there is no such field, or a point is outside.
         """
         return in_mesh.values_at(self, points, name)
 

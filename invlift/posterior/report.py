@@ -27,7 +27,7 @@ from invlift.posterior.field_plots import (
     plot_maps,
 )
 from invlift.posterior.files import number_style, sensor_table, some_draws, summary_with_totals
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, draw_legend, new_figure
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.scalar_plots import parameters_of
@@ -38,7 +38,6 @@ DOTS_PER_INCH, QUALITY = 128, 85
 MAX_ROWS = 500
 #: Statistics of a field that have one colour scale: endings of their names, and titles.
 STATISTICS = {"mean": "mean", "q05": "5 % quantile", "q50": "median", "q95": "95 % quantile"}
-CONDUCTIVITY = "conductivity"
 ABOVE = f"{CONDUCTIVITY}_above_"
 
 
@@ -82,11 +81,13 @@ def write_report(
 def _verdict(posterior: Posterior, record: Mapping[str, Any]) -> Iterator[str]:
     verdict, table = record["verdict"], posterior.summary()
     is_fair = verdict["warnings"] or record.get("is_interrupted")
-    tone = "bad" if not verdict["is_converged"] else "fair" if is_fair else "good"
+    is_bad = verdict.get("doubts") or not verdict["is_converged"]
+    tone = "bad" if is_bad else "fair" if is_fair else "good"
     yield f'<div class="verdict {tone}"><p>{escape(verdict["headline"])}</p>'
-    kinds = {"reasons": "Reasons", "warnings": "Notes", "advice": "What to do"}
+    kinds = {"doubts": "Model and data", "reasons": "Chains", "warnings": "Notes",
+             "advice": "What to do"}  # fmt: skip
     for kind, title in kinds.items():
-        if lines := verdict[kind]:
+        if lines := verdict.get(kind):
             items = "".join(f"<li>{escape(line)}</li>" for line in lines)
             yield f"<h3>{title}</h3><ul>{items}</ul>"
     yield "</div>"

@@ -1,12 +1,14 @@
 """Whether draws can be trusted: rules, each a reason for doubt or a warning, with what to do.
 
-A *reason* withholds the verdict "converged"; a *warning* is worth knowing either way. What depends
-on the kernel is in its own standards. No set of rules can prove convergence: the most a good
+A *reason* withholds the verdict "converged"; a *doubt* is about the model and the data, of which
+chains that agree say nothing; a *warning* is worth knowing either way. What depends on the kernel
+is in its own standards. No set of rules can prove convergence: the most a good
 verdict says is that nothing looked for was found.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -23,6 +25,7 @@ from invlift.standards import Standards
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
+    from invlift.posterior.sensor_fit import SensorStatistics
 
 # Vehtari et al. (2021), section 4: R-hat below 1.01 and 50 effective draws per half chain
 MAX_R_HAT = 1.01
@@ -42,7 +45,16 @@ MAX_FAILURE_SHARE = 0.30
 MAX_RESIDUAL = 4.0
 # Of all readings together. Under a true model the p-value keeps away from 0.
 MIN_MISFIT_P_VALUE = 0.01
+# Beyond these no noise of the kind that is assumed explains the readings.
+DOUBTFUL_RESIDUAL, DOUBTFUL_P_VALUE = 6.0, 1e-6
+# Residuals of a model that explains nothing are as large as the readings' own spread; of few
+# readings that happens by chance, where the noise's scale is one that its prior has.
+MAX_UNEXPLAINED, MIN_READINGS, MANY_READINGS = 0.9, 4, 10
+# Tail of a prior in which the median of a posterior contradicts it.
+PRIOR_TAIL = 1e-3
 MAX_STUCK_SHARE = 0.20
+# Chains that agree, and have this share of the effective draws asked for, want more draws alone.
+NEARLY = 0.5
 # Of the audited steps. Wrong decisions bias the draws by no more than about their share.
 MAX_WRONG_RETURNS = 0.01
 
@@ -54,7 +66,8 @@ class VerdictText:
         """Return the verdict as a few lines of text."""
         own = vars(self)
         notes = own.get("notes", own.get("warnings"))
-        marked = ("-", self.reasons), ("- note:", notes), ("->", self.advice)
+        doubts = own.get("doubts", ())
+        marked = ("-", (*doubts, *self.reasons)), ("- note:", notes), ("->", self.advice)
         return "\n".join([self.headline, *(f"  {x} {line}" for x, each in marked for line in each)])
 
     def _repr_html_(self) -> str:
@@ -64,13 +77,22 @@ class VerdictText:
 
 @dataclass(frozen=True)
 class Verdict(VerdictText):
-    """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first."""
+    """Verdict on a run: reasons withhold convergence, warnings do not; most useful advice first.
+
+    Doubts are about the model and the data: chains may converge to the posterior of a wrong model.
+    """
 
     is_converged: bool
     headline: str
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     advice: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the chains have converged, and nothing is in doubt about the model."""
+        return self.is_converged and not self.doubts
 
 
 # Options are called the same in a problem file, on the command line and by Python's `sample`.
@@ -95,16 +117,24 @@ WRONG_RETURNS = 'set return_check = "exact" in the options of the sampler'
 NOT_READY = "mend the problem and run it again: these draws are of another posterior than meant"
 REJECTIONS = "raise warmup so that the sampler can adapt"
 
-REASON, WARNING = "reason", "warning"
+UNEXPLAINED = (
+    "look for readings or lengths in another unit, codes for missing readings, and wrong places of "
+    "sensors: an unknown noise scale takes up what the model cannot explain"
+)
+CONFLICT = "look at the data, or widen the prior if they are right"
+
+REASON, DOUBT, WARNING = "reason", "doubt", "warning"
 
 
 class Rule(NamedTuple):
-    """What to say if a condition holds: a reason for doubt or a warning, and what to do."""
+    """What to say if a condition holds: a reason, a doubt or a warning, and what to do."""
 
     applies: bool
     kind: str
     text: str
     advice: str
+    #: Of a reason that more draws take away, about the share of them that there is; else 0.
+    share: float = 0.0
 
 
 def verdict_of(posterior: Posterior) -> Verdict:
@@ -113,7 +143,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
     needed, num_requested = MIN_ESS_PER_CHAIN * num_chains, posterior.num_draws_requested or 0
     stats = recorded(posterior.chains, "stats")
     rules = [
-        *(Rule(True, WARNING, f"the problem was not ready to run, by its {each}", NOT_READY)
+        *(Rule(True, DOUBT, f"the problem was not ready to run, by its {each}", NOT_READY)
           for each in posterior.objections),
         Rule(
             num_draws < num_requested, WARNING,
@@ -140,21 +170,64 @@ def verdict_of(posterior: Posterior) -> Verdict:
         for name, each in posterior.vector_diagnostics.items():
             rules += _rules_of_vector(f"entries of {name}", each.r_hat, each.ess_bulk, needed)
     rules += [*_rules_of_sampler(stats, posterior.standards), *_rules_of_returns(stats)]
-    residuals = posterior.sensor_fit().standardised_residual if posterior.has_fit else None
-    if residuals is not None and len(residuals):
+    conflicts = list(_conflicts(posterior))
+    rules += [Rule(True, WARNING, text, CONFLICT) for text in conflicts]
+    fit = posterior.sensor_fit() if posterior.has_fit else None
+    if fit is not None and fit.standardised_residual is not None and fit.observed.size:
         kind, labels = "reading" if posterior.mesh is None else "sensor", posterior.sensors.labels
-        names = range(len(residuals)) if labels is None else labels
+        names = range(fit.observed.size) if labels is None else labels
+        residuals = fit.standardised_residual
         rules += _rules_of_fit(residuals, kind, names, posterior.misfit_p_value)
+        if posterior.sensors.sigma is None:  # it is unknown
+            rules.append(_rule_of_nothing_explained(fit, bool(conflicts)))
     rules = [rule for rule in rules if rule.applies]
     reasons = tuple(rule.text for rule in rules if rule.kind == REASON)
     size = f"{num_chains} chain{'s' * (num_chains > 1)} of {num_draws} draws"
     headline = f"Converged, as far as can be told from {size}."
-    if reasons:
+    share = min((rule.share for rule in rules if rule.kind == REASON), default=0.0)
+    if share >= NEARLY:
+        headline = f"Nearly converged: {size} agree, but some effective sample sizes are short; "
+        headline += f"about {math.ceil(10 / share) / 10:g} times as many draws would do."
+    elif reasons:
         plural = "s" * (len(reasons) > 1)
         headline = f"Not converged: {len(reasons)} reason{plural} to doubt {size}."
-    warnings = tuple(rule.text for rule in rules if rule.kind == WARNING)
+    doubts, warnings = (
+        tuple(rule.text for rule in rules if rule.kind == kind) for kind in (DOUBT, WARNING)
+    )
+    if doubts:
+        headline = f"{headline[:-1]}; {'and' if reasons else 'but'} the model is in doubt."
     advice = tuple(dict.fromkeys(rule.advice for rule in rules))
-    return Verdict(not reasons, headline, reasons, warnings, advice)
+    return Verdict(not reasons, headline, reasons, warnings, advice, doubts)
+
+
+def _conflicts(posterior: Posterior) -> Iterator[str]:
+    """What there is to say of scalars whose posterior lies in a tail of their prior."""
+    for name, chains in posterior.scalars.items():
+        quantity = posterior.described.get(name)
+        if quantity is None or np.ndim(quantity.prior_density) != 2:
+            continue
+        values, density = np.asarray(quantity.prior_density)
+        steps = np.diff(values) * 0.5 * (density[1:] + density[:-1])
+        median = float(np.median(np.concatenate(chains)))
+        below = np.interp(median, values, np.cumsum([0.0, *steps]) / max(steps.sum(), 1e-300))
+        side = "above" if below > 0.5 else "below"
+        if min(below, 1.0 - below) < PRIOR_TAIL:
+            share = f"{100 * (1.0 - PRIOR_TAIL):g} %"
+            yield f"the posterior median of {name}, {median:.3g}, is {side} {share} of its prior"
+
+
+def _rule_of_nothing_explained(fit: SensorStatistics, is_conflict: bool) -> Rule:
+    """Whether an unknown noise scale explains the readings, and not the model."""
+    spread = float(np.std(fit.observed))
+    left = float(np.sqrt(np.mean(np.square(fit.observed - fit.predicted_mean))))
+    noise = float(np.median(fit.noise_sd))
+    text = (
+        "the model explains nothing of the data, no more than one number for all readings would: "
+    )
+    text += f"noise of sd {noise:.3g} beside readings of sd {spread:.3g}"
+    enough = fit.observed.size >= (MIN_READINGS if is_conflict else MANY_READINGS)
+    is_nothing = enough and left >= MAX_UNEXPLAINED * spread
+    return Rule(is_nothing, DOUBT if is_conflict else WARNING, text, UNEXPLAINED)
 
 
 def _rules_of_movement(changes: Sequence[np.ndarray]) -> Iterator[Rule]:
@@ -175,7 +248,7 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
     vectors: dict[str, list[str]] = {}
     for name in scalars:
         vectors.setdefault(vector_of(name), []).append(name)
-    too_small = f"effective sample size of {{}} is {{:.0f}}, below {needed} (100 per chain)"
+    too_small = f"effective sample size of {{}} is {{}}, below {needed} (100 per chain)"
     for vector, names in vectors.items():
         r_hat, bulk, tail = (
             np.array([getattr(scalars[name], key)[0] for name in names])
@@ -183,19 +256,27 @@ def _rules_of_scalars(scalars: Mapping[str, Diagnostics], needed: int) -> Iterat
         )
         missing = np.isnan(r_hat) | np.isnan(bulk)
         tail = np.where(np.isnan(tail) & ~missing, 0.0, tail)  # of so few draws that none is there
-        disagree = f"R-hat of {{}} is {{:.4f}}, above {MAX_R_HAT}: chains or their halves differ"
+        disagree = f"R-hat of {{}} is {{}}, above {MAX_R_HAT}: chains or their halves differ"
         more = MORE_WARMUP if np.nanmax(r_hat, initial=1.0) > MAX_R_HAT_ANYWHERE else MORE_DRAWS
-        for is_bad, badness, values, text, advice in (
-            (missing, missing, missing, "{} is constant or not finite: no diagnostics", STUCK),
-            (r_hat > MAX_R_HAT, r_hat, r_hat, disagree, more),
-            (bulk < needed, -bulk, bulk, f"bulk {too_small}", MORE_DRAWS),
-            (tail < needed, -tail, tail, f"tail {too_small}", MORE_DRAWS),
+        for is_bad, badness, values, limit, text, advice in (
+            (missing, missing, r_hat, 0.0, "{} is constant or not finite: no diagnostics", STUCK),
+            (r_hat > MAX_R_HAT, r_hat, r_hat, MAX_R_HAT, disagree, more),
+            (bulk < needed, -bulk, bulk, needed, f"bulk {too_small}", MORE_DRAWS),
+            (tail < needed, -tail, tail, needed, f"tail {too_small}", MORE_DRAWS),
         ):
             if is_bad.any():
                 worst, others = np.nanargmax(badness), is_bad.sum() - 1
-                text = text.format(names[worst], values[worst])
+                text = text.format(names[worst], _apart(values[worst], limit))
                 text += f" (and {others} more of {vector})" if others else ""
-                yield Rule(True, REASON, text, advice)
+                share = values[worst] / limit if limit == needed else 0.0
+                yield Rule(True, REASON, text, advice, share)
+
+
+def _apart(value: float, limit: float) -> str:
+    """A number with as many digits as it takes to tell it from a limit."""
+    start = 0 if limit >= 10.0 else 4
+    texts = (f"{value:.{digits}f}" for digits in range(start, start + 5))
+    return next((text for text in texts if float(text) != limit), f"{value:g}")
 
 
 def _rules_of_vector(
@@ -265,16 +346,20 @@ def _rules_of_fit(
 ) -> Iterator[Rule]:
     size = np.nan_to_num(np.abs(residuals), nan=0.0, posinf=np.inf)
     num_far, worst = np.sum(size > MAX_RESIDUAL), int(np.argmax(size))
+    is_hopeless = num_far > 0 and size[worst] > DOUBTFUL_RESIDUAL
     yield Rule(
-        num_far > 0, WARNING,
+        num_far > 0, DOUBT if is_hopeless else WARNING,
         f"{num_far} of {size.size} readings are more than {MAX_RESIDUAL:g} standard deviations (of "
         f"noise and prediction) away from what the model makes of them, {kind} "
         f"{names[worst]} by {size[worst]:.3g}", MISFIT,
     )  # fmt: skip
     p_value = 1.0 if misfit_p_value is None else misfit_p_value
+    is_hopeless = p_value < DOUBTFUL_P_VALUE
     yield Rule(
-        not num_far and p_value < MIN_MISFIT_P_VALUE, WARNING,
-        "no reading alone, but all together are further from what the model makes of them than the "
+        (is_hopeless or not num_far) and p_value < MIN_MISFIT_P_VALUE,
+        DOUBT if is_hopeless else WARNING,
+        f"{'all readings' if num_far else 'no reading alone, but all'} together are further from "
+        "what the model makes of them than the "
         f"noise explains (posterior predictive p-value {p_value:.2g})", MISFIT_TOGETHER,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ the standard deviation of the prior.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -19,10 +20,15 @@ from invlift.app.checks.derivatives import (
     slopes_along,
     trial_step,
 )
-from invlift.app.checks.field import check_prior, check_tables
+from invlift.app.checks.field import check_places, check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
 from invlift.app.checks.predictions import check_predictions
-from invlift.app.checks.starts import check_dependence, check_method, check_start
+from invlift.app.checks.starts import (
+    check_dependence,
+    check_method,
+    check_start,
+    usual_position,
+)
 from invlift.app.checks.time_step import check_time_step
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
@@ -36,7 +42,11 @@ __all__ = ["Finding", "Report", "check_problem", "find_objections"]
 
 
 def check_problem(
-    problem: AnyProblem, spec: ProblemSpec | PythonSpec | None = None, *, seed: int = 0
+    problem: AnyProblem,
+    spec: ProblemSpec | PythonSpec | None = None,
+    *,
+    seed: int = 0,
+    on_finding: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
     """Look a problem over.
 
@@ -47,6 +57,8 @@ def check_problem(
         What it was made of on the command line, for what only the file says: its seed is then used.
     seed : int
         Of the start and the directions that are tried.
+    on_finding : callable
+        Told of each finding as it is made: what is cheap and often wrong first.
 
     Returns
     -------
@@ -60,6 +72,13 @@ def check_problem(
     """
     seed = seed if spec is None else spec.sampler.seed
     own, field = plain(problem), on_mesh(problem)
+    findings: list[Finding] = []
+
+    def tell(found: Sequence[Finding]) -> None:
+        findings.extend(found)
+        for each in found:
+            on_finding(each)
+
     with single_threaded_blas(), ThreadPoolExecutor() as pool:  # to compile all at once
         lifted = target_of(own, KERNEL)  # whose programs a run shares
         position = jax.ShapeDtypeStruct((lifted.dimension,), float)
@@ -70,16 +89,22 @@ def check_problem(
         predictions = pool.submit(check_predictions, own, seed)
         time_step = pool.submit(check_time_step, own, seed)
         dependence = pool.submit(check_dependence, own)
+        tell(check_tables(field, spec))
+        tell(prior.result())
         position, of_start = check_start(
             KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
         )
+        tell(of_start)
+        tell(predictions.result() + dependence.result() + time_step.result())
+        is_fitted = all(each.level != "bad" for each in of_start)
+        # Where readings are missed by far, the start is at the end of what numbers can hold: what
+        # fails there is not the derivatives' fault.
+        position = position if is_fitted else usual_position(lifted)
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
-        findings = check_tables(field, spec) + of_start + dependence.result()
-        findings += predictions.result() + time_step.result()
-        findings += check_derivatives(lifted, point, rng)
-        findings += prior.result()
-        findings.append(check_step(lifted, point, seed))
-        findings += check_method(own)
+        tell(check_derivatives(lifted, point, rng))
+        if is_fitted:
+            tell([check_step(lifted, point, seed)])
+            tell(check_method(own))
     return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")
 
 
@@ -92,6 +117,7 @@ def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list
         pool.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
         of_prior = pool.submit(check_prior, on_mesh(problem))
         pool.shutdown(wait=False)
-        _, findings = check_start(kernel, target, own, settings.seed)
-    findings += of_prior.result()
+        findings = check_places(on_mesh(problem))
+        _, of_start = check_start(kernel, target, own, settings.seed)
+    findings += of_start + of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 from scipy.spatial.distance import pdist
 
@@ -13,11 +14,13 @@ from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.voltages import electrode_numbers, geometric_factors
 from invlift.inverse.priors.partly_known import PartlyKnownPrior
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.reduced import reduced
 from invlift.programs.compilation import program
 
-#: Share of a reading of uniform ground that a mesh may miss it by without a note.
-FAR_OFF = 0.03
+#: Share of a reading of uniform ground that a mesh may miss it by without a note, and without a
+#: doubt in the verdict on a run.
+FAR_OFF, TOO_FAR_OFF = 0.03, 0.1
 
 
 @program
@@ -49,16 +52,42 @@ def _contacts(mesh: Mesh, names: Sequence[str]) -> tuple[str, str]:
 
 def _points(field: FieldProblem, numbers: np.ndarray) -> tuple[str, str]:
     """How close they are, and what the mesh makes of uniform ground with a flat surface."""
-    positions, model = field.sensors.positions, field.problem.model
+    positions = field.sensors.positions
     detail = f"point electrodes, the closest two {pdist(positions).min():.3g} apart"
-    if np.ptp(positions[:, -1]) > 0.0 or isinstance(field.prior, PartlyKnownPrior):
+    errors = _errors_of_uniform_ground(field.problem, numbers)
+    if not errors.size:
         return "ok", detail
-    size = len(field.mesh.places_of(field.prior.location))
+    return ("ok" if errors.max() < FAR_OFF else "note"), f"{detail}; {_in_words(errors)}"
+
+
+def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> np.ndarray:
+    """By what share readings of uniform ground are wrong on the mesh; (0,) where nobody knows.
+
+    That of flat ground is known in closed form.
+    """
+    positions, prior = problem.model.sensors.positions, problem.prior
+    if np.ptp(positions[:, -1]) > 0.0 or isinstance(prior, PartlyKnownPrior):
+        return np.zeros(0)
     factors = geometric_factors(positions, numbers)
-    found = np.asarray(_readings(model, np.zeros(size)))
-    errors = np.abs(found * factors - 1.0)[np.isfinite(factors)]
-    detail += f", of uniform ground readings are up to {100 * errors.max():.2g} % off (median "
-    detail += f"{100 * np.median(errors):.2g} %)"
+    size = jax.eval_shape(prior.transform, np.zeros(prior.num_white)).shape
+    found = np.asarray(_readings(problem.model, np.zeros(size)))
+    return np.abs(found * factors - 1.0)[np.isfinite(factors)]
+
+
+def _in_words(errors: np.ndarray) -> str:
+    text = f"readings of uniform ground are up to {100 * errors.max():.2g} % wrong on this mesh "
+    text += f"(median {100 * np.median(errors):.2g} %)"
     if errors.max() < FAR_OFF:
-        return "ok", detail
-    return "note", f"{detail}: refine the mesh near electrodes, or take it further out"
+        return text
+    return f"{text}: refine it near electrodes, or take it further out"
+
+
+def electrode_objections(problem: InverseProblem) -> list[str]:
+    """What is wrong with the mesh of point electrodes, if anything is."""
+    sensors = problem.model.sensors
+    if sensors is None or sensors.electrodes is None or sensors.electrode_groups:
+        return []
+    names = range(1, len(sensors.positions) + 1)
+    errors = _errors_of_uniform_ground(problem, electrode_numbers(sensors, names, are_points=True))
+    is_far = errors.size and errors.max() > TOO_FAR_OFF
+    return [f"electrodes: {_in_words(errors)}"] if is_far else []

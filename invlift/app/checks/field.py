@@ -22,6 +22,8 @@ NODES_PER_RANGE, LEAST_PER_RANGE = 4.0, 0.5
 LOW_STD, LEAST_STD = 0.7, 0.3
 #: Radius-ratio quality below which an element spoils the accuracy around it.
 POOR_QUALITY = 0.1
+#: Fewest places that are not close together by chance, and the share of an edge that is close.
+FEWEST_PLACES, MUCH_CLOSER = 3, 0.1
 #: How far behind a facet other cells are looked for, relative to the way from its cell's middle.
 BEHIND = 1e-3
 
@@ -37,7 +39,9 @@ def check_tables(
         findings.append(_groups(spec, field))
     if sensors is not None and sensors.electrodes is not None:
         findings.append(check_electrodes(field))
-    return findings if sensors is None else [*findings, check_sensors(field, spec)]
+    if sensors is not None:
+        findings += [check_sensors(field, spec), *check_places(field)]
+    return findings
 
 
 def check_mesh(mesh: Mesh) -> Finding:
@@ -124,11 +128,37 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
     if len(kinds) > 1 and scale.num_parameters and getattr(scale, "groups", None) is None:
         notes.append(f"readings of kinds {', '.join(kinds)} share one unknown noise scale")
     level = "note" if notes else "ok"
+    notes += sensors.notes
     size = f"{len(sensors.values)} in use"
     if len(kinds) > 1:
         counts = [f"{np.count_nonzero(sensors.kinds == kind)} {kind}" for kind in kinds]
         size += f" ({', '.join(counts)})"
     return Finding(level, "sensors", "; ".join([size, *notes]))
+
+
+def check_places(field: FieldProblem | None) -> list[Finding]:
+    """Places of sensors that are much closer to each other than the mesh's nodes; else nothing."""
+    if field is None or field.sensors is None:
+        return []
+    mesh, points = field.mesh, field.sensors.points
+    points = np.unique(points[np.isfinite(points).all(axis=1)], axis=0)
+    if len(points) < FEWEST_PLACES:
+        return []
+    found, _ = find_cells(mesh.points[mesh.cells], points, 0.0)
+    edges = edge_lengths(mesh, mesh.cells[found[found >= 0]])
+    span, whole = (float(np.ptp(each, axis=0).max()) for each in (points, mesh.points))
+    if not edges.size or span > MUCH_CLOSER * edges.min():
+        return []
+    detail = (
+        f"they span {span:.3g}, {100 * span / whole:.2g} % of the mesh and less than a cell: is "
+    )
+    return [Finding("bad", "places of sensors", f"{detail}one in mm and the other in m?")]
+
+
+def edge_lengths(mesh: Mesh, cells: np.ndarray) -> np.ndarray:
+    """Lengths of edges of cells, (k, dim + 1)."""
+    corners = mesh.points[cells]
+    return np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
 
 
 def _at_point_sources(field: FieldProblem, spec: ProblemSpec) -> list[int]:
@@ -181,9 +211,8 @@ def _of_part(mesh: Mesh, std: np.ndarray, part: Nominal | None) -> list[Finding]
 
 def _resolution(mesh: Mesh, part: Nominal, name: str) -> Finding:
     """Whether the mesh resolves the range of the prior."""
-    corners, length = mesh.points[mesh.cells[part.cells]], part.correlation_range
-    edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
-    per_range = length / float(np.median(edges))
+    length = part.correlation_range
+    per_range = length / float(np.median(edge_lengths(mesh, mesh.cells[part.cells])))
     level, detail = "ok", f"{per_range:.2g} mesh widths across the prior's range of {length:.3g}"
     if per_range < LEAST_PER_RANGE:
         level = "bad"

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
-from invlift.app.start_search import MAX_MISFIT, Start, find_start, name_of_reading
-from invlift.app.starts import random_starts
+from invlift.app.checks.fit import check_fit
+from invlift.app.start_search import Start, find_start, from_lifted, name_of_reading
+from invlift.app.starts import lifted_above, random_starts
 from invlift.errors import InputError
 from invlift.inverse.dependence import NONE, spread
 from invlift.inverse.problem import InverseProblem
@@ -48,8 +49,16 @@ def check_start(
         position = random_starts(kernel, target, seed, 1)[0]
         return position, [_constraint(target, position)]
     start = find_start(kernel, target, seed, 0, evaluate_fn)
-    problem = target.problem  # which may have other numbers in the place of many readings
-    return start.position, [check_sensitivity(problem, start), check_fit(problem, start)]
+    reduced = target.problem  # which may have other numbers in the place of many readings
+    findings = [check_fit(reduced.whole, start), check_sensitivity(reduced, start)]
+    return start.position, findings
+
+
+def usual_position(target: Target) -> np.ndarray:
+    """Position, (target.dimension,), above the median of the prior; the readings do not count."""
+    problem = target.problem
+    lifted = lifted_above(problem, np.zeros(problem.prior.num_white))
+    return np.asarray(from_lifted(target, lifted))
 
 
 def _constraint(target: ManifoldProblem, position: np.ndarray) -> Finding:
@@ -91,22 +100,6 @@ def check_dependence(problem: InverseProblem | ManifoldProblem) -> list[Finding]
         return []
     detail = f"no reading depends on {', '.join(names)}, whose posterior is the prior"
     return [Finding("note", "unknowns", detail)]
-
-
-def check_fit(problem: InverseProblem, start: Start) -> Finding:
-    """Whether some unknowns reproduce the readings: the start was fitted to them."""
-    if problem.noise.is_exact:
-        return Finding("ok", "fit", "the start reproduces the readings exactly")
-    if problem.noise.num_parameters:
-        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
-    worst = int(np.argmax(start.misfit))
-    most = start.misfit[worst]
-    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
-    if most <= MAX_MISFIT:
-        return Finding("ok", "fit", detail)
-    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
-    detail += "boundary value where it stands, a unit, too small a noise)"
-    return Finding("bad", "fit", detail)
 
 
 def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:

@@ -1,0 +1,141 @@
+"""Whether the model explains the readings where they are explained best, before any chain runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from scipy.special import chdtrc
+
+from invlift.app.checks.findings import Finding
+from invlift.app.start_search import MAX_MISFIT, Fit, Start, name_of_reading
+from invlift.inverse.problem import InverseProblem
+from invlift.programs.compilation import program
+
+#: Standard deviations of the noise, and p-value of all misfits together, beyond which no noise of
+#: the kind that is assumed explains the readings; and the p-value that is worth a note.
+FAR, HOPELESS, SMALL = 6.0, 1e-6, 0.01
+#: Least part of the readings' spread that is left by a model that explains nothing, and the fewest
+#: readings that show it; draws of the noise's scale from its prior, and the quantile at its end.
+UNEXPLAINED, FEWEST, NUM_DRAWS, END = 0.9, 4, 1000, 0.999
+#: Units that readings are often in by mistake, and what one of them is in the unit of the others.
+UNITS = {"feet": 0.3048, "inches": 0.0254, "thousandths": 1e-3, "hundredths": 1e-2, "tenths": 0.1,
+         "tens": 10.0, "hundreds": 100.0, "thousands": 1e3}  # fmt: skip
+
+
+def check_fit(problem: InverseProblem, start: Start) -> Finding:
+    """Whether some unknowns reproduce the readings, all, and those of each group by themselves.
+
+    A model that does not is found by its misfit, where the noise's scale is known; an unknown scale
+    grows with what is not explained, and is compared with its prior and with the readings' spread.
+    """
+    if problem.noise.is_exact:
+        return Finding("ok", "fit", "the start reproduces the readings exactly")
+    if start.fit is None:
+        return _of_a_start(problem, start)
+    if problem.noise.num_parameters:
+        return _of_unknown_noise(problem, start.fit)
+    eta = start.fit.eta
+    worst, p_value = int(np.argmax(np.abs(eta))), _p_value(eta)
+    most = float(np.abs(eta[worst]))
+    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    detail += f" (p-value of all {p_value:.2g})"
+    if most > FAR or p_value < HOPELESS:
+        return Finding("bad", "fit", f"{detail}, most at {_reading(problem, start.fit, worst)}")
+    notes = [f"{name}: {value:.2g}" for name, value in _by_group(problem, eta) if value < SMALL]
+    if p_value < SMALL or notes:
+        detail += f", most at {_reading(problem, start.fit, worst)}"
+        detail += f"; p-values of {', '.join(notes)}" if notes else ""
+        return Finding("note", "fit", detail)
+    return Finding("ok", "fit", detail)
+
+
+def _of_a_start(problem: InverseProblem, start: Start) -> Finding:
+    """Of a start that no mode was looked for near."""
+    if problem.noise.num_parameters:
+        return Finding("ok", "fit", "the noise scale, being unknown, grows with what does not fit")
+    worst = int(np.argmax(start.misfit))
+    most = start.misfit[worst]
+    detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
+    if most <= MAX_MISFIT:
+        return Finding("ok", "fit", detail)
+    detail += f", at {name_of_reading(problem, worst)}, which contradicts another or the model (a "
+    detail += "boundary value where it stands, a unit, too small a noise)"
+    return Finding("bad", "fit", detail)
+
+
+def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
+    observed, predicted = np.asarray(problem.observed), fit.predicted
+    if problem.noise.relative:
+        observed, predicted = np.log(np.abs(observed)), np.log(np.abs(predicted))
+    left, spread = observed - predicted, float(np.std(observed))
+    rms, sigma = float(np.sqrt(np.mean(left**2))), float(np.median(fit.sigma))
+    detail = (
+        f"the best fit leaves {rms:.3g} of the readings' spread of {spread:.3g}, with noise of "
+    )
+    detail += f"scale {sigma:.3g}"
+    zetas = np.stack(list(_draws_of_parameters(problem)))
+    of_prior = np.median(np.asarray(_scales(problem.noise, zetas)), axis=-1)
+    end = float(np.quantile(of_prior, END))
+    is_nothing = observed.size >= FEWEST and rms >= UNEXPLAINED * spread
+    is_above = sigma > end
+    worst = int(np.argmax(np.abs(left)))
+    if is_above:
+        detail += f", above what its prior has ({end:.3g} at most)"
+    if is_nothing:
+        detail += ": the model explains no more than one number for all readings would"
+    if not (is_above or is_nothing):
+        return Finding("ok", "fit", detail)
+    detail += f"; most is left at {_reading(problem, fit, worst)}"
+    return Finding("bad" if is_above and is_nothing else "note", "fit", detail)
+
+
+def _draws_of_parameters(problem: InverseProblem) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng(0)
+    for _ in range(NUM_DRAWS):
+        yield np.asarray(problem.noise.sample_parameters(rng))
+
+
+@program
+def _scales(noise, zetas):
+    """Scales of the noise, (K, 1) or (K, d), at its parameters, (K, h)."""
+    return jax.lax.map(lambda zeta: jax.numpy.atleast_1d(noise.sigma(zeta)), zetas)
+
+
+def _p_value(eta: np.ndarray) -> float:
+    """Probability of a larger sum of squares of standard normal variables."""
+    return float(chdtrc(eta.size, np.sum(eta**2)))
+
+
+def _by_group(problem: InverseProblem, eta: np.ndarray) -> Iterator[tuple[str, float]]:
+    """P-values of the readings of each experiment, kind and group, by name."""
+    sensors = problem.model.sensors
+    for column in ("experiments", "kinds", "groups"):
+        labels = getattr(sensors, column, None)
+        if labels is None or len(names := np.unique(labels)) < 2:
+            continue
+        for name in names:
+            yield f"{column[:-1]} {name}", _p_value(eta[labels == name])
+
+
+def _reading(problem: InverseProblem, fit: Fit, index: int) -> str:
+    """A reading beside what fits best and the others, and a unit in which it would be like them."""
+    observed = np.asarray(problem.observed)
+    reading, others = float(observed[index]), np.delete(observed, index)
+    text = (
+        f"{name_of_reading(problem, index)}, {reading:.6g} where {fit.predicted[index]:.6g} fits "
+    )
+    text += "best"
+    if not others.size:
+        return text
+    low, high = float(others.min()), float(others.max())
+    text += f" and the others are {low:.6g} to {high:.6g}"
+    if low <= reading <= high:
+        return f"{text}: a unit, a boundary value there, or too small a noise?"
+    near = [
+        f"{factor * reading:.4g} if it is in {unit}"
+        for unit, factor in UNITS.items()
+        if low <= factor * reading <= high
+    ]
+    return text + (f" ({near[0]})" if near else ": a code for a missing reading, or a unit?")
