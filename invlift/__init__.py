@@ -7,6 +7,13 @@ Names are imported when they are first used: `import invlift` alone does not sta
 can still configure it, and the command line answers at once.  `__init__.pyi` lists them.
 """
 
+import importlib.metadata
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str):
+    """A name of the library, imported now, or ``__version__``."""
+    return importlib.metadata.version(__name__) if name == "__version__" else _find(name)

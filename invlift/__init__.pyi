@@ -1,5 +1,7 @@
 """Names of the library by the modules they come from: imported when they are first used."""
 
+__version__: str
+
 from .app.build import build_problem as build_problem
 from .app.calibrate import calibrate as calibrate
 from .app.checks import check_problem as check_problem

@@ -21,8 +21,10 @@ def _stop(*_) -> None:
 
 def main() -> None:
     """Run the command line and exit."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
-        signal.signal(signal.SIGINT, _stop)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is handler:  # not where it is ignored
+            signal.signal(number, _stop)
     gc.set_threshold(NUM_NEW_OBJECTS)
     from invlift.app.cli import main
 

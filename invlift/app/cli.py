@@ -16,7 +16,7 @@ from collections.abc import Callable
 import jax
 from rich.console import Console
 
-from invlift.app.commands.common import BAD_VERDICT
+from invlift.app.commands.common import BAD_VERDICT, interrupts_raise
 from invlift.errors import InputError
 from invlift.programs.compilation import keep_compiled_programs
 from invlift.programs.precision import enable_x64
@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     keep_compiled_programs()
     try:
-        status = _command(parsed.command)(parsed, _Console(), _Console(stderr=True))
+        with interrupts_raise():
+            status = _command(parsed.command)(parsed, _Console(), _Console(stderr=True))
         sys.stdout.flush()
     except InputError as error:
         status = _refuse(error)

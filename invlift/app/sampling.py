@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
+import math
+import os
 import platform
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext
@@ -31,6 +35,7 @@ from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior import Quantity
 from invlift.programs.digest import digest
+from invlift.programs.memory import memory_size
 from invlift.programs.precision import require_float64
 from invlift.samplers.chains.chain import Progress
 from invlift.samplers.chains.parallel import run_chains
@@ -47,6 +52,10 @@ from invlift.targets import ConstrainedTarget, Target
 TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
 #: Draws that each chain makes first, where as many are asked for as it takes.
 FIRST_GOAL = 200
+#: Draws of which it is asked whether they can be kept, and statistics of each, about.
+MANY_DRAWS, NUM_STATISTICS = 100_000, 10
+
+logger = logging.getLogger(__name__)
 
 
 def sample(
@@ -136,6 +145,7 @@ def sample(
     check_options(OutputTable, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
         raise InputError("resume", "a folder checkpoint with saved chains", "none", "name it")
+    _check_objects(executor, on_progress, checkpoint)
     find_starts = chosen_starts(problem, starts, chains)
     display = nullcontext(on_progress)
     if on_progress is None:
@@ -147,6 +157,8 @@ def sample(
             fields = fields_of(problem, quantities)
         else:
             scale, quantities, fields = None, quantities_of_target(problem), ()
+        if not is_open and chains * draws > MANY_DRAWS:
+            check_room(problem, fields, chains, draws, checkpoint)
         room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
         plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
         target = target_of(problem, kernel, scale)
@@ -171,7 +183,50 @@ def sample(
             next_goal=partial(_next_goal, kernel, quantities) if is_open else None,
             on_progress=on_progress,
         )
-        return replace(run, problem=digest(problem))
+    if not run.chains and max_seconds is not None:
+        kept = "" if checkpoint is None else "; what there is of them is kept, resume=True goes on"
+        logger.warning(
+            f"max_seconds = {max_seconds:g} was over before all chains had a draw: the run has no "
+            f"chains{kept}"
+        )
+    return replace(run, problem=digest(problem))
+
+
+def _check_objects(executor, on_progress, checkpoint) -> None:
+    """Refuse arguments of `sample` of another type."""
+    for name, given, is_right, expected in (
+        ("executor", executor, hasattr(executor, "submit"), "an executor of concurrent.futures"),
+        ("on_progress", on_progress, callable(on_progress), "a function of one Progress"),
+        ("checkpoint", checkpoint, isinstance(checkpoint, str | os.PathLike), "a path"),
+    ):
+        if given is not None and not is_right:
+            raise InputError(name, expected, f"{given!r}"[:80], "correct it, or leave it out")
+
+
+def check_room(problem, fields, chains: int, draws: int, folder: str | Path | None) -> None:
+    """Refuse more draws than memory and disc can hold.
+
+    Raises
+    ------
+    InputError
+        With how much they would take.
+    """
+    if isinstance(problem, InverseProblem):
+        shapes = problem.shapes_of_draws()
+        sizes = [math.prod(shape) for name, shape in shapes.items() if name not in fields]
+    else:
+        sizes = [problem.dimension]
+    needed = 8 * chains * draws * (sum(sizes) + NUM_STATISTICS)
+    rooms = {"of memory": memory_size()}
+    if folder is not None:
+        existing = next(path for path in [Path(folder), *Path(folder).absolute().parents]
+                        if path.is_dir())  # fmt: skip
+        rooms["free on the disc"] = shutil.disk_usage(existing).free
+    for where, room in rooms.items():
+        if needed > room:
+            found = f"{chains} chains of {draws} draws, which take {needed / 1e9:.3g} GB"
+            expected = f"draws that fit into the {room / 1e9:.3g} GB {where}"
+            raise InputError("draws", expected, found, "ask for fewer")
 
 
 def read_chains(problem: AnyProblem, kernel: Kernel, warmup: int, seed: int, folder: Path) -> Run:

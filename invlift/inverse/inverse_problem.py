@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,8 @@ from invlift.programs.precision import require_float64
 
 #: What an error names if the model gives no finite readings where it is looked at first.
 NOT_FINITE = "forward map at the prior mean"
+#: Draws of the prior that are looked at where the mean has none.
+NUM_DRAWS = 20
 #: Difference of two slopes, relative to slopes larger than 1, that is rounding.
 CLOSE = 1e-8
 
@@ -272,26 +274,32 @@ def _with_known(model: ForwardModel, prior: Prior) -> Prior:
 
 
 def _check_prediction(problem: InverseProblem) -> None:
-    """Check that the model gives finite readings at the prior mean, and their derivatives."""
+    """Check that the model gives finite readings at the prior mean, and their derivatives.
+
+    Or at a draw: a model may have no value in the middle of a wide prior.
+    """
     expected, remedy = "a JAX function of the unknowns", "check its arguments and shapes"
     with as_input_error("forward map", expected, remedy):
-        value = _at_prior_mean(problem)
-    if not np.all(np.isfinite(value)):
-        raise InputError(
-            NOT_FINITE,
-            "finite observations",
-            f"{np.asarray(value)[~np.isfinite(value)][0]}",
-            "check the function or the prior mean",
-        )
+        value = np.asarray(_predicted(problem, np.zeros(problem.prior.num_white)))
+    rng = np.random.default_rng(0)
+    for _ in range(NUM_DRAWS):
+        if np.isfinite(value).all():
+            return
+        found = value[~np.isfinite(value)][0]
+        value = np.asarray(_predicted(problem, problem.prior.sample(rng)))
+    remedy = "check the function or the prior"
+    raise InputError(
+        NOT_FINITE, f"finite observations there or at one of {NUM_DRAWS} draws", f"{found}", remedy
+    )
 
 
 @program
-def _at_prior_mean(problem: InverseProblem):
-    """Readings at w = 0, through all that evaluates them; what they must be is checked here.
+def _predicted(problem: InverseProblem, white):
+    """Readings at w (m,), through all that evaluates them; what they must be is checked here.
 
     In a compiled function, and so once for problems of the same structure and shapes.
     """
-    value = problem.predict(jnp.zeros(problem.num_unknowns))
+    value = problem.predict(jnp.concatenate([jnp.zeros(problem.noise.num_parameters), white]))
     shape = problem.observed.shape
     is_array = isinstance(value, jax.Array)
     if not is_array or value.shape != shape or value.dtype != jnp.float64:
@@ -304,9 +312,43 @@ def _at_prior_mean(problem: InverseProblem):
         )
     expected = "a JAX function with derivatives in forward and in reverse mode"
     remedy = "see JAX's documentation of what the function is made of"
+    own_rules = _own_rules(problem)
+    if own_rules:
+        remedy += f"; {own_rules}, which it calls, may have no second derivative"
     with as_input_error("forward map", expected, remedy):
         jax.eval_shape(_differentiate, problem)
+        if own_rules:  # some of which can be traced, and not be compiled
+            shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), problem)
+            jax.jit(_differentiate).lower(shapes)
     return value
+
+
+def _own_rules(problem: InverseProblem) -> str:
+    """Names of the functions with derivatives of their own that a user's function calls."""
+    if type(problem.model).linearise is not ForwardModel.linearise:
+        return ""
+    found = jax.make_jaxpr(lambda w: problem.model(problem.prior.transform(w)))
+    jaxpr = found(jnp.zeros(problem.prior.num_white)).jaxpr
+    return ", ".join(dict.fromkeys(_with_own_rules(jaxpr)))
+
+
+def _with_own_rules(jaxpr) -> Iterator[str]:
+    """Names of what has a rule for its derivatives; "a function" of what has none."""
+    for equation in jaxpr.eqns:
+        inner = list(_inner(equation))
+        if equation.primitive.name.startswith(("custom_jvp", "custom_vjp")):
+            names = (each.params.get("name") for part in inner for each in part.eqns)
+            yield next(filter(None, names), "a function")
+        for part in inner:
+            yield from _with_own_rules(part)
+
+
+def _inner(equation) -> Iterator:
+    """The operations within one."""
+    for part in jax.tree.leaves(equation.params, is_leaf=lambda x: hasattr(x, "eqns")):
+        part = getattr(part, "jaxpr", part)
+        if hasattr(part, "eqns"):
+            yield part
 
 
 def _differentiate(problem: InverseProblem):

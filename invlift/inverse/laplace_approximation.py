@@ -8,6 +8,7 @@ unknowns than readings the mode of both together is at noise of almost no size.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,12 +20,17 @@ from invlift.errors import InputError
 from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.starts import fit
+from invlift.inverse.starts import ENOUGH, MAX_ITERATIONS, fit
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
-#: Rounds of fitting the field at the noise's parameters, and these to the linearised model.
-NUM_ROUNDS = 4
+#: Rounds of fitting the field at the noise's parameters, and these to the linearised model: for
+#: starts, and for an approximation, whose steps go on until the next gains next to nothing.
+NUM_ROUNDS, MANY_ROUNDS, LAST_GAIN = 4, 12, 1e-12
+#: Gradient of minus the log density of the field from which on its mode is not reached.
+MAX_GRADIENT = 0.01
+logger = logging.getLogger(__name__)
+
 #: Most of Newton's steps to a minimum over the noise's parameters, their largest length in standard
 #: normal coordinates, the least share of one that is tried, and the gain that is negligible.
 NUM_STEPS, LONGEST, LEAST_SHARE, LEAST_GAIN = 12, 3.0, 2e-3, 1e-4
@@ -80,13 +86,19 @@ def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
     InputError
         If the forward map is not finite on the way.
     """
-    found = _approximate(problem)
+    found, gradient = _approximate(problem)
     if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found)):
         raise InputError(
             "Laplace approximation",
             "a forward map that is finite around its most probable field",
             "values that are not finite",
             'check the model and the prior (a smaller std), or take another method, "chmc" say',
+        )
+    if gradient > MAX_GRADIENT:
+        logger.warning(
+            f"the Laplace approximation is not at the mode: {MAX_ITERATIONS} steps end where the "
+            f"log density has a gradient of {float(gradient):.2g}; take another method, or starts "
+            "from the prior"
         )
     return found
 
@@ -99,8 +111,10 @@ class Mode(NamedTuple):
     zeta : (h,)
     white : (m,)
         The most probable field at these.
+    eta : (d,)
+        The noise variables that explain the data there.
     by_white : (d, m)
-        Derivatives there of the noise variables that explain the data.
+        Their derivatives by w.
     curvatures : (h,)
         Eigenvalues of the Hessian of minus the log density of zeta, at least LEAST_PRECISION.
     directions : (h, h)
@@ -112,13 +126,21 @@ class Mode(NamedTuple):
 
     zeta: jax.Array
     white: jax.Array
+    eta: jax.Array
     by_white: jax.Array
     curvatures: jax.Array
     directions: jax.Array
     log_mass: jax.Array
 
 
-def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mode:
+def find_mode(
+    problem: InverseProblem,
+    zeta: jax.Array,
+    white: jax.Array,
+    *,
+    num_rounds: int = NUM_ROUNDS,
+    gain: float = ENOUGH,
+) -> Mode:
     """The mode near theta = (zeta, w): a search for it starts there.
 
     Parameters
@@ -126,19 +148,23 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
     problem : InverseProblem
     zeta : (h,)
     white : (m,)
+    num_rounds : int
+        How often the noise's parameters are fitted, if it has any.
+    gain : float
+        See :func:`~invlift.inverse.starts.fit`.
     """
     has_parameters = problem.noise.num_parameters > 0
     zero_white, zero_eta = jnp.zeros_like(white), jnp.zeros(problem.num_observations)
 
     def improve(mode, _):
         zeta, white, *_ = mode
-        linear = fit(problem, zeta, zero_white, zero_eta, white)
+        linear = fit(problem, zeta, zero_white, zero_eta, white, gain)
         if has_parameters:
             zeta = _fitted(_marginal_loss(problem, *linear), zeta)
         return (zeta, *linear), None
 
     unknown = zeta, white, zero_eta, jnp.zeros((zero_eta.size, white.size))
-    mode, _ = jax.lax.scan(improve, unknown, length=NUM_ROUNDS if has_parameters else 1)
+    mode, _ = jax.lax.scan(improve, unknown, length=num_rounds if has_parameters else 1)
     zeta, white, predicted, by_white = mode
     parts = _marginal_loss(problem, white, predicted, by_white)
     curvatures, directions = jnp.zeros(0), jnp.zeros((0, 0))
@@ -151,7 +177,7 @@ def find_mode(problem: InverseProblem, zeta: jax.Array, white: jax.Array) -> Mod
     misfit = 0.5 * (white @ white + eta @ eta)
     log_mass = problem.prior.log_reference(white) - misfit - parts(zeta)[1]
     log_mass -= 0.5 * jnp.sum(jnp.log(curvatures))
-    return Mode(zeta, white, slope[:, None] * by_white, curvatures, directions, log_mass)
+    return Mode(zeta, white, eta, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
 def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
@@ -185,9 +211,12 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
 
 
 @program
-def _approximate(problem: InverseProblem) -> LaplaceApproximation:
+def _approximate(problem: InverseProblem) -> tuple[LaplaceApproximation, jax.Array]:
+    """The approximation, and the norm of the gradient by w that is left at its mode."""
     num_parameters, num_white = problem.noise.num_parameters, problem.prior.num_white
-    mode = find_mode(problem, jnp.zeros(num_parameters), jnp.zeros(num_white))
+    zeta, white = jnp.zeros(num_parameters), jnp.zeros(num_white)
+    mode = find_mode(problem, zeta, white, num_rounds=MANY_ROUNDS, gain=LAST_GAIN)
+    gradient = jnp.linalg.norm(mode.white + mode.eta @ mode.by_white)
     _, values, along = jnp.linalg.svd(mode.by_white, full_matrices=False)
     rank = values.shape[0]
     directions = jnp.block(
@@ -197,7 +226,8 @@ def _approximate(problem: InverseProblem) -> LaplaceApproximation:
         ]
     )
     precisions = jnp.concatenate([mode.curvatures, 1.0 + values**2])
-    return LaplaceApproximation(jnp.concatenate([mode.zeta, mode.white]), directions, precisions)
+    theta = jnp.concatenate([mode.zeta, mode.white])
+    return LaplaceApproximation(theta, directions, precisions), gradient
 
 
 def _minimise(loss: Callable, start: jax.Array) -> jax.Array:

@@ -15,6 +15,8 @@ from invlift.inverse.problem import InverseProblem
 MAX_ITERATIONS = 50
 #: Share of a Gauss-Newton step below which no other is tried.
 LEAST_SCALE = 1e-4
+#: Gain of a step after which a start is good enough, next to what is minimised.
+ENOUGH = 1e-3
 
 
 class _Search(NamedTuple):
@@ -84,6 +86,7 @@ def fit(
     anchor: jax.Array,
     eta: jax.Array,
     start: jax.Array | None = None,
+    gain: float = ENOUGH,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Minimise |w - anchor|^2 + |eta(w) - eta|^2 by damped Gauss-Newton steps.
 
@@ -97,6 +100,8 @@ def fit(
     eta : (d,)
     start : (m,) or None
         Where the search starts, if not at the anchor.
+    gain : float
+        Gain of a step that is negligible, next to what is minimised, or to d.
 
     Returns
     -------
@@ -128,7 +133,7 @@ def fit(
         is_better = after < search.objective
         # Done where no step helps, or the gain is negligible: next to d, about which the objective
         # is in the end, as a reading that cannot be fitted may make up nearly all of it.
-        negligible = 1e-3 * jnp.minimum(search.objective, problem.num_observations)
+        negligible = gain * jnp.minimum(search.objective, problem.num_observations)
         is_done = jnp.where(
             is_better, search.objective - after < negligible, search.scale <= LEAST_SCALE
         )

@@ -54,6 +54,23 @@ class _Compiled(NamedTuple):
     shapes: tuple
 
 
+class _OfThread(threading.local):
+    """Whether JAX took the last program that this thread compiled from its own cache."""
+
+    is_from_jax = False
+
+
+_ThisThread = _OfThread()
+
+
+def _note_hit(event: str, **_: Any) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _ThisThread.is_from_jax = True
+
+
+jax.monitoring.register_event_listener(_note_hit)
+
+
 class Program:
     """A function of pytrees that is compiled once for each structure and shapes of its arguments.
 
@@ -119,8 +136,10 @@ class Program:
         file = _file_of(self._fn, self._effort, structure, shapes)
         found = None if file is None else _load(file)
         if found is None:
+            _ThisThread.is_from_jax = False
             found = self._compile(structure, shapes)
-            if file is not None:
+            # What JAX's own cache has found loses its kernels when it is serialised again.
+            if file is not None and not _ThisThread.is_from_jax:
                 _keep(file, found)
         give_back_memory()
         return found
@@ -217,7 +236,8 @@ def _file_of(fn, effort: str, structure, shapes) -> Path | None:
     if _Folder.path is None:
         return None
     try:
-        words = (_name_of(fn), effort, str(shapes), _name_of(structure), _environment())
+        options = str(sorted(_OPTIONS[effort].items()))
+        words = (_name_of(fn), options, str(shapes), _name_of(structure), _environment())
     except LookupError:
         return None
     digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
@@ -287,7 +307,11 @@ def _load(file: Path) -> _Compiled | None:
         # What is unpickled is run: it must be this user's, and nobody else may have written to it.
         if not _is_own(file) or file.stat().st_mode & 0o022:
             return None
-        name, content, num_arguments, skeleton, shapes = pickle.loads(file.read_bytes())
+        # What is damaged is not run either: a flipped bit may end the process.
+        checksum, content = file.read_bytes().split(b"\n", 1)
+        if hashlib.sha256(content).hexdigest().encode() != checksum:
+            return None
+        name, content, num_arguments, skeleton, shapes = pickle.loads(content)
         if name != file.name:
             return None
         _find_lapack()
@@ -316,7 +340,9 @@ def _keep(file: Path, compiled: _Compiled) -> None:
         kept = file.name, content, tree_in.num_leaves, skeleton, compiled.shapes
         with replace_on_success(file) as temporary:
             temporary.touch(mode=0o600)
-            temporary.write_bytes(pickle.dumps(kept))
+            written = pickle.dumps(kept)
+            checksum = hashlib.sha256(written).hexdigest().encode()
+            temporary.write_bytes(checksum + b"\n" + written)
         _remove_oldest(file.parent)
     except (OSError, InputError, ValueError, NotImplementedError):
         return

@@ -27,6 +27,10 @@ import numpy as np
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib")
 )
+#: Folders of installed libraries, wherever Python was told to find them.
+_FOLDERS = {"site-packages", "dist-packages"}
+#: Libraries that this one stands on, by the names of their modules: they may be anywhere.
+_KNOWN = {"jax", "jaxlib", "numpy", "scipy", "numpyro", "blackjax", "skfem", "pandas", "xarray"}
 
 
 def digest(*things: Any) -> str:
@@ -180,13 +184,14 @@ def is_of_library(thing: Any) -> bool:
 @functools.cache
 def _is_library(name: str) -> bool:
     """Whether a module is Python's, an installed library's or this library's, installed or not."""
-    if name.split(".")[0] == __name__.split(".")[0]:
+    if name.split(".")[0] in _KNOWN | {__name__.split(".")[0]}:
         return True
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if file is None:
         return module is not None and name != "__main__"
-    return str(Path(file).resolve()).startswith(_LIBRARIES)
+    path = Path(file).resolve()
+    return str(path).startswith(_LIBRARIES) or not _FOLDERS.isdisjoint(path.parts)
 
 
 @functools.cache

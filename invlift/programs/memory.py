@@ -1,9 +1,19 @@
-"""Memory that was freed, given back to the system."""
+"""Memory: how much there is, and what was freed given back to the system."""
 
 from __future__ import annotations
 
 import ctypes
+import math
+import os
 from contextlib import suppress
+
+
+def memory_size() -> float:
+    """Bytes of memory that this machine has; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def give_back_memory() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
-from invlift.app.checks import check_problem
-from invlift.app.commands.common import BAD_VERDICT, check_is_new, say
+from invlift.app.checks import Finding, check_problem
+from invlift.app.commands.common import BAD_VERDICT, check_is_new, interruptible, say
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
+from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.simulate import prior_draws
 from invlift.errors import InputError
@@ -31,16 +33,18 @@ def execute(parsed, console: Console, errors: Console) -> int:
             raise InputError("--plot", expected, f"{picture}", "correct the option")
         check_is_new("--plot", picture)
     spec = open_problem(parsed.problem)
-    problem = build(spec)
+    problem = interruptible(build, spec)
     if picture is not None:
         with_readings(problem, parsed.problem, "check --plot")
-    with errors.status("looking, the first time also compiling"):
-        report = check_problem(problem, spec)
-    if report.description:
-        say(console, f"{report.description}\n")
-    for finding in report.findings:
+    if not isinstance(spec, ProblemSpec):
+        say(console, f"{plain(problem)}\n")
+
+    def show(finding: Finding) -> None:
         console.print(f"[{STYLES[finding.level]}]{finding.level:>4}[/]  ", end="")
         say(console, str(finding))
+
+    with errors.status("looking, the first time also compiling"):
+        report = interruptible(partial(check_problem, on_finding=show), problem, spec)
     say(console, f"\n{report.verdict}")
     if picture is not None:
         _draw_prior(problem, spec.sampler.seed, picture)

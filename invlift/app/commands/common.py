@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from invlift.inverse.targets.given_manifold import ManifoldProblem
 if TYPE_CHECKING:  # which takes longer to import than a command that has no table needs
     import pandas as pd
 
+#: Longest time that the thread which is told of Ctrl-C sleeps, s.
+MAX_SLEEP = 0.5
 #: Exit status where the work was done but the verdict on it is bad, or it was stopped before.
 BAD_VERDICT = 3
 
@@ -86,6 +89,22 @@ def headline(problem: AnyProblem) -> str:
         outside = f" ({sensors.outside})" if sensors.outside else ""
         sizes = f"{own.num_observations} sensors{outside}; {own.num_unknowns} unknowns"
     return f"{size_of(field.mesh)}; {sizes}"
+
+
+def interruptible(fn: Callable, *arguments: Any) -> Any:
+    """What a function returns; Ctrl-C ends the wait for it within half a second.
+
+    It runs in a thread, as this one would not be told before the compiler is done.  An interruption
+    leaves the thread behind: the command is to end.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="command")
+    try:
+        done = pool.submit(fn, *arguments)
+        while not done.done():
+            wait([done], timeout=MAX_SLEEP)
+        return done.result()
+    finally:
+        pool.shutdown(wait=False)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from invlift.app.checks import find_objections
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
+    interruptible,
     interrupts_raise,
     method_options,
     say,
@@ -45,9 +46,9 @@ def execute(parsed, console: Console, errors: Console) -> int:
     chains = directory / "chains"
     _check_is_ready(directory, parsed.resume)
     executor = _executor(parsed)
-    problem, info = build(spec), _run_info(spec)
+    problem, info = interruptible(build, spec), _run_info(spec)
     with errors.status("looking for starts, the first time also compiling"):
-        objections = find_objections(problem, spec)
+        objections = interruptible(find_objections, problem, spec)
     if objections and not (parsed.anyway or parsed.resume):
         found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
         raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
@@ -119,7 +120,7 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         say(console, "The run was interrupted; finish it with --resume.")
     elif not verdict.is_converged and spec.sampler.budget is not None:
         say(console, "Its time may have been too short; go on with --resume.")
-    return 0 if verdict.is_converged and not run.is_interrupted else BAD_VERDICT
+    return 0 if verdict.is_good and not run.is_interrupted else BAD_VERDICT
 
 
 def _check_is_ready(directory: Path, is_resuming: bool) -> None:

@@ -12,7 +12,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
+from invlift.errors import InputError
 from invlift.programs.pytrees import Module
 
 # All indices come from the symbolic analysis.
@@ -77,16 +79,41 @@ def factorise(structure, values):
     structure : Structure
         From `analyse`.
     values : jax.Array
-        (num_values,) contributions in the order of the rows and cols given to `analyse`. No
-        derivatives pass through the factorisation: wrap solves in `jax.lax.custom_linear_solve`.
+        (num_values,) contributions in the order of the rows and cols given to `analyse`.
 
     Returns
     -------
     Factor
         Its log determinant and all solves with it are NaN if the matrix is not numerically
         positive definite or not finite.
+
+    Raises
+    ------
+    InputError
+        If derivatives are taken through it: wrap solves in `jax.lax.custom_linear_solve`, and keep
+        the values apart by `jax.lax.stop_gradient`.
     """
-    return _factorise(structure, lax.stop_gradient(jnp.asarray(values)))
+    return _factorise(structure, _without_derivatives(jnp.asarray(values)))
+
+
+@jax.custom_jvp
+def _without_derivatives(values):
+    return values
+
+
+def _refuse_derivatives(primals, tangents):
+    (values,), (tangent,) = primals, tangents
+    if not isinstance(tangent, SymbolicZero):
+        raise InputError(
+            "fem.linalg.factorise",
+            "values without derivatives",
+            "a derivative that would be 0 without a word",
+            "wrap solves in jax.lax.custom_linear_solve, and values in jax.lax.stop_gradient",
+        )
+    return values, tangent
+
+
+_without_derivatives.defjvp(_refuse_derivatives, symbolic_zeros=True)
 
 
 def _factorise(structure, values):

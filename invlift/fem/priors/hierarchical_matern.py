@@ -282,6 +282,7 @@ class HierarchicalMaternPrior(Prior):
     def _factorise(self, entries):
         if self.factor is not None:
             return self.factor
+        entries = jax.lax.stop_gradient(entries)  # derivatives are those of the solves
         return linalg.factorise(self.matrices.structure, entries[self.matrices.lower])
 
 

@@ -23,8 +23,11 @@ from invlift.samplers.chains.workers import (
     Workers,
 )
 
-#: Least time between two saves of a chain, s.
-SAVE_INTERVAL = 10.0
+#: Least time between two saves of a chain, s: the first, and the longest that twice the one before
+#: comes to.  A chain is saved after its warm-up as well.
+FIRST_INTERVAL, SAVE_INTERVAL = 1.0, 10.0
+#: Time to wait for other chains where one has failed, s.
+PATIENCE_AFTER_FAILURE = 60.0
 #: Longest time that the calling thread sleeps, s.  Of a Ctrl-C that the system gives to another
 #: thread Python tells this one only when it wakes.
 MAX_SLEEP = 0.5
@@ -109,7 +112,7 @@ def run_chains(
         scheduler.stop()
         leading.shutdown()
         if owned is not None:
-            owned.shutdown()
+            owned.shutdown(wait=not scheduler.has_left)
     chains = cut_to_one_length(scheduler.hand_over())
     seconds = scheduler.workers.compile_seconds
     num_requested = plan.num_draws if next_goal is None else None
@@ -124,6 +127,8 @@ class _Scheduler:
     workers : Workers
     deadline : float
         When all chains end, by ``time.monotonic``.
+    has_left : bool
+        Whether segments were done without that are still running.
     """
 
     def __init__(
@@ -136,13 +141,14 @@ class _Scheduler:
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.workers = workers
-        self.deadline = float("inf")
+        self.deadline, self.has_left = float("inf"), False
         self._plan, self._store = plan, store
         self._next_goal, self._on_progress = next_goal, on_progress
         self._states = list(saved)
         self._recorded = [state.recorded if state else {} for state in saved]
         self._unsaved: list[list[Increment]] = [[] for _ in saved]
         self._saved_at = [time.monotonic()] * len(saved)
+        self._intervals = [min(FIRST_INTERVAL, SAVE_INTERVAL)] * len(saved)
         self._is_stopped = threading.Event()
         self._stopped_at = float("inf")
 
@@ -196,8 +202,10 @@ class _Scheduler:
                 for future in sorted(done, key=running.get):
                     blocks = future.result()
                     self._take(running.pop(future), blocks, goal, running)
-                patience = self.workers.patience
-                if patience is not None and time.monotonic() > self._stopped_at + patience:
+                end = min(self._stopped_at, self.deadline) + self.workers.patience
+                if time.monotonic() > end and running:
+                    self.has_left = True
+                    self.workers.stop()
                     return
         except BaseException:
             self._give_up(running)
@@ -212,7 +220,7 @@ class _Scheduler:
         for future in running:
             future.cancel()
         left = [future for future in running if not future.cancelled()]
-        done, _ = wait(left, self.workers.patience)
+        done, _ = wait(left, max(self.workers.patience, PATIENCE_AFTER_FAILURE))
         failed = [future for future in done if future.exception() is not None]
         for future in done.difference(failed):
             self._keep(running[future], future.result())
@@ -239,8 +247,11 @@ class _Scheduler:
         self._hand_out(chain, goal, running)
         for block in blocks:
             self._on_progress(progress_of(self._plan, chain, block))
-        is_due = time.monotonic() - self._saved_at[chain] > SAVE_INTERVAL
-        if is_due or blocks[-1].end.iteration >= self._plan.num_warmup + goal:
+        is_due = time.monotonic() - self._saved_at[chain] > self._intervals[chain]
+        marks = self._plan.num_warmup, self._plan.num_warmup + goal
+        first, last = blocks[0].end.iteration - blocks[0].num, blocks[-1].end.iteration
+        if is_due or any(first < mark <= last for mark in marks):
+            self._intervals[chain] = min(2.0 * self._intervals[chain], SAVE_INTERVAL)
             self._save(chain)
             give_back_memory()
 

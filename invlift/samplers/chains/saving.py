@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +25,8 @@ from invlift.samplers.chains.state import ChainState, Increment, Position, start
 
 #: First word of a saved piece, with the version of its layout.
 MAGIC = "invlift-chain-5"
+#: Names of pieces: chain, and iteration behind the last.
+PIECE = re.compile(r"chain-(\d+)-(\d{8,})\.piece$")
 
 
 @dataclass(frozen=True)
@@ -214,12 +217,13 @@ class CheckpointStore:
 
     def chains(self) -> list[int]:
         """Numbers of the chains of which there is anything."""
-        pieces = self.directory.glob("chain-*-*.piece")
-        return sorted({int(path.name.split("-")[1]) for path in pieces})
+        names = (PIECE.match(path.name) for path in self.directory.glob("chain-*.piece"))
+        return sorted({int(name[1]) for name in names if name})
 
     def _pieces(self, chain: int) -> list[Path]:
-        """What has been saved of a chain, in order."""
-        return sorted(self.directory.glob(f"chain-{chain}-*.piece"))
+        """What has been saved of a chain, in order; other files of such names are let be."""
+        paths = self.directory.glob(f"chain-{chain}-*.piece")
+        return sorted(path for path in paths if PIECE.match(path.name))
 
     def load(self, chain: int, plan: Plan) -> ChainState | None:
         """The chain as last saved, or None.

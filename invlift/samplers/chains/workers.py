@@ -108,11 +108,12 @@ class Workers(Protocol):
 
     Attributes
     ----------
-    patience : float or None
-        Time to wait for segments that are to end, s, if not any; those left are then done without.
+    patience : float
+        Time to wait for segments that are to end, s; those left are then done without: one may
+        compile, or be within a block that takes minutes.
     """
 
-    patience: float | None
+    patience: float
 
     @property
     def compile_seconds(self) -> float:
@@ -134,7 +135,7 @@ class Threads:
     executor : ThreadPoolExecutor
     """
 
-    patience = None
+    patience = 3.0
 
     def __init__(self, work: Work, executor: ThreadPoolExecutor) -> None:
         self._work, self._executor = work, executor
