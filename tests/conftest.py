@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,24 +39,36 @@ def pytest_configure(config):
         os.environ |= environment
 
 
-# Programs that commands compile serve those of all other tests and processes, as a user's own do;
-# none stay behind, and none of the user's are taken.  Workers inherit the folder.
+# One cache for all workers and commands of these tests: JAX's own for what a process compiles,
+# found by content, so that a changed function is never taken for what it was; the library's for
+# commands.  It stays for the next tests where XDG_CACHE_HOME says where; a user's is not used.
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    _CACHE = tempfile.TemporaryDirectory()
-    os.environ["XDG_CACHE_HOME"] = _CACHE.name
+    if "XDG_CACHE_HOME" in os.environ:
+        _CACHE = Path(os.environ["XDG_CACHE_HOME"]) / "invlift-tests"
+        if sum(path.stat().st_size for path in _CACHE.rglob("*") if path.is_file()) > 2e9:
+            shutil.rmtree(_CACHE)
+    else:
+        _TEMPORARY = tempfile.TemporaryDirectory()
+        _CACHE = Path(_TEMPORARY.name)
+    os.environ["XDG_CACHE_HOME"] = str(_CACHE)
     # ArviZ warns once a day and makes a note of it, which two processes cannot do at once.
-    (Path(_CACHE.name) / "arviz").mkdir()
-    (Path(_CACHE.name) / "arviz" / "daily_warning").write_text(date.today().isoformat())
+    (_CACHE / "arviz").mkdir(parents=True, exist_ok=True)
+    (_CACHE / "arviz" / "daily_warning").write_text(date.today().isoformat())
     # Where Python is not to write compiled sources beside them, each command would compile them.
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(_CACHE.name) / "sources")
+        os.environ["PYTHONPYCACHEPREFIX"] = str(_CACHE / "sources")
+#: Where this process has JAX keep programs.  Commands do not: if killed, they leave torn files.
+JAX_CACHE = str(Path(os.environ["XDG_CACHE_HOME"]) / "jax")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = ""
-jax.config.update("jax_compilation_cache_dir", None)
+jax.config.update("jax_compilation_cache_dir", JAX_CACHE)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 _OWN_FLAGS = "XLA_FLAGS" in os.environ
 invlift.enable_x64()  # before anything starts JAX
 
 from invlift.programs import compilation  # noqa: E402
 from invlift.programs.compilation import Program  # noqa: E402
+from invlift.programs.memory import give_back_memory  # noqa: E402
 from invlift.samplers.chains import parallel  # noqa: E402
 from invlift.samplers.chains.workers import single_threaded_blas  # noqa: E402
 
@@ -64,8 +77,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 single_threaded_blas()  # from here on, for tests that compute without sampling
 
 
-#: Memory maps of a process, of which Linux allows some 65,000.
-MANY_MAPS = 30_000
+#: Memory maps of a process, of which Linux allows some 65,000, and bytes of memory that it holds.
+MANY_MAPS, MUCH_MEMORY = 30_000, 1.2e9
 
 
 def forget_programs():
@@ -85,14 +98,16 @@ def _programs_are_not_kept():
 
 @pytest.fixture(autouse=True)
 def _programs_stay_few():
-    """Thousands of compiled programs in a process come near the system's limit of memory maps."""
+    """Thousands of compiled programs in a process fill its memory, and the system's memory maps."""
     yield
     try:
         num_maps = Path("/proc/self/maps").read_bytes().count(b"\n")
+        num_pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # a system that does not tell
         return
-    if num_maps > MANY_MAPS:
+    if num_maps > MANY_MAPS or num_pages * os.sysconf("SC_PAGE_SIZE") > MUCH_MEMORY:
         forget_programs()
+        give_back_memory()
 
 
 @pytest.fixture(scope="module", autouse=True)

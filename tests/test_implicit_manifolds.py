@@ -63,7 +63,12 @@ def test_the_posters_mean_is_that_of_its_parameters():
 
 
 @pytest.mark.parametrize(
-    ("method", "num_draws"), [("CHMC (L = 3)", 1_500), ("Gibbs", 500), ("Gibbs, by rejection", 200)]
+    ("method", "num_draws"),
+    [
+        ("CHMC (L = 3)", 1_500),
+        ("Gibbs", 500),
+        pytest.param("Gibbs, by rejection", 200, marks=pytest.mark.slow),
+    ],
 )
 def test_samplers_on_the_sphere(samplers, method, num_draws):
     target = bvmf.random_target(*bvmf.SPHERE_2)

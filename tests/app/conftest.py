@@ -1,28 +1,52 @@
 """Let the tests of this folder import `problem_files`, and call commands; programs are kept."""
 
+import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from invlift.app.cli import main
-from invlift.app.commands import results  # noqa: F401  # before pages are not written
-from invlift.programs.compilation import keep_compiled_programs
+from invlift.app.commands import results
+from invlift.posterior import report
+from invlift.programs import compilation
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-_WITH_PAGES = {
-    "test_cli", "test_examples", "test_manifold_commands", "test_named_fields",
-    "test_python_problem", "test_reading_tables", "test_report",
-}  # fmt: skip
-
 
 @pytest.fixture(scope="module", autouse=True)
-def _page_where_it_is_used(request):
-    """Elsewhere runs are written without it: it takes seconds to draw."""
+def drawing():
+    """A context in which pages and pictures of runs are drawn, which takes seconds.
+
+    Elsewhere they are files without content.
+    """
+    is_on, page, picture = [], report.write_report, Figure.savefig
+
+    @contextmanager
+    def turned_on():
+        is_on.append(True)
+        yield
+        is_on.pop()
+
+    def write_page(posterior, record, path, *others):
+        return page(posterior, record, path, *others) if is_on else path.touch() or path
+
+    def write_picture(figure, path, **options):
+        return picture(figure, path, **options) if is_on else path.touch()
+
     with pytest.MonkeyPatch.context() as patch:
-        if request.module.__name__.split(".")[-1] not in _WITH_PAGES:
-            patch.setattr("invlift.posterior.report.write_report", lambda *parts: parts[2])
+        for module in (report, results):
+            patch.setattr(module, "write_report", write_page)
+        patch.setattr(Figure, "savefig", write_picture)
+        yield turned_on
+
+
+@pytest.fixture
+def drawn(drawing):
+    """The pages and pictures of this test are drawn."""
+    with drawing():
         yield
 
 
@@ -34,7 +58,8 @@ def programs_of_long_chains():
 @pytest.fixture(scope="module", autouse=True)
 def _programs_are_kept(_programs_are_not_kept):
     """As commands keep them, also for tests that call what is behind a command."""
-    keep_compiled_programs()
+    compilation._Folder.path = Path(os.environ["XDG_CACHE_HOME"]) / "invlift" / "programs"
+    compilation._Folder.path.mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import threading
 
 from invlift.__main__ import main
 from invlift.app.calibrate import _Task
+from invlift.posterior import report
 from invlift.samplers.chains import parallel, workers
 from invlift.samplers.chains.parallel import _Scheduler
 
@@ -56,5 +57,6 @@ def listen():
 # Block by block, each of which is saved.
 parallel.SAVE_INTERVAL = workers.LOCAL_SECONDS = 0.0
 _Scheduler._hand_out, _Task.simulate = held_hand_out, held_simulation
+report.write_report = lambda *parts: parts[2].touch() or parts[2]  # drawn by the tests of pages
 threading.Thread(target=listen, daemon=True).start()
 main()

@@ -2,8 +2,16 @@
 
 import copy
 
+import jax
+import numpy as np
+import pytest
 import tomli_w
 from structured import box_mesh, write_gmsh
+
+from invlift.app.build import build_problem
+from invlift.app.problem_file import read_problem
+from invlift.app.sampling import target_of
+from invlift.errors import InputError
 
 SENSORS = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n0.8,0.2,3.1,0.1\n"
 PROBLEM = {
@@ -16,6 +24,8 @@ PROBLEM = {
     "output": {"dir": "out"},
 }
 REMOVED = object()
+#: Calls a model by one program for each structure and shape, in place of one for each operation.
+readings = jax.jit(lambda model, coefficients: model(coefficients))
 
 
 def changed(changes, problem=PROBLEM):
@@ -41,3 +51,30 @@ def write_problem(folder, changes=None, *, sensors=SENSORS, mesh=None):
     path = folder / "problem.toml"
     path.write_text(tomli_w.dumps(changed(changes or {})), encoding="utf-8")
     return path
+
+
+def build(path):
+    """The problem with its field that a file describes."""
+    return build_problem(read_problem(path))
+
+
+def assert_named(path, parts):
+    """A problem file is refused, and what is said of it has these parts."""
+    with pytest.raises(InputError) as caught:
+        build(path)
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+
+
+def trace_a_step(problem, kernel):
+    """One transition of a kernel and what is kept of it, without a program."""
+    target = target_of(problem, kernel, 1.0)
+
+    def step(position, rng_key):
+        tuning = kernel.adaptation.tuning(kernel.adaptation.init(target.dimension), True)
+        state, _ = kernel.step(target, rng_key, kernel.init(target, position), tuning)
+        return kernel.position(state), *kernel.describe(target, state)
+
+    position, draws, _ = jax.eval_shape(step, np.zeros(target.dimension), jax.random.key(1))
+    assert position.shape == (target.dimension,)
+    assert all(values.size for values in draws.values())

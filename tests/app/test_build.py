@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from problem_files import write_problem
+from problem_files import readings, write_problem
 from scipy.stats import halfnorm, norm
 from structured import box_mesh
 
@@ -32,7 +32,7 @@ from invlift.inverse.noise import KnownScale, known_noise
 from invlift.inverse.noise.tables import NoiseTable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-readings = jax.jit(lambda forward, phi: forward(phi))
+field_of = jax.jit(lambda prior, white: prior.transform(white))
 
 
 def build(folder, changes=None, **files):
@@ -44,21 +44,12 @@ def law_of(scale):
     return getattr(scale, "prior", scale)
 
 
-@pytest.mark.parametrize(
-    ("name", "dim", "num_nodes", "noise"),
-    [
-        ("disc", 2, 469, Lognormal),
-        pytest.param("plate", 2, 1193, KnownScale, marks=pytest.mark.slow),
-        pytest.param("wolfcamp", 2, 1900, Lognormal, marks=pytest.mark.slow),
-        pytest.param("body3d", 3, 2999, KnownScale, marks=pytest.mark.slow),
-    ],
-)
-def test_examples_are_put_together(name, dim, num_nodes, noise):
-    spec = read_problem(EXAMPLES / name / "problem.toml")
+def test_an_example_is_put_together():
+    spec = read_problem(EXAMPLES / "disc" / "problem.toml")
     field = build_problem(spec)
-    assert field.mesh.dim == dim
-    assert field.problem.prior.num_white == num_nodes
-    assert isinstance(law_of(field.problem.noise.scale), noise)
+    assert field.mesh.dim == 2
+    assert field.problem.prior.num_white == 469
+    assert isinstance(law_of(field.problem.noise.scale), Lognormal)
     num_rows = len(spec.observations.file.read_text().splitlines()) - 1
     assert field.problem.num_observations == len(field.sensors.values) == num_rows
     np.testing.assert_array_equal(field.problem.observed, field.sensors.values)
@@ -67,12 +58,6 @@ def test_examples_are_put_together(name, dim, num_nodes, noise):
 NOISES = {
     "a number": ({"noise.sigma": 0.25}, KnownScale, 0.25),
     "the table's column": ({"noise.sigma": "column"}, KnownScale, [0.1, 0.2, 0.1]),
-    "the column by default": ({"noise": {}}, KnownScale, [0.1, 0.2, 0.1]),
-    "lognormal": (
-        {"noise.sigma": {"distribution": "lognormal", "location": -1.0, "scale": 0.5}},
-        Lognormal,
-        np.exp(-1.0 + 0.5 * 0.7),
-    ),
     "half-normal": (
         {"noise.sigma": {"distribution": "half-normal", "scale": 2.0}},
         HalfNormal,
@@ -86,8 +71,9 @@ def test_noise_of_every_kind(tmp_path, name):
     changes, kind, expected = NOISES[name]
     problem = build(tmp_path, changes).problem
     assert isinstance(law_of(problem.noise.scale), kind)
-    zeta = jnp.full(problem.noise.num_parameters, 0.7)
-    np.testing.assert_allclose(problem.noise.sigma(zeta), np.broadcast_to(expected, 3), rtol=1e-9)
+    zeta = np.full(problem.noise.num_parameters, 0.7)
+    sigma = jax.jit(problem.noise.sigma)(zeta)
+    np.testing.assert_allclose(sigma, np.broadcast_to(expected, 3), rtol=1e-9)
     assert problem.num_unknowns == 16 + (kind is not KnownScale)
 
 
@@ -120,14 +106,14 @@ def test_layers_and_inclusions(tmp_path):
     del content["layer"]["high"]["median"]
     problem = build(tmp_path, {"prior": content}).problem
     assert problem.prior.num_white > 16
-    zero = jnp.zeros(problem.prior.num_white)
+    zero = np.zeros(problem.prior.num_white)
     mesh = problem.prior.mesh
     ramp = mesh.point_fields["ramp"][mesh.cells].mean(axis=1)
     is_high = np.isin(np.arange(mesh.num_cells), mesh.cells_of("high"))
-    np.testing.assert_allclose(problem.prior.transform(zero), np.where(is_high, ramp, 0.0))
+    np.testing.assert_allclose(field_of(problem.prior, zero), np.where(is_high, ramp, 0.0))
     problem = build(tmp_path, {"prior": INCLUSIONS}).problem
-    white = jnp.asarray(np.random.default_rng(1).standard_normal(problem.prior.num_white))
-    field = problem.prior.transform(white)
+    white = np.random.default_rng(1).standard_normal(problem.prior.num_white)
+    field = field_of(problem.prior, white)
     assert 0.0 <= field.min() < field.max() <= np.log(9.0)
     assert np.all(np.isfinite(readings(problem.model, field)))
 
@@ -154,8 +140,8 @@ def test_priors_of_every_kind(tmp_path, name):
     assert isinstance(problem.prior, kind or IndependentPrior)
     assert problem.prior.num_white == num_white
     np.testing.assert_array_equal(problem.prior.mean, np.full(problem.prior.mean.shape, mean))
-    white = jnp.asarray(np.random.default_rng(1).standard_normal(num_white))
-    assert np.all(np.isfinite(readings(problem.model, problem.prior.transform(white))))
+    white = np.random.default_rng(1).standard_normal(num_white)
+    assert np.all(np.isfinite(readings(problem.model, field_of(problem.prior, white))))
 
 
 class FlatTable(PriorTable):
@@ -201,7 +187,7 @@ def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
 
     def value(name, changes):
         problem = build(tmp_path / name, changes).problem
-        return np.asarray(readings(problem.model, jnp.full(16, np.log(2.0))))
+        return np.asarray(readings(problem.model, np.full(16, np.log(2.0))))
 
     flux = value("neumann", linear | {"pde.neumann": {"right": 3.0}})
     np.testing.assert_allclose(flux, 1.0 + 1.5 * x, rtol=1e-12)
@@ -217,8 +203,7 @@ def test_boundary_conditions_of_every_kind_reach_the_forward_map(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "equal"),
-    [({"low": 2.0, "high": 2.0}, 2.0), ("ramp", None), ({"high": 2.0}, None)],
+    ("source", "equal"), [({"low": 2.0, "high": 2.0}, 2.0), ("ramp", None), ({"high": 2.0}, None)]
 )
 def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
     spec = read_problem(write_problem(tmp_path, {"pde.source": source}))
@@ -228,9 +213,9 @@ def test_sources_of_every_kind_reach_the_forward_map(tmp_path, source, equal):
         np.testing.assert_array_equal(settings["source"], 1.0 + mesh.points[:, 0])
     else:
         assert settings["source"] == source
-    value = readings(build_problem(spec).problem.model, jnp.zeros(16))
+    value = readings(build_problem(spec).problem.model, np.zeros(16))
     constant = build(tmp_path / "constant", {"pde.source": 2.0}).problem.model
-    same = np.allclose(value, readings(constant, jnp.zeros(16)), rtol=1e-12)
+    same = np.allclose(value, readings(constant, np.zeros(16)), rtol=1e-12)
     assert same == (equal is not None)
 
 
@@ -252,7 +237,6 @@ def test_sensors_outside_are_dropped_or_moved(tmp_path):
         ({"noise.sigma": "column"}, r"problem.toml, \[noise\] sigma: .*column sigma"),
         ({"pde.source": "heat"}, r"\[pde\] source: .*'ramp'.*found 'heat'"),
         ({"pde.source": {"clay": 1.0}}, r"\[pde\] source: .*'high', 'low'.*'clay'"),
-        ({"pde.dirichlet": {"left": "heat"}}, r"\[pde\] dirichlet.left: .*'heat'"),
         ({"pde.neumann": {"up": 1.0}}, r"\[pde\] neumann: .*'top'.*found 'up'"),
         ({"pde.dirichlet": {}}, r"problem.toml, \[pde\]: .*Dirichlet or Robin.*constant"),
         ({"prior.smoothness": 0.5}, r"problem.toml, \[prior\] smoothness: .*integer"),
@@ -275,12 +259,11 @@ def test_simulated_readings_that_are_not_finite_are_refused(tmp_path):
         simulate_readings(field, known_noise(1.0), seed=1)
 
 
-@pytest.mark.parametrize("kind", ["matern", "independent"])
-def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
-    prior = {"prior": {"kind": "independent", "std": 0.3}} if kind == "independent" else {}
+def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path):
+    prior = {"prior": {"kind": "independent", "std": 0.3}}
     table = "x,y,value,sigma,depth\n0.3,0.4,2.1,0.1,low\n0.6,0.7,2.9,0.2,\n0.8,0.2,3.1,0.1,2 m\n"
     field = build(tmp_path, prior, sensors=table)
-    run = sample(field, chains=2, warmup=5, draws=5)
+    run = sample(field, "pcn", chains=2, warmup=5, draws=5)
     posterior = field.problem.posterior(run)
     posterior.write(tmp_path / "out")
     record = json.loads((tmp_path / "out" / "run.json").read_text())
@@ -289,15 +272,11 @@ def test_posterior_knows_mesh_sensors_noise_and_prior(tmp_path, kind):
     fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv", keep_default_na=False)
     assert fit["depth"].tolist() == ["low", "", "2 m"]
     assert load(tmp_path / "out").sensors.coordinates["depth"] == ["low", "", "2 m"]
-    num = field.mesh.num_nodes if kind == "matern" else field.mesh.num_cells
-    place = "node" if kind == "matern" else "cell"
-    assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", place)
-    assert posterior.fields()["log_conductivity_mean"].shape == (num,)
+    assert posterior.to_arviz()["posterior"]["log_conductivity"].dims == ("chain", "draw", "cell")
+    assert posterior.fields()["log_conductivity_mean"].shape == (field.mesh.num_cells,)
     np.testing.assert_allclose(
         posterior.fields()["log_conductivity_prior_sd"], field.problem.prior.pointwise_std()
     )
     draws = np.concatenate(posterior.draws("log_conductivity"))
     predicted = np.concatenate(posterior.draws("predicted"))
-    np.testing.assert_allclose(
-        predicted[3], readings(field.problem.model, jnp.asarray(draws[3])), rtol=1e-9
-    )
+    np.testing.assert_allclose(predicted[3], readings(field.problem.model, draws[3]), rtol=1e-9)

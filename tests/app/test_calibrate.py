@@ -24,7 +24,7 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise
 from invlift.programs.compilation import Program
-from invlift.samplers.kernels import KERNELS, ConstrainedHMC
+from invlift.samplers.kernels import HMC, KERNELS
 from invlift.samplers.kernels.base import Kernel
 
 LOGNORMAL = {"distribution": "lognormal", "location": -1.0, "scale": 1.0}
@@ -40,9 +40,9 @@ def curved_problem(scale=0.5):
     return jax_problem(curved, 2, gaussian_noise(lognormal(-1.0, scale)), np.zeros(3))
 
 
-def calibrated(num=24, **options):
-    settings = {"draws": 31, "warmup": 40, "seed": 3} | options
-    return calibrate(curved_problem(), simulations=num, **settings)
+def calibrated(num=24, problem=None, **options):
+    settings = {"kernel": "hmc", "draws": 31, "warmup": 40, "seed": 3} | options
+    return calibrate(problem or curved_problem(), simulations=num, **settings)
 
 
 def without_time(rows):
@@ -130,8 +130,7 @@ def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path, mon
     with pytest.raises(InputError, match="warmup: expected 41, found 40"):
         calibrated(directory=tmp_path, warmup=41, resume=True)
     with pytest.raises(InputError, match="problem: expected this problem, found another one"):
-        calibrate(curved_problem(0.6), simulations=24, draws=31, warmup=40, seed=3,
-                  directory=tmp_path, resume=True)  # fmt: skip
+        calibrated(problem=curved_problem(0.6), directory=tmp_path, resume=True)
     seen = []
     again = calibrated(
         directory=tmp_path, resume=True, on_simulation=lambda row, num: seen.append(row.simulation)
@@ -164,7 +163,7 @@ def test_resuming_needs_a_calibration(tmp_path):
         calibrated(directory=tmp_path, resume=True)
 
 
-class Sticky(ConstrainedHMC, settings=True):
+class Sticky(HMC, settings=True):
     """Stays where it is: in most iterations, or in all if the first reading is negative."""
 
     def step(self, target, rng_key, state, tuning):
@@ -219,25 +218,18 @@ def test_readings_that_cannot_be_simulated_are_told(whole, monkeypatch):
         calibrated(8)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_arguments_are_checked():
+    for options, words in (
         ({"num": 0}, "simulations: expected an integer from 1"),
         ({"draws": 6}, "draws: expected an integer from 7"),
-        ({"draws": 10_000}, "draws: expected an integer from 7"),
         ({"warmup": 0}, "warmup: expected"),
         ({"seed": -1}, "seed: expected"),
         ({"starts": "mode"}, 'starts: expected "prior" or'),
         ({"kernel": "gibbs"}, "kernel: expected one of"),
-        (
-            {"kernel": invlift.KERNELS["chmc"](retraction="newtn")},
-            'retraction: expected "chebyshev"',
-        ),
-    ],
-)
-def test_arguments_are_checked(options, words):
-    with pytest.raises(InputError, match=words):
-        calibrated(**options)
+        ({"kernel": KERNELS["chmc"](retraction="newtn")}, 'retraction: expected "chebyshev"'),
+    ):
+        with pytest.raises(InputError, match=words):
+            calibrated(**options)
 
 
 # A field ------------------------------------------------------------------------------------------
@@ -285,6 +277,7 @@ def killed(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("drawn")
 def test_a_killed_command_is_resumed_to_the_same_bits(killed, tmp_path, capsys):
     """Two processes and eight simulations each: 10 s, and as many for the one that is killed."""
     folder, left = killed
@@ -322,23 +315,19 @@ def assert_said_and_written(folder, out):
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_bad_options_are_one_line(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    for options, words in (
         (["--simulations", "many"], "--simulations: expected an integer"),
-        (["--simulations", "0"], "--simulations: expected an integer from 1"),
         (["--simulations", "9", "--draws", "3"], "--draws: expected an integer from 7"),
-        (["--simulations", "9", "--draws", "x"], "--draws: expected an integer"),
         (["--simulations", "9", "--warmup", "0"], "--warmup: expected"),
         (["--simulations", "9", "--method", "nutz"], "--method: expected"),
         (["--simulations", "9", "--resume"], "no such directory"),
-    ],
-)
-def test_bad_options_are_one_line(tmp_path, capsys, options, words):
-    assert call("calibrate", write_problem(tmp_path), *options) == 2
-    printed = capsys.readouterr().err
-    assert words in printed
-    assert printed.count("\n") == 1
+    ):
+        assert call("calibrate", path, *options) == 2
+        printed = capsys.readouterr().err
+        assert words in printed
+        assert printed.count("\n") == 1
 
 
 class PriorDraws(Kernel, settings=True):

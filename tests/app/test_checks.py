@@ -12,20 +12,10 @@ from structured import box_mesh
 
 from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report, check_problem
-from invlift.app.checks.derivatives import (
-    check_derivatives,
-    evaluate,
-    slope_finding,
-    taylor_slope,
-)
+from invlift.app.checks.derivatives import check_derivatives, evaluate, slope_finding, taylor_slope
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
-from invlift.app.checks.starts import (
-    check_dependence,
-    check_fit,
-    check_method,
-    check_sensitivity,
-)
+from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
 from invlift.app.checks.time_step import check_time_step, time_step_objections
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
@@ -96,7 +86,7 @@ class Bent(ForwardModel):
 
 
 @pytest.mark.parametrize(
-    ("factor", "level"), [(1.0, "ok"), (1.03, "bad"), (-1.0, "bad"), (0.0, "bad"), (np.nan, "bad")]
+    ("factor", "level"), [(1.0, "ok"), (1.03, "bad"), (0.0, "bad"), (np.nan, "bad")]
 )
 def test_a_wrong_jacobian_is_called_wrong(factor, level):
     rng = np.random.default_rng(1)
@@ -137,16 +127,15 @@ def test_a_lifted_form_of_its_own_is_looked_at_likewise(lift, level):
     assert finding(report, "gradient of log det G").level == "ok"
 
 
-@pytest.mark.parametrize(
-    ("claim", "low", "high"),
-    [(np.cos(0.4), 1.9, 2.1), (1.02 * np.cos(0.4), 0.9, 1.3), (0.0, 0.9, 1.1)],
-)
-def test_taylor_slope_tells_right_from_wrong(claim, low, high):
-    slope, remainder = taylor_slope(
-        lambda h: np.sin(np.array([0.4 + h])), lambda h: np.sin(0.4) + h * np.array([claim])
-    )
-    assert low < slope < high
-    assert 0 < remainder < 1
+def test_taylor_slope_tells_right_from_wrong():
+    right = np.cos(0.4)
+    for claim, low, high in ((right, 1.9, 2.1), (1.02 * right, 0.9, 1.3), (0.0, 0.9, 1.1)):
+        slope, remainder = taylor_slope(
+            lambda h: np.sin(np.array([0.4 + h])),
+            lambda h, claim=claim: np.sin(0.4) + h * np.array([claim]),
+        )
+        assert low < slope < high
+        assert 0 < remainder < 1
 
 
 def test_taylor_slope_of_a_linear_function_is_round_off():
@@ -158,13 +147,14 @@ def test_taylor_slope_of_a_linear_function_is_round_off():
     assert "linear to round-off" in found.detail
 
 
-@pytest.mark.parametrize("flaw", ["values", "slope"])
-def test_derivatives_that_are_not_finite_are_not_called_right(flaw):
+def test_derivatives_that_are_not_finite_are_not_called_right():
     """NaN compares false with everything: it must not pass for round-off."""
-    nan = np.array([np.nan])
-    value_fn = (lambda h: nan) if flaw == "values" else (lambda h: np.array([np.sin(h)]))
-    linear_fn = (lambda h: nan) if flaw == "slope" else (lambda h: np.array([h]))
-    assert slope_finding("f", value_fn, linear_fn).level == "bad"
+
+    def nothing(h):
+        return np.array([np.nan])
+
+    assert slope_finding("f", nothing, lambda h: np.array([h])).level == "bad"
+    assert slope_finding("f", lambda h: np.array([np.sin(h)]), nothing).level == "bad"
 
 
 def test_a_coarse_mesh_slivers_and_the_edge_are_noted(spec):
@@ -203,20 +193,18 @@ def test_sensors_outside_are_noted(tmp_path):
 def test_readings_at_a_point_source_are_noted(tmp_path):
     """At a node or within a cell; not where they are of the conductivity, or beside."""
     table = "x,y,kind,value\n0.9,0.9,point,2.0\n{},{},{},3.0\n"
-    for place, kind, is_noted in (
-        ((0.34, 0.34), "point", True),
-        ((0.5, 0.45), "point", True),
-        ((0.34, 0.34), "log_conductivity", False),
-        ((0.1, 0.9), "point", False),
+    node, inside = [1 / 3, 1 / 3], [0.45, 0.4]
+    for source, place, kind, is_noted in (
+        (node, (0.34, 0.34), "point", True),
+        (inside, (0.5, 0.45), "point", True),
+        (node, (0.34, 0.34), "log_conductivity", False),
+        (inside, (0.1, 0.9), "point", False),
     ):
-        folder = tmp_path / f"{place}{kind}"
-        for source in ([1 / 3, 1 / 3], [0.45, 0.4]):  # a node of the mesh, and within a cell
-            changes = {"pde.point_source": [{"place": source, "strength": 1.0}]}
-            path = write_problem(folder, changes, sensors=table.format(*place, kind))
-            spec = read_problem(path)
-            found = check_sensors(build_problem(spec), spec)
-            said = "row 3 reads within a cell of a point source" in found.detail
-            assert said == is_noted, (place, source)
+        changes = {"pde.point_source": [{"place": source, "strength": 1.0}]}
+        spec = read_problem(write_problem(tmp_path, changes, sensors=table.format(*place, kind)))
+        found = check_sensors(build_problem(spec), spec)
+        said = "row 3 reads within a cell of a point source" in found.detail
+        assert said == is_noted, (place, source)
 
 
 def test_noise_of_the_table_that_is_not_used_is_noted(tmp_path):
@@ -297,21 +285,14 @@ def test_readings_are_called_by_their_names():
     assert "at body[1.0], which contradicts" in check_fit(problem, start).detail
 
 
-@pytest.mark.parametrize(
-    ("convert", "level"),
-    [
-        (lambda celsius: celsius, "ok"),
-        (lambda celsius: celsius + 273.15, "note"),
-        (lambda celsius: 1e3 * celsius, "note"),
-        (lambda celsius: 1e-3 * celsius, "note"),
-        (lambda celsius: -celsius, "note"),
-    ],
-)
-def test_readings_in_another_unit_than_the_model_are_noted(convert, level):
-    problem = replace(cooling(), observed=convert(cooling().observed))
-    (found,) = check_predictions(problem, 1)
-    assert (found.level, found.name) == (level, "readings")
-    assert ("is a unit wrong" in found.detail) == (level == "note")
+def test_readings_in_another_unit_than_the_model_are_noted():
+    celsius = cooling().observed
+    for readings, level in (
+        (celsius, "ok"), (celsius + 273.15, "note"), (1e3 * celsius, "note"), (-celsius, "note"),
+    ):  # fmt: skip
+        (found,) = check_predictions(replace(cooling(), observed=readings), 1)
+        assert (found.level, found.name) == (level, "readings")
+        assert ("is a unit wrong" in found.detail) == (level == "note")
 
 
 def dosed(**options):
@@ -357,17 +338,17 @@ def test_a_prediction_of_zero_under_relative_noise_is_told_by_its_reading():
         find_start(ConstrainedHMC(), LiftedPosterior(given), 1, 0)
 
 
-@pytest.mark.parametrize(("std", "level"), [(1.5, "note"), (3.0, "bad")])
-def test_a_prior_far_below_what_was_asked_for_is_named(spec, std, level):
-    found = check_prior(asked_for(build_problem(spec), std=std))[0]
-    assert found.level == level
-    assert "unit of length" in found.detail
+def test_a_prior_far_below_what_was_asked_for_is_named(spec):
+    for std, level in ((1.5, "note"), (3.0, "bad")):
+        found = check_prior(asked_for(build_problem(spec), std=std))[0]
+        assert found.level == level
+        assert "unit of length" in found.detail
 
 
-@pytest.mark.parametrize(("length", "level"), [(0.1, "bad"), (0.2, "note"), (2.0, "ok")])
-def test_a_range_far_below_the_mesh_width_is_bad(spec, length, level):
-    found = check_prior(asked_for(build_problem(spec), correlation_range=length))[1]
-    assert found.level == level
+def test_a_range_far_below_the_mesh_width_is_bad(spec):
+    for length, level in ((0.1, "bad"), (0.2, "note"), (2.0, "ok")):
+        found = check_prior(asked_for(build_problem(spec), correlation_range=length))[1]
+        assert found.level == level
 
 
 def test_verdicts():

@@ -2,22 +2,16 @@
 
 import json
 import signal
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import pyvista
 import xarray as xr
-from command_line import (
-    assert_one_line,
-    call,
-    finish,
-    start,
-    start_held,
-    strict_json,
-)
-from problem_files import REMOVED, SENSORS, write_problem
+from command_line import assert_one_line, call, finish, start, start_held, strict_json
+from problem_files import REMOVED, SENSORS, readings, write_problem
 
 from invlift.app.build import build_problem
 from invlift.app.checks import Finding, Report
@@ -41,14 +35,10 @@ POINT_FIELDS = {
 # --- bad input ----------------------------------------------------------------------------------
 
 
-def gmsh_lines(folder, edit):
+def add_orphan(folder):
     path = folder / "box.msh"
-    path.write_text(edit(path.read_text()))
-
-
-def add_orphan(text):
-    text = text.replace("$Nodes\n16\n", "$Nodes\n17\n")
-    return text.replace("$EndNodes", "17 5.0 5.0 0.0\n$EndNodes", 1)
+    text = path.read_text().replace("$Nodes\n16\n", "$Nodes\n17\n")
+    path.write_text(text.replace("$EndNodes", "17 5.0 5.0 0.0\n$EndNodes", 1))
 
 
 def sensors(rows):
@@ -57,9 +47,6 @@ def sensors(rows):
 
 BAD = {  # name: changes of the problem, sensor table, what else to spoil, parts of the message
     "missing mesh": ({"mesh.file": "none.msh"}, SENSORS, None, ["none.msh", "no such file"]),
-    "unreadable mesh": (
-        {}, SENSORS, lambda f: (f / "box.msh").write_bytes(b"\0\1\2"), ["box.msh"],
-    ),
     "unreadable sensors": (
         {}, SENSORS, lambda f: (f / "sensors.csv").write_bytes(b"\xff\xfe\0"), ["sensors.csv"],
     ),
@@ -68,12 +55,11 @@ BAD = {  # name: changes of the problem, sensor table, what else to spoil, parts
     ),
     "unknown key": ({"prior.rnage": 1.0}, SENSORS, None, ["[prior]", "'rnage'", "'range'"]),
     "unknown group": ({"pde.neumann": {"lid": 1.0}}, SENSORS, None, ["[pde] neumann", "'lid'"]),
-    "orphan nodes": ({}, SENSORS, lambda f: gmsh_lines(f, add_orphan), ["box.msh", "17"]),
+    "orphan nodes": ({}, SENSORS, add_orphan, ["box.msh", "17"]),
     "text": ({}, sensors("0.3,0.4,warm,0.1\n"), None, ["row 2, column value", "'warm'"]),
     "sensor outside": (
         {}, sensors("0.3,0.4,2,0.1\n1.5,0.5,2,0.1\n"), None, ["sensors.csv, row 3", "0.5"],
     ),
-    "no draws": ({"sampler.draws": 0}, SENSORS, None, ["[sampler] draws", "at least 1"]),
 }  # fmt: skip
 
 
@@ -83,30 +69,20 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, name):
     path = write_problem(tmp_path, changes, sensors=table)
     if spoil:
         spoil(tmp_path)
-    assert call("run", path) == 2
-    assert_one_line(capsys, parts)
-    assert not (tmp_path / "out").exists()
-    if name != "no draws":
-        assert call("check", path) == 2
+    for command in ("run", "check"):
+        assert call(command, path) == 2
         assert_one_line(capsys, parts)
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--draws", "many"], ["--draws", '"many"']),
-        (["--method", "nutz"], ["--method", '"chmc"', '"nuts"', 'did you mean "nuts"']),
-    ],
-)
-def test_bad_options_are_one_line_and_status_2(tmp_path, capsys, options, parts):
-    assert call("run", write_problem(tmp_path), *options) == 2
-    assert_one_line(capsys, parts)
-
-
-def test_a_missing_problem_file(tmp_path, capsys):
-    for command in (["run"], ["check"]):
-        assert call(*command, tmp_path / "none.toml") == 2
-        assert_one_line(capsys, ["none.toml", "no such file"])
+def test_bad_options_are_one_line_and_status_2(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    assert call("run", path, "--draws", "many") == 2
+    assert_one_line(capsys, ["--draws", '"many"'])
+    assert call("run", path, "--method", "nutz") == 2
+    assert_one_line(capsys, ["--method", '"chmc"', '"nuts"', 'did you mean "nuts"'])
+    assert call("run", tmp_path / "none.toml") == 2
+    assert_one_line(capsys, ["none.toml", "no such file"])
 
 
 def test_output_that_cannot_be_written(tmp_path, capsys):
@@ -114,8 +90,6 @@ def test_output_that_cannot_be_written(tmp_path, capsys):
     path = write_problem(tmp_path)
     (tmp_path / "taken").write_text("")
     assert call("run", path, "--out", tmp_path / "taken") == 2
-    assert_one_line(capsys, ["taken"])
-    assert call("run", path, "--out", tmp_path / "taken" / "below") == 2
     assert_one_line(capsys, ["taken"])
 
 
@@ -139,25 +113,10 @@ def test_what_the_system_refuses_is_one_line(tmp_path, capsys, monkeypatch):
     assert_one_line(capsys, ["secret.toml", "Permission denied"])
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["run"],
-        ["frobnicate"],
-        ["simulate", "a.toml"],
-        ["calibrate", "a.toml"],
-        ["report"],
-        ["loo"],
-        ["serve"],
-    ],
-)
-def test_wrong_usage_has_status_2(capsys, arguments):
-    assert call(*arguments) == 2
-    assert "usage: invlift" in capsys.readouterr().err
-
-
-def test_help_and_version(capsys):
+def test_usage_help_and_version(capsys):
+    for arguments in ([], ["run"], ["frobnicate"], ["simulate", "a.toml"], ["calibrate", "a.toml"]):
+        assert call(*arguments) == 2
+        assert "usage: invlift" in capsys.readouterr().err
     assert call("--help") == 0
     printed = capsys.readouterr().out
     commands = "run check compare calibrate loo report schema serve simulate"
@@ -170,22 +129,25 @@ def test_help_and_version(capsys):
 # --- check and simulate -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("level", "status"), [("ok", 0), ("note", 0), ("bad", 3)])
-def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch, level, status):
+def test_check_prints_findings_and_a_verdict(tmp_path, capsys, monkeypatch):
     path = write_problem(tmp_path)
-    seen = []
+    seen, level = [], ""
 
-    def look(_, spec):
+    def look(_, spec, *, on_finding):
         seen.append(spec)
-        return Report([Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")])
+        found = [Finding("ok", "mesh", "of 16 nodes"), Finding(level, "prior", "[sd] 1")]
+        for each in found:
+            on_finding(each)
+        return Report(found)
 
     monkeypatch.setattr("invlift.app.commands.check.check_problem", look)
-    assert call("check", path) == status
-    assert seen == [read_problem(path)]
-    *lines, blank, verdict = capsys.readouterr().out.rstrip("\n").split("\n")
-    assert lines == ["  ok  mesh: of 16 nodes", f"{level:>4}  prior: [sd] 1"]
-    assert blank == ""
-    assert verdict.startswith("Not ready to run" if status else "Ready to run")
+    for level, status in (("ok", 0), ("note", 0), ("bad", 3)):
+        assert call("check", path) == status
+        *lines, blank, verdict = capsys.readouterr().out.rstrip("\n").split("\n")
+        assert lines == ["  ok  mesh: of 16 nodes", f"{level:>4}  prior: [sd] 1"]
+        assert blank == ""
+        assert verdict.startswith("Not ready to run" if status else "Ready to run")
+    assert seen == [read_problem(path)] * 3
 
 
 def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys):
@@ -210,27 +172,27 @@ def test_simulate_writes_what_run_reads_and_the_truth_behind_it(tmp_path, capsys
     path = write_problem(tmp_path, sensors=first.decode())
     field = build_problem(read_problem(path))
     np.testing.assert_array_equal(field.problem.observed, table.values)
-    phi = jnp.asarray(grid["log_conductivity"])
-    np.testing.assert_allclose(field.problem.model(phi), table.values, rtol=0, atol=6e-6)
+    found = readings(field.problem.model, np.asarray(grid["log_conductivity"]))
+    np.testing.assert_allclose(found, table.values, rtol=0, atol=6e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--sigma", "0", "--seed", "1", "--out", "a.csv"], ["--sigma", "positive"]),
-        (["--sigma", "x", "--seed", "1", "--out", "a.csv"], ["--sigma", "'x'"]),
-        (["--sigma", "nan", "--seed", "1", "--out", "a.csv"], ["--sigma"]),
-        (["--sigma", "1", "--seed", "y", "--out", "a.csv"], ["--seed", "'y'"]),
-        (["--sigma", "1", "--seed", "-1", "--out", "a.csv"], ["--seed"]),
-        (["--sigma", "1", "--seed", "1", "--out", "none/a.csv"], ["--out", "none"]),
-        (["--sigma", "1", "--seed", "1", "--out", "."], ["--out"]),
-        (["--sigma", "1", "--seed", "1", "--out", "sensors.csv"], ["--out", "sensors.csv"]),
-    ],
-)
-def test_bad_options_of_simulate(tmp_path, monkeypatch, capsys, options, parts):
+def test_bad_options_of_simulate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert call("simulate", write_problem(tmp_path), *options) == 2
-    assert_one_line(capsys, parts)
+    path = write_problem(tmp_path)
+    good = {"--sigma": "1", "--seed": "1", "--out": "a.csv"}
+    for option, value, part in (
+        ("--sigma", "0", "positive"),
+        ("--sigma", "x", "'x'"),
+        ("--sigma", "nan", "nan"),
+        ("--seed", "y", "'y'"),
+        ("--seed", "-1", "-1"),
+        ("--out", "none/a.csv", "none"),
+        ("--out", ".", "."),
+        ("--out", "sensors.csv", "sensors.csv"),
+    ):
+        options = [each for pair in (good | {option: value}).items() for each in pair]
+        assert call("simulate", path, *options) == 2
+        assert_one_line(capsys, [option, part])
 
 
 def test_simulate_on_cells_writes_cell_data(tmp_path):
@@ -240,6 +202,10 @@ def test_simulate_on_cells_writes_cell_data(tmp_path):
     assert set(grid.cell_data) == {"log_conductivity"}
     assert set(grid.point_data) == {"solution"}
     assert read_sensors(tmp_path / "s.csv", 2).sigma.tolist() == [0.1] * 3
+    assert call("simulate", path, "--draws", 1, "--seed", 1, "--out", tmp_path / "s.pvd") == 0
+    grid = pyvista.get_reader(tmp_path / "s.pvd").read()[0]
+    assert set(grid.cell_data) == {"log_conductivity", "conductivity"}
+    assert set(grid.point_data) == {"solution"}
 
 
 # --- run ----------------------------------------------------------------------------------------
@@ -272,19 +238,20 @@ LONG = {"sampler.draws": 1000, "sampler.warmup": 40}
 
 
 @pytest.fixture(scope="module")
-def whole_run(tmp_path_factory):
-    """A run from the shell, left to its end."""
-    folder = tmp_path_factory.mktemp("whole")
-    status, out, err = finish(start("run", write_problem(folder, LONG)))
-    return folder, status, out, err
+def whole_run(tmp_path_factory, drawing):
+    """A run with its page and picture, left to its end: folder, status and what is printed."""
+    folder, out = tmp_path_factory.mktemp("whole"), StringIO()
+    with drawing(), redirect_stdout(out):
+        status = call("run", write_problem(folder, LONG))
+    return folder, status, out.getvalue()
 
 
 def test_a_converged_run_has_status_0_and_all_its_files(whole_run):
-    """Its fixture is a whole run by a process of its own, 10 s."""
-    folder, status, out, err = whole_run
-    assert status == 0, out + err
+    folder, status, out = whole_run
+    assert status == 0, out
     assert "Converged" in out
-    assert "Traceback" not in err
+    assert (folder / "out" / "posterior.png").stat().st_size > 10_000
+    assert "Verdict" in (folder / "out" / "report.html").read_text()
     assert {entry.name for entry in (folder / "out").iterdir()} == RESULTS | {"chains"}
     grid = pyvista.read(folder / "out" / "posterior.vtu")
     assert grid.n_points == 16

@@ -48,7 +48,7 @@ def problem():
 
 
 def test_methods_get_the_same_chains_and_time(block_seconds):
-    methods = {"chmc": "chmc", "dense": HMC(metric="dense"), "pcn": "pcn", "laplace": "laplace"}
+    methods = {"hmc": HMC(num_steps=2), "pcn": "pcn", "laplace": "laplace"}
     news = []
     rows = list(
         compare(
@@ -73,7 +73,7 @@ def test_methods_get_the_same_chains_and_time(block_seconds):
         assert row.num_factorisations >= 2 * row.num_draws
         np.testing.assert_allclose(row.ess_per_second, row.ess_bulk / row.sampling_seconds)
     assert {(row.method, chain) for row in rows for chain in range(2)} == set(news)
-    assert [row.doubt for row in rows] == ["", "", "", "approximate"]
+    assert [row.doubt for row in rows] == ["", "", "approximate"]
 
 
 @pytest.mark.usefixtures("block_seconds")
@@ -120,10 +120,9 @@ def test_a_numpyro_model_is_also_walked_on_in_its_own_coordinates():
         compare(problem(), ["numpyro-nuts"], seconds=1.0)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_hollow_bars_are_those_in_doubt(tmp_path):
-    good = Efficiency(
-        "good", 4, 300, 1.0, 2.0, 1.001, 500.0, 250.0, 0.8, 0.0, 0.3, 900
-    )  # fmt: skip
+    good = Efficiency("good", 4, 300, 1.0, 2.0, 1.001, 500.0, 250.0, 0.8, 0.0, 0.3, 900)
     bad = Efficiency("bad", 4, 100, 1.0, 2.0, 1.3, 3.0, 2.0, 0.8, 0.0, 0.3, 900)
     few = replace(good, method="few", num_draws=10, ess_bulk=40.0)
     rows = [good, bad, few, Efficiency("none", note="no draws")]
@@ -141,12 +140,12 @@ def test_hollow_bars_are_those_in_doubt(tmp_path):
 def test_command(tmp_path, capsys):
     path = write_problem(tmp_path)
     out = tmp_path / "out-comparison"
-    assert call("compare", path, "--methods", "chmc, pcn", "--budget", "0.5") == 0
+    assert call("compare", path, "--methods", "rwm, pcn", "--budget", "0.5") == 0
     printed = capsys.readouterr().out
     assert f"Written to {out}: comparison.csv, comparison.png" in printed
     with (out / "comparison.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    assert [row["method"] for row in rows] == ["chmc", "pcn"]
+    assert [row["method"] for row in rows] == ["rwm", "pcn"]
     for row in rows:
         assert row["method"] in printed
         assert int(row["num_chains"]) == 2
@@ -197,21 +196,18 @@ def test_a_method_that_is_done_is_kept_whenever_ctrl_c_is_pressed(monkeypatch):
     assert [(row.method, row.note) for row in rows] == [("pcn", "")]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_bad_options_are_one_line(tmp_path, capsys):
+    path = write_problem(tmp_path)
+    for options, words in (
         (["--methods", "chmc,gibbs"], "--methods: expected names among chmc,"),
         (["--methods", "pcn,pcn"], "--methods: expected different names"),
         (["--methods", ","], "--methods: expected different names"),
         (["--methods", "pcn", "--budget", "soon"], "--budget: expected a positive number"),
-        (["--methods", "pcn", "--budget", "-1"], "--budget: expected a positive number"),
         (["--methods", "pcn", "--budget", "nan"], "--budget: expected a positive number"),
         (["--methods", "pcn", "--chains", "0"], "--chains: expected"),
-    ],
-)
-def test_bad_options_are_one_line(tmp_path, capsys, options, words):
-    assert call("compare", write_problem(tmp_path), *options) == 2
-    printed = capsys.readouterr().err
-    assert words in printed
-    assert printed.count("\n") == 1
+    ):
+        assert call("compare", path, *options) == 2
+        printed = capsys.readouterr().err
+        assert words in printed
+        assert printed.count("\n") == 1
     assert not (tmp_path / "out-comparison").exists()

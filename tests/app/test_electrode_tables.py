@@ -3,17 +3,15 @@
 import copy
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
-from problem_files import REMOVED, write_problem
+from command_line import call
+from problem_files import REMOVED, assert_named, build, readings, write_problem
 from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
-from invlift.app.build import build_problem
-from invlift.app.cli import main
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.inverse.reduced import reduced
@@ -35,7 +33,6 @@ LINE = (
     "1 2 3 4 2.1 1\n1 3 2 4 2.2 2\n2 0 3 0 1.9 1\n1 0 3 4 2.0 1\n3 0 2 0 1.9 1\n"
 )
 GROUPS = ["left", "right", "bottom", "top"]
-readings = jax.jit(lambda model, coefficients: model(coefficients))
 UNKNOWN = {"distribution": "gamma", "concentration": 4.0, "rate": 20.0}
 CHANGES = {
     "electrodes": {"groups": GROUPS, "impedance": UNKNOWN},
@@ -49,7 +46,7 @@ def write(folder, changes=None, sensors=SENSORS, mesh=None):
 
 
 def test_readings_stand_by_their_injections(tmp_path):
-    field = build_problem(read_problem(write(tmp_path)))
+    field = build(write(tmp_path))
     model = field.problem.model
     assert field.sensors.labels.tolist() == ["p", "r", "t", "s", "q"]
     assert field.sensors.electrode_groups == tuple(GROUPS)
@@ -69,9 +66,9 @@ def test_readings_stand_by_their_injections(tmp_path):
 def test_positions_give_the_groups(tmp_path):
     electrodes = {"width": 0.8, "impedance": 0.1}
     path = write(tmp_path, {"electrodes": electrodes, "noise": {}}, UNIFIED)
-    by_place = build_problem(read_problem(path))
+    by_place = build(path)
     groups = {"electrodes": {"groups": GROUPS, "impedance": 0.1}, "noise": {}}
-    by_name = build_problem(read_problem(write(tmp_path / "b", groups, UNIFIED)))
+    by_name = build(write(tmp_path / "b", groups, UNIFIED))
     assert by_place.sensors.electrode_groups[0] == "electrode_1"
     phi = np.linspace(-1.0, 1.0, 16)
     found = readings(by_place.problem.model, phi)
@@ -83,8 +80,8 @@ def test_positions_give_the_groups(tmp_path):
 def test_known_impedances_that_differ(tmp_path):
     known = [0.1, 0.2, 0.3, 0.4]
     path = write(tmp_path, {"electrodes.impedance": known})
-    spec, field = read_problem(path), build_problem(read_problem(path))
-    unknown = build_problem(read_problem(write(tmp_path / "unknown")))
+    spec, field = read_problem(path), build(path)
+    unknown = build(write(tmp_path / "unknown"))
     phi = np.linspace(-1.0, 1.0, 16)
     found = readings(field.problem.model, phi)
     expected = readings(unknown.problem.model, np.append(phi, known))
@@ -100,7 +97,7 @@ def on_line(folder, table=LINE):
 
 def test_points_on_a_line(tmp_path):
     """Of apparent resistivities, some with electrodes far away; two are reciprocal."""
-    field = build_problem(read_problem(on_line(tmp_path)))
+    field = build(on_line(tmp_path))
     sensors, model = field.sensors, field.problem.model
     unit = np.vstack([np.zeros(4), np.eye(4)])
     phi = np.linspace(-1.0, 1.0, 16)
@@ -121,15 +118,17 @@ def test_points_on_a_line(tmp_path):
 
 def test_many_readings_of_points(tmp_path):
     """More than pairs of electrodes: the same readings as one by one."""
-    few = build_problem(read_problem(on_line(tmp_path / "few")))
+    few = build(on_line(tmp_path / "few"))
     rows = LINE.splitlines()[7:]
     many = LINE.replace("5# readings", "20# readings") + "\n".join(rows * 3) + "\n"
-    whole = build_problem(read_problem(on_line(tmp_path / "many", many)))
+    whole = build(on_line(tmp_path / "many", many))
     assert type(whole.problem.model).__name__ == "Combinations"
     assert reduced(whole.problem).num_observations == 4
     phi = np.linspace(-1.0, 1.0, 16)
-    found = dict(zip(map(str, few.sensors.electrodes), few.problem.model(phi), strict=True))
-    again = whole.problem.model(phi)
+    found = dict(
+        zip(map(str, few.sensors.electrodes), readings(few.problem.model, phi), strict=True)
+    )
+    again = readings(whole.problem.model, phi)
     for row, value in zip(map(str, whole.sensors.electrodes), again, strict=True):
         np.testing.assert_allclose(value, found[row], rtol=1e-9)
 
@@ -141,9 +140,12 @@ def test_commands_take_a_line(tmp_path, capsys):
     path.write_text(path.read_text().replace("sensors.csv", "made.ohm"))
     command("check", path, "--plot", tmp_path / "prior.png")
     printed = capsys.readouterr().out
-    assert "electrodes: 4 point electrodes, the closest two 0.3 apart, of uniform gr" in printed
+    expected = (
+        "electrodes: 4 point electrodes, the closest two 0.3 apart; readings of uniform ground"
+    )
+    assert expected in printed
     assert "5 pairs of them drive" in printed
-    command("run", path, "--draws", "20", "--warmup", "20", "--anyway", "--out", tmp_path / "run")
+    command("run", path, "--draws", "20", "--method", "pcn", "--anyway", "--out", tmp_path / "run")
     command("report", tmp_path / "run", "--out", tmp_path / "page.html")
     fit = pd.read_csv(tmp_path / "run" / "sensor_fit.csv", index_col=0)
     assert fit["b"].tolist().count(0) == 3
@@ -159,34 +161,32 @@ def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
 
 
 def command(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(each) for each in arguments])
-    assert stop.value.code in (0, 3)
+    assert call(*arguments) in (0, 3)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs of two methods on simulated readings."""
+    """Two runs on simulated readings."""
     folder = tmp_path_factory.mktemp("run")
     path = write(folder, {"prior.std": 0.3})
     command("simulate", path, "--seed", "1", "--out", folder / "made.csv")
     path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
-    for method in ("chmc", "nuts"):
-        options = "--draws", "20", "--warmup", "20", "--method", method, "--anyway"
-        command("run", path, *options, "--out", folder / method)
+    for name, seed in (("pcn", "5"), ("again", "6")):
+        options = "--draws", "20", "--warmup", "20", "--method", "pcn", "--seed", seed, "--anyway"
+        command("run", path, *options, "--out", folder / name)
     return folder
 
 
 @pytest.mark.slow  # half a minute
 def test_a_run_tells_of_each_electrode_and_reading(folder):
-    summary = pd.read_csv(folder / "chmc" / "summary.csv", index_col=0)
+    summary = pd.read_csv(folder / "pcn" / "summary.csv", index_col=0)
     assert {f"impedance[{name}]" for name in GROUPS} <= set(summary.index)
-    fit = pd.read_csv(folder / "chmc" / "sensor_fit.csv", index_col=0)
+    fit = pd.read_csv(folder / "pcn" / "sensor_fit.csv", index_col=0)
     assert fit.index.tolist() == ["p", "r", "t", "s", "q"]
     assert fit[["a", "b", "m", "n"]].iloc[0].tolist() == ["left", "right", "bottom", "top"]
     assert np.isfinite(fit["predicted_mean"]).all()
-    assert not (folder / "chmc" / "sensors.vtu").exists()
-    posterior = invlift.load(folder / "chmc")
+    assert not (folder / "pcn" / "sensors.vtu").exists()
+    posterior = invlift.load(folder / "pcn")
     assert "solution" not in posterior.described
     truth = pd.read_csv(folder / "made.csv")
     assert truth.columns.tolist() == ["a", "b", "m", "n", "value", "sigma", "group", "name"]
@@ -199,11 +199,11 @@ def test_every_command_takes_it(folder, capsys):
     printed = capsys.readouterr().out
     assert "electrodes: 4 electrodes of 3 to 3 boundary facets, 1 to 1 wide; 3 pairs" in printed
     assert "sensors: 5 in use" in printed
-    command("report", folder / "chmc", "--out", folder / "page.html")
-    command("loo", folder / "chmc", folder / "nuts")
-    few = "--simulations", "1", "--draws", "7", "--out", folder / "calibration"
+    command("report", folder / "pcn", "--out", folder / "page.html")
+    command("loo", folder / "pcn", folder / "again")
+    few = "--simulations", "1", "--draws", "7", "--method", "hmc", "--out", folder / "calibration"
     command("calibrate", path, *few)
-    command("compare", path, "--methods", "chmc,pcn", "--budget", "1", "--out", folder / "both")
+    command("compare", path, "--methods", "rwm,pcn", "--budget", "0.5", "--out", folder / "both")
     command("simulate", path, "--seed", "2", "--draws", "2", "--out", folder / "draws.pvd")
 
 
@@ -212,15 +212,10 @@ def test_every_command_takes_it(folder, capsys):
     [
         ({"pde": {"source": 1.0}}, SENSORS, ["[pde], or [electrodes]", "found both"]),
         ({"experiment": {"one": {}}}, SENSORS, ["[electrodes]", "[experiment.NAME]"]),
-        ({"electrodes.impedance": REMOVED}, SENSORS, ["[electrodes]", "impedance with groups"]),
         ({"electrodes.impedance": 0.0}, SENSORS, ["[electrodes] impedance", "positive number"]),
         ({"electrodes.impedance": [0.1, 0.2]}, SENSORS,
          ["[electrodes] impedance", "or 4", "found 2 numbers", "one for each electrode"]),
-        ({"electrodes.impedance": [0.1, 0.2, -0.3, 0.1]}, SENSORS,
-         ["[electrodes] impedance", "positive number"]),
-        ({"electrodes.groups": REMOVED}, SENSORS, ["[electrodes]", "one of groups", "none"]),
         ({"electrodes.width": 0.1}, SENSORS, ["[electrodes]", "found groups and width"]),
-        ({"electrodes.groups": ["left"]}, SENSORS, ["[electrodes] groups", "list of 1"]),
         ({"electrodes.groups": ["left", "right", "botom", "top"]}, SENSORS,
          ["[electrodes] groups", "did you mean 'bottom'?"]),
         ({"electrodes.groups": ["left", "right", "boundary", "top"]},
@@ -238,9 +233,7 @@ def test_every_command_takes_it(folder, capsys):
           "order the groups as the file's electrodes"]),
         ({"electrodes": {"surface": "top", "impedance": 1.0}}, LINE,
          ["[electrodes]", "none with surface"]),
-        ({"electrodes": {"surface": "lid"}}, LINE, ["'lid'"]),
         ({"electrodes": {"surface": "boundary"}}, LINE, ["[electrodes] surface", "outer boundary"]),
-        ({"electrodes": {"surface": "top"}}, SENSORS, ["[electrodes] surface", "positions"]),
         ({"electrodes": {"surface": "top"}},
          LINE.replace("1 1\n5#", "1 1.2\n5#").replace("rhoa", "r"),
          ["sensors.csv, electrode 4", "0.2 outside"]),
@@ -251,14 +244,10 @@ def test_every_command_takes_it(folder, capsys):
         ({}, "x,y,value\n0.3,0.4,2.1\n", ["row 1", "the columns a,b,m,n,value"]),
         ({"noise.sigma": "column"}, SENSORS.replace(",sigma", ",other"),
          ["[noise] sigma", "a column sigma"]),
-        ({"conductivity.known": {"hgh": 2.0}}, SENSORS, ["[conductivity] known.hgh", "'high'"]),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path, changes, sensors, parts):
-    with pytest.raises(InputError) as caught:
-        build_problem(read_problem(write(tmp_path, changes, sensors)))
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
+    assert_named(write(tmp_path, changes, sensors), parts)
 
 
 def test_numbers_are_those_of_the_electrodes_also_where_groups_are_called_by_numbers(tmp_path):
@@ -271,10 +260,10 @@ def test_numbers_are_those_of_the_electrodes_also_where_groups_are_called_by_num
         path = write(tmp_path / order, changes, table, named)
         if order == "3214":
             with pytest.raises(InputError, match=remark):
-                build_problem(read_problem(path))
+                build(path)
         else:
-            by_number = build_problem(read_problem(path)).problem.model
-    by_name = build_problem(read_problem(write(tmp_path / "names", {}, table, mesh))).problem.model
+            by_number = build(path).problem.model
+    by_name = build(write(tmp_path / "names", {}, table, mesh)).problem.model
     found, expected = (readings(model, np.full(13, 0.1)) for model in (by_number, by_name))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -288,8 +277,7 @@ def test_an_equation_is_needed(tmp_path):
 def test_a_run_has_no_places_to_suggest(tmp_path):
     paths = write(tmp_path / "electrodes"), write_problem(tmp_path / "field")
     posterior, other = (
-        field.posterior(run_from_prior(field.problem))
-        for field in (build_problem(read_problem(path)) for path in paths)
+        field.posterior(run_from_prior(field.problem)) for field in (build(path) for path in paths)
     )
     with pytest.raises(InputError, match="potential inside is not kept") as caught:
         posterior.next_sensors(1)
@@ -307,7 +295,7 @@ def test_three_dimensions_and_cells(tmp_path):
         "noise": {"sigma": 0.1},
     }
     table = "a,b,m,n,value\n1,2,1,2,1.1\n2,1,left,right,-1.3\n"
-    field = build_problem(read_problem(write(tmp_path, changes, table, mesh)))
+    field = build(write(tmp_path, changes, table, mesh))
     found = readings(field.problem.model, np.full(mesh.num_cells, np.log(2.0)))
     np.testing.assert_allclose(found, [0.7, -0.7], rtol=1e-12)
     small = reduced(field.problem)

@@ -13,13 +13,14 @@ import pyvista
 import skfem
 from command_line import call
 from problem_files import write_problem
+from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
 from invlift.errors import InputError
 from invlift.fem.forms import conduction
 
-OPTIONS = {"sampler.chains": 2, "sampler.warmup": 30, "sampler.draws": 60}
+OPTIONS = {"sampler.method": "pcn", "sampler.draws": 60}
 OPTIONS |= {"output.exceedance": [0.5, 2.0]}
 COOLING = Path("examples/own_models/cooling.py").resolve()
 
@@ -92,7 +93,7 @@ def test_the_flux_of_each_draw_balances_the_source(results):
     with pytest.raises(InputError, match=r"boundary group .* found 'lft'"):
         posterior.flux("lft")
     field = invlift.build_problem(invlift.read_problem(results.parent / "problem.toml"))
-    options = {"chains": 2, "warmup": 30, "draws": 60, "seed": 5}
+    options = {"kernel": "pcn", "chains": 2, "warmup": 20, "draws": 60, "seed": 5}
     run = invlift.sample(field.problem, **options, max_field_megabytes=0.01)
     thinned = field.posterior(run).flux("left")
     step = run.chains[0].every["log_conductivity"]
@@ -147,6 +148,7 @@ def test_a_copy_of_a_run_goes_on_in_its_own_folder(results, tmp_path):
     assert (results / "posterior.nc").read_bytes() == before
 
 
+@pytest.mark.slow  # a program of its own
 def test_a_python_problem_is_opened_while_it_runs(tmp_path, monkeypatch):
     """With the data beside the file, the name behind the colon and the options of the run."""
     content = COOLING.read_text().replace("\nproblem = ", "\nmade = ")
@@ -156,7 +158,7 @@ def test_a_python_problem_is_opened_while_it_runs(tmp_path, monkeypatch):
     (tmp_path / "model.py").write_text(content.replace(readings[0], data))
     (elsewhere := tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(elsewhere)
-    options = ["--chains", "2", "--warmup", "50", "--draws", "60", "--seed", "3"]
+    options = ["--method", "pcn", "--chains", "2", "--warmup", "50", "--draws", "60"]
     call("run", "../model.py:made", *options, "--out", "out")
     posterior = invlift.load("out")
     assert posterior.summary().index.tolist()[-1] == "sigma"
@@ -195,23 +197,22 @@ def without_results(folder):
     chains.rename(folder)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (shutil.rmtree, "results folder of a run, found no such folder"),
-        (without_results, r"--resume, in Python sample\(..., checkpoint=folder, resume=True\)"),
-        (damaged, "posterior.nc: expected a netCDF-4 file"),
-        (without_record, "run.json"),
-        (of_another_problem, "chains of this very problem"),
-        (without_draws, "at least one chain"),
-    ],
-)
-def test_folders_that_cannot_be_opened(results, tmp_path, spoil, message):
-    folder = tmp_path / "out"
-    shutil.copytree(results, folder)
-    spoil(folder)
-    with pytest.raises(InputError, match=message):
-        invlift.load(folder)
+def test_folders_that_cannot_be_opened(results, tmp_path):
+    for place, (spoil, message) in enumerate(
+        [
+            (shutil.rmtree, "results folder of a run, found no such folder"),
+            (without_results, r"--resume, in Python sample\(..., checkpoint=folder, resume=True\)"),
+            (damaged, "posterior.nc: expected a netCDF-4 file"),
+            (without_record, "run.json"),
+            (of_another_problem, "chains of this very problem"),
+            (without_draws, "at least one chain"),
+        ]
+    ):
+        folder = tmp_path / f"{place}" / "out"
+        shutil.copytree(results, folder)
+        spoil(folder)
+        with pytest.raises(InputError, match=message):
+            invlift.load(folder)
 
 
 @pytest.mark.parametrize("element", [skfem.ElementTriP1(), skfem.ElementTriP2()])
@@ -224,7 +225,7 @@ def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_pat
     equation = invlift.linear_equation(invlift.Form(basis, conduction), **parts)
     prior = invlift.matern_prior(mesh, correlation_range=1.0, std=0.3, smoothness=1.0)
     problem = invlift.inverse_problem(equation, prior, 0.1, np.ones(2))
-    posterior = problem.posterior(invlift.sample(problem, chains=1, warmup=10, draws=20))
+    posterior = problem.posterior(run_from_prior(problem))
     posterior.write(tmp_path)
     saved = invlift.load(tmp_path)
     with pytest.raises(InputError, match="without groups, as no problem file says"):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from command_line import call
+from command_line import assert_one_line, call
 from normal_noise import NormalNoise
 
 from invlift.posterior import Posterior, Readings
@@ -56,17 +56,7 @@ def test_a_comparison_that_is_not_reliable_says_so_and_has_status_3(
     assert out.endswith("\nThis comparison is not reliable.\n")
 
 
-@pytest.mark.parametrize(
-    ("folders", "parts"),
-    [
-        (["right"], ["two or more folders"]),
-        (["right", "./right/"], ["two or more folders", "each once"]),
-        (["right", "none"], ["none", "no such folder"]),
-        (["right", "empty"], ["empty", "no posterior.nc"]),
-        (["right", "other"], ["other", "the 12 readings of right", "12 readings, not the same"]),
-    ],
-)
-def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch, folders, parts):
+def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_run("right", 1.0)
     (tmp_path / "empty").mkdir()
@@ -75,9 +65,12 @@ def test_bad_folders_are_one_line_and_status_2(tmp_path, capsys, monkeypatch, fo
     readings = Readings(np.ones(12), sigma=1.0)
     noise = NormalNoise(readings.values, 1.0)
     Posterior([chain], sensors=readings, noise=noise).write("other")
-    assert call("loo", *folders) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("invlift: ")
-    assert error.count("\n") == 1
-    for words in ("expected", "found", ";", *parts):
-        assert words in error, error
+    for folders, parts in (
+        (["right"], ["two or more folders"]),
+        (["right", "./right/"], ["two or more folders", "each once"]),
+        (["right", "none"], ["none", "no such folder"]),
+        (["right", "empty"], ["empty", "no posterior.nc"]),
+        (["right", "other"], ["other", "the 12 readings of right", "12 readings, not the same"]),
+    ):
+        assert call("loo", *folders) == 2
+        assert_one_line(capsys, parts)

@@ -84,6 +84,7 @@ def test_what_is_wrong_with_one_is_found(invlift, arm, name, message, status):
 
 
 @pytest.mark.slow  # 20 s
+@pytest.mark.usefixtures("drawn")
 def test_one_is_run_resumed_shown_and_compared(invlift, arm, tmp_path):
     out, options = tmp_path / "out", ["--method", "constrained-rmhmc", "--chains", "2"]
     said = invlift("run", arm, *options, "--draws", "200", "--out", out, status=3)

@@ -16,7 +16,7 @@ from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
-from invlift.app.cli import main
+from invlift.app.checks import Report
 from invlift.app.problems import load, open_problem
 from invlift.app.quantities import mesh_of
 from invlift.inverse.distributions import lognormal
@@ -52,10 +52,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("named")
     file = folder / "model.py"
     file.write_text(FILE.format(tests=str(Path(structured.__file__).parent)))
-    options = ["--chains", "2", "--warmup", "50", "--draws", "60", "--out", str(folder / "out")]
-    with pytest.raises(SystemExit) as stop:
-        main(["run", str(file), *options])
-    assert stop.value.code in (0, 3)
+    options = ["--method", "pcn", "--chains", 2, "--warmup", 20, "--draws", 60]
+    assert call("run", file, *options, "--out", folder / "out") in (0, 3)
     return folder / "out"
 
 
@@ -68,8 +66,6 @@ def test_fields_are_written_on_their_mesh(folder):
     means = np.concatenate(posterior.draws("phi")).mean(axis=0)
     np.testing.assert_allclose(written.point_data["phi_mean"], means, rtol=1e-9)
     np.testing.assert_allclose(written.cell_data["source_prior_sd"][0], 0.3)
-    assert (folder / "posterior.png").exists()
-    assert 'id="sensors"' in (folder / "report.html").read_text()
     panels = posterior.plot_fields().axes
     titles = [axes.get_title(loc="left") for axes in panels]
     assert [title for title in titles if "mean" in title] == [
@@ -126,6 +122,7 @@ def test_a_field_of_any_name_is_simulated_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, path, **_: (drawn.append(figure), path.touch())
     )
+    monkeypatch.setattr("invlift.app.commands.check.check_problem", lambda *_, **__: Report([]))
     assert call("check", file, "--plot", tmp_path / "a.png") == 0
     assert "phi" in {axes.get_ylabel() for axes in drawn[0].findobj(Axes)}
     problem = load(open_problem(str(file)))

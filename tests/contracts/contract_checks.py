@@ -9,11 +9,18 @@ from math import factorial
 
 import jax
 import numpy as np
+import pytest
 
 from invlift.programs.compilation import Program
 
 #: Moves along a direction whose remainders are looked at, and half the width of differences.
 STEPS, WIDTH = np.geomspace(1e-2, 1e-3, 5), 1e-4
+
+
+def in_turn(names, quick):
+    """Cases by name, of which all but the quick ones are slow."""
+    assert quick <= set(names)
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 def assert_remainders(what, values, derivatives):

@@ -4,6 +4,7 @@ import inspect
 import pkgutil
 from functools import cache
 from importlib import import_module
+from itertools import cycle
 from types import SimpleNamespace
 
 import jax
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from choices import brief, covering
-from contract_checks import assert_close, check_normal_space, check_target, lift
+from contract_checks import assert_close, check_normal_space, check_target, in_turn, lift
 from structured import box_mesh
 
 from invlift.fem.priors import PRIORS
@@ -27,16 +28,21 @@ from invlift.inverse.noise import NOISES, gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.diffusion_blocks import Blocks
+from invlift.inverse.targets.diffusion_blocks import (
+    Blocks,
+    DiffusionGivenStates,
+    DiffusionInBlocks,
+)
 from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.grouped import GroupedPosterior
-from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.inverse.targets.laplace_whitened import LaplaceWhitened, laplace_whitened
 from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.programs.pytrees import Module
-from invlift.samplers.constrained.landing import onto_manifold
 
 OBSERVED = np.array([0.8, 1.7, 1.1])
 GROUPS = ["old", "new", "old"]
@@ -67,20 +73,24 @@ def exact(model, structure=None):
     return inverse_problem(model, PRIOR, None, np.asarray(model(INPUTS)), structure=structure)
 
 
+def lifted(num, theta):
+    target = LiftedPosterior(problem_of(num))
+    return target, np.asarray(lift(target, theta))
+
+
 def grouped():
     """Five readings of three groups, of which one has none, with one shared number."""
     order, groups = (2, 0, 4, 1, 3, 6, 5), (0, 2, 0, 0, 2)
 
     def of_groups(inputs):
-        own = inputs[jnp.asarray(order[1:])].reshape(3, 2)[jnp.asarray(groups)]
-        at = jnp.arange(5.0)
-        return jnp.exp(0.3 * own[:, 0] * inputs[2]) + jnp.sin(at + own[:, 1])
+        own = inputs[np.asarray(order[1:])].reshape(3, 2)[np.asarray(groups)]
+        return jnp.exp(0.3 * own[:, 0] * inputs[2]) + jnp.sin(np.arange(5.0) + own[:, 1])
 
     prior, observed = StandardNormalPrior(jnp.zeros(7)), np.array([0.8, 1.7, 1.1, 0.4, 1.2])
     problem = inverse_problem(JaxFunction(of_groups), prior, gaussian_noise(0.3), observed)
     target = GroupedPosterior(problem, Grouping(order, Grouped(groups, 3, 2)))
     drawn = 0.5 * np.random.default_rng(1).standard_normal(12)
-    return target, lambda: np.asarray(jax.jit(target.rough_position)(drawn))
+    return target, np.asarray(jax.jit(target.rough_position)(drawn))
 
 
 def states():
@@ -97,16 +107,10 @@ def states():
         observe=lambda state, rate: {"angle": jnp.arcsinh(state["place"][::-1])},
         recover=lambda reading, rate: {"place": jnp.sinh(reading["angle"][::-1])},
     )
-    target = lifted_posterior(problem)
-    return target, lambda: onto_manifold(target, ROUGH)
+    return anywhere(lifted_posterior(problem))
 
 
-def lifted(problem, theta):
-    target = LiftedPosterior(problem)
-    return target, lambda: np.asarray(lift(target, theta))
-
-
-def driven(noise):
+def driven(noise, scheme="taylor-1.5"):
     """A pair of which one part is driven and a function of the other is read."""
     problem = diffusion_problem(
         lambda t, state, rate: {
@@ -122,12 +126,20 @@ def driven(noise):
         steps_per_interval=2,
         observe=lambda state, rate: {"look": state["seen"], "size": jnp.exp(state["hidden"])},
         start=0.0,
-        scheme="taylor-1.5",
+        scheme=scheme,
     )
-    target = lifted_posterior(problem)
-    drawn = jax.random.normal(jax.random.key(1), (target.dimension,))
-    rough = jax.jit(lambda target, drawn: target.rough_position(drawn))
-    return target, lambda: onto_manifold(target, np.asarray(rough(target, drawn)))
+    return anywhere(lifted_posterior(problem))
+
+
+def given_states():
+    """The path is cut into blocks, given the states between these."""
+    target, position = driven(NOISE)
+    return target.parts(position)[1], position
+
+
+def anywhere(target):
+    """The target, and a position off its manifold, where derivatives are the same functions."""
+    return target, 0.4 * np.random.default_rng(1).standard_normal(target.dimension)
 
 
 def on_sphere(position):
@@ -140,60 +152,61 @@ def tilted(position):
 
 THETA = np.array([0.3, 0.4, -0.6, 0.1])
 MODEL, PRIOR = JaxFunction(readings), StandardNormalPrior(jnp.zeros(5))
-ELEMENTWISE = JaxFunction(elementwise)
-ROUGH = 0.4 * np.random.default_rng(2).standard_normal(17)
+NOISE = lognormal(median=0.3, factor=2.0)
 INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
-#: Targets, and functions that find a position on their manifolds.
-ON_MANIFOLDS = {
-    "lifted": lambda: lifted(problem_of(), THETA),
-    "lifted, more readings": lambda: lifted(problem_of(1), THETA[:2]),
-    "exact conditioning": lambda: (ExactConditioning(exact(MODEL)), lambda: INPUTS),
-    "exact conditioning, structured": lambda: (
-        ExactConditioning(exact(ELEMENTWISE, Diagonal())),
-        lambda: INPUTS,
+#: Classes, and what makes a target of one and a position.
+TARGETS = {
+    "lifted": (LiftedPosterior, lambda: lifted(3, THETA)),
+    "lifted, more readings": (LiftedPosterior, lambda: lifted(1, THETA[:2])),
+    "exact conditioning": (ExactConditioning, lambda: (ExactConditioning(exact(MODEL)), INPUTS)),
+    "exact conditioning, structured": (
+        ExactConditioning,
+        lambda: (ExactConditioning(exact(JaxFunction(elementwise), Diagonal())), INPUTS),
     ),
-    "state space": states,
-    "diffusion": lambda: driven(lognormal(median=0.3, factor=2.0)),
-    "diffusion, exact": lambda: driven(None),
-    "diffusion, given states": lambda: given_states(),
-    "grouped": grouped,
-    "given manifold": lambda: (
-        manifold_problem(on_sphere, tilted, {"position": (3,)}),
-        lambda: np.array([0.6, 0.0, 0.8]),
+    "state space": (StateSpacePosterior, states),
+    "diffusion, by Milstein": (DiffusionInBlocks, lambda: driven(NOISE, "milstein")),
+    "diffusion, exact": (DiffusionInBlocks, lambda: driven(None)),
+    "diffusion, given states": (DiffusionGivenStates, given_states),
+    "grouped": (GroupedPosterior, grouped),
+    "given manifold": (
+        ManifoldProblem,
+        lambda: (
+            manifold_problem(on_sphere, tilted, {"position": (3,)}),
+            np.array([0.6, 0.0, 0.8]),
+        ),
     ),
 }
 DENSITIES = {
-    "ordinary": lambda: OrdinaryPosterior(problem_of()),
-    "laplace": cache(lambda: laplace_whitened(problem_of())),
+    "ordinary": (OrdinaryPosterior, lambda: OrdinaryPosterior(problem_of())),
+    "laplace": (LaplaceWhitened, lambda: laplace_whitened(problem_of())),
 }
-
-
-def given_states():
-    """The same where the path is cut into blocks, given the states between these."""
-    target, find_position = driven(lognormal(median=0.3, factor=2.0))
-    position = find_position()
-    return target.parts(position)[1], lambda: position
+#: Whose programs take longest to compile.
+SLOW = {"diffusion, exact", "diffusion, given states"}
+#: Of diffusions one says all of their normal spaces.
+NORMAL_SPACES = [n for n in TARGETS if n not in ("diffusion, by Milstein", "diffusion, exact")]
+SLOW_NORMAL_SPACES = {"state space", "diffusion, given states"}
 
 
 @cache
-def on_manifold(name):
-    """A target, and what finds a position on its manifold."""
-    return ON_MANIFOLDS[name]()
+def target_of(name):
+    kind, make = TARGETS[name]
+    target, position = make()
+    assert type(target) is kind
+    return target, position
 
 
-#: Whose programs take longest to compile.
-SLOW = ("diffusion, exact", "diffusion, given states")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ON_MANIFOLDS],
-)
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", in_turn(TARGETS, TARGETS.keys() - SLOW))
 def test_target_on_a_manifold(name):
-    target, find_position = on_manifold(name)
-    position = find_position()
-    assert np.abs(check_target(target, position)).max() < 1e-10
-    check_normal_space(target, position)
+    constraint = check_target(*target_of(name))
+    if not name.startswith(("state space", "diffusion")):
+        assert np.abs(constraint).max() < 1e-10
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", in_turn(NORMAL_SPACES, {*NORMAL_SPACES} - SLOW_NORMAL_SPACES))
+def test_normal_space_of_a_target(name):
+    check_normal_space(*target_of(name))
 
 
 class WrongForce(ExactConditioning):
@@ -209,27 +222,39 @@ def test_a_wrong_force_is_found():
         check_target(WrongForce(exact(MODEL)), INPUTS)
 
 
+@jax.jit
+def look_at_density(target, position):
+    """At a position, its unknowns, and densities at it and at another one."""
+    moved, ordinary = position + 0.1, OrdinaryPosterior(target.problem)
+    unknowns = target.unknowns(position)
+    return {
+        "unknowns": unknowns,
+        "loglikelihood": target.loglikelihood(position) - 0.5 * position @ position,
+        "logdensity": target.logdensity(position),
+        "change": target.logdensity(moved) - target.logdensity(position),
+        "ordinary": ordinary.logdensity(target.unknowns(moved)) - ordinary.logdensity(unknowns),
+        "kept": target.describe(position)[0],
+    }
+
+
 @pytest.mark.parametrize("name", DENSITIES)
 def test_density(name):
     """On the unknowns, relative to the standard normal one, at the position of a lifted point."""
-    target = DENSITIES[name]()
+    kind, make = DENSITIES[name]
+    target = make()
+    assert type(target) is kind
     position = target.from_lifted(lift(LiftedPosterior(target.problem), THETA))
     assert position.shape == (target.dimension,)
-    assert_close("unknowns", target.unknowns(position), THETA, 1e-9)
-    relative = target.loglikelihood(position) - 0.5 * position @ position
-    assert_close("loglikelihood", relative, target.logdensity(position), 1e-12)
-    moved = position + 0.1
-    change = target.logdensity(moved) - target.logdensity(position)
-    ordinary = OrdinaryPosterior(target.problem)
-    expected = ordinary.logdensity(target.unknowns(moved)) - ordinary.logdensity(THETA)
-    assert_close("logdensity", change, expected, 1e-9)
-    kept, _ = target.describe(position)
-    assert all(np.all(np.isfinite(value)) for value in jax.tree.leaves(kept))
+    found = look_at_density(target, position)
+    assert_close("unknowns", found["unknowns"], THETA, 1e-9)
+    assert_close("loglikelihood", found["loglikelihood"], found["logdensity"], 1e-12)
+    assert_close("logdensity", found["change"], found["ordinary"], 1e-9)
+    assert all(np.all(np.isfinite(value)) for value in jax.tree.leaves(found["kept"]))
 
 
 def test_every_class_is_tried():
-    tried = {type(on_manifold(name)[0]) for name in ON_MANIFOLDS}
-    tried |= {type(make()) for make in DENSITIES.values()}
+    """As each test asserts the class of what it tries."""
+    tried = {kind for kind, _ in (TARGETS | DENSITIES).values()}
     modules = [
         import_module(f"{targets.__name__}.{each.name}")
         for each in pkgutil.iter_modules(targets.__path__)
@@ -244,16 +269,28 @@ def test_every_class_is_tried():
     assert found - {ManifoldTarget, LiftedForm, Blocks, DiffusionPosterior} == tried
 
 
-PAIRS = {
-    f"{brief(each['prior'])}, {brief(each['noise'])}": each for each in covering("prior", "noise")
-}
+def with_most_unknowns(section):
+    """The content of each kind that has the most unknown numbers."""
+    return {
+        each[section]["kind"]: each[section]
+        for each in sorted(covering(section), key=lambda each: repr(each).count("distribution"))
+    }
 
 
-@pytest.mark.slow  # fifty programs
-@pytest.mark.parametrize("name", PAIRS)
-def test_prior_with_noise(name):
+PRIORS_AND_NOISES = list(
+    zip(
+        with_most_unknowns("prior").values(),
+        cycle(with_most_unknowns("noise").values()),
+        strict=False,
+    )
+)
+
+
+@pytest.mark.slow  # programs of a second each
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize(("prior", "noise"), PRIORS_AND_NOISES, ids=brief)
+def test_prior_with_noise(prior, noise):
     """Either is tried with one of the other kind by default."""
-    prior, noise = (PAIRS[name][section] for section in ("prior", "noise"))
     prior = PRIORS[prior["kind"]].model_validate(prior).build(box_mesh(2, 2), str)
     noise = NOISES[noise["kind"]].model_validate(noise).build(SENSORS, str)
     target = LiftedPosterior(inverse_problem(MODEL, prior, noise, OBSERVED))

@@ -24,7 +24,7 @@ def flux_of(forward, group, phi):
     """The flux of one field, of its discrete solution."""
     further, flux = forward.boundary_flux(group)
     assert further == ()
-    return flux(jnp.asarray(phi)[None])[0]
+    return flux(np.asarray(phi)[None])[0]
 
 
 def by_gradients(forward, group, mesh, phi, at_nodes):
@@ -46,10 +46,10 @@ NORMALS = {"left": (0, -1.0), "right": (0, 1.0), "bottom": (1, -1.0), "top": (1,
 NORMALS |= {"front": (2, -1.0), "back": (2, 1.0)}
 
 
-@pytest.mark.parametrize("dim", [2, 3])
-def test_linear_solutions_are_exact_on_every_side(dim):
+def test_linear_solutions_are_exact_on_every_side():
     """Corners and edges belong to several sides, whose fluxes differ."""
-    mesh, slope = box_mesh(dim, 3, size=2.0), np.array([2.0, -1.0, 3.0])[:dim]
+    dim = 3
+    mesh, slope = box_mesh(dim, 3, size=2.0), np.array([2.0, -1.0, 3.0])
     nodal = 1.0 + mesh.points @ slope
     forward = assembled(mesh, source=0.0, dirichlet=dict.fromkeys(mesh.boundaries, nodal))
     phi = np.full(mesh.num_nodes, np.log(2.5))
@@ -72,6 +72,10 @@ def test_sides_whose_flux_is_given(dim):
             forward.boundary_flux(group)
 
 
+def flux_density(x):
+    return jnp.exp(exact_phi(x)) * jax.grad(exact_solution)(x)
+
+
 @cache
 def exact_flux(group, dim):
     """Integral of exp(phi) du/dn over a side of the manufactured problem, by Gauss quadrature."""
@@ -81,15 +85,14 @@ def exact_flux(group, dim):
     grid = np.stack(np.meshgrid(*[ticks] * (dim - 1), indexing="ij"), axis=-1).reshape(-1, dim - 1)
     weights = np.prod(np.meshgrid(*[weights] * (dim - 1), indexing="ij"), axis=0).ravel()
     points = np.insert(grid, axis, 0.5 + 0.5 * sign, axis=1)
-    densities = at(lambda x: jnp.exp(exact_phi(x)) * jax.grad(exact_solution)(x)[axis], points)
-    return sign * float(weights @ densities)
+    return sign * float(weights @ at(flux_density, points)[:, axis])
 
 
 @pytest.mark.parametrize(
     ("dim", "sizes", "location"),
     [
-        (2, (8, 16, 32), "nodes"),
-        (2, (8, 16, 32), "cells"),
+        (2, (8, 16), "nodes"),
+        pytest.param(2, (8, 16, 32), "cells", marks=pytest.mark.slow),
         pytest.param(3, (4, 7, 10), "nodes", marks=pytest.mark.slow),
     ],
 )
@@ -107,29 +110,6 @@ def test_convergence(dim, sizes, location):
     assert rates["top"] > 1.7, (rates, errors)
     assert rates["by gradients"] < 1.5, (rates, errors)
     assert errors["by gradients"][-1] > 3 * errors["bottom"][-1]
-
-
-@pytest.mark.parametrize("location", ["nodes", "cells"])
-def test_what_flows_in_balances_the_source(location):
-    """To rounding, for any field: what the held sides give, and the others are known to give."""
-    mesh = box_mesh(2, 5)
-    forward = assembled(
-        mesh,
-        source={"low": 3.0},
-        dirichlet={"left": 1.0, "top": 0.5},
-        neumann={"right": 0.7},
-        robin={"bottom": (2.0, 4.0)},
-        location=location,
-    )
-    size = mesh.num_nodes if location == "nodes" else mesh.num_cells
-    phi = np.random.default_rng(1).standard_normal(size)
-    solution = np.asarray(solve(forward, jnp.asarray(phi)))
-    held = [flux_of(forward, group, phi) for group in ("left", "top")]
-    ends = mesh.facets("bottom")
-    robin = flux_of(forward, "bottom", phi)
-    assert robin == pytest.approx(np.sum(2.0 * (4.0 - solution[ends].mean(axis=1)) * 0.2))
-    source = 3.0 * mesh.volumes[mesh.subdomains["low"]].sum()
-    assert sum(held) == pytest.approx(-(source + 0.7 + robin), rel=1e-12)
 
 
 def test_facets_inside_the_body_are_refused():

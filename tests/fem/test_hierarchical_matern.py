@@ -20,7 +20,6 @@ from invlift.fem.priors.hyperpriors import moments
 from invlift.fem.priors.matern import matern_prior
 from invlift.inverse.distributions import (
     as_distribution,
-    exponential,
     half_cauchy,
     half_normal,
     lognormal,
@@ -32,6 +31,7 @@ from invlift.programs.compilation import Program
 RANGE, STD = lognormal(math.log(0.7), 0.5), lognormal(math.log(1.3), 0.3)
 all_of = Program(lambda prior, whites: jax.lax.map(prior.transform, whites), "some")
 transform = Program(lambda prior, white: prior.transform(white), "none")
+parameters = Program(lambda prior, white: prior.parameters(white), "none")
 
 
 def make(dim, smoothness, boundary="neumann", *, correlation_range=RANGE, std=STD, num=None):
@@ -102,19 +102,16 @@ def by_differentiation(prior, white, directions, values):
     return Values(field, pushed, pulled, curvature, gradient)
 
 
-#: Of range and std: by a quantile function, bounded, and in a coordinate that is not normal.
-OTHERS = {"half-normal": half_normal(0.9), "uniform": uniform(0.2, 1.1)}
-OTHERS |= {"gamma": dist.Gamma(3.0, 3.0)}
+#: By a quantile function, and in a coordinate that is not normal.
+HALF_NORMAL, GAMMA = half_normal(0.9), dist.Gamma(3.0, 3.0)
 
-CASES = [  # dim, smoothness, boundary, unknown; orders 3, 4, 2, 2, 2, 3 and 2
-    (2, 2.0, "robin", "both"),
-    (2, 3.0, "neumann", "range"),
-    (3, 0.5, "neumann", "both"),
-    (2, 1.0, "neumann", "std"),
-    (2, 1.0, "robin", "half-normal"),
-    (2, 2.0, "neumann", "gamma"),
-    (2, 1.0, "neumann", "uniform"),
-]
+CASES = {  # dim, smoothness, boundary, range and std; orders 3, 2, 2 and 4
+    "gamma": (2, 2.0, "robin", GAMMA, GAMMA),
+    "std alone": (2, 1.0, "neumann", 0.7, HALF_NORMAL),
+    "in space": (3, 0.5, "neumann", RANGE, STD),
+    "range alone": (2, 3.0, "robin", RANGE, 1.3),
+}
+SLOW = [pytest.param("range alone", marks=pytest.mark.slow)]
 
 
 class Case(NamedTuple):
@@ -126,22 +123,15 @@ class Case(NamedTuple):
     fast: Values
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda c: "-".join(map(str, c)))
+@pytest.fixture(scope="module", params=[*list(CASES)[:-1], *SLOW])
 def case(request):
-    dim, smoothness, boundary, unknown = request.param
-    prior = make(
-        dim,
-        smoothness,
-        boundary,
-        correlation_range=0.7 if unknown == "std" else OTHERS.get(unknown, RANGE),
-        std=1.3 if unknown == "range" else OTHERS.get(unknown, STD),
-    )
+    dim, smoothness, boundary, correlation_range, std = CASES[request.param]
+    prior = make(dim, smoothness, boundary, correlation_range=correlation_range, std=std)
     rng = np.random.default_rng(1)
-    num_nodes = prior.mean.shape[0]
-    white = jnp.asarray(rng.standard_normal(prior.num_white))
-    directions = jnp.asarray(rng.standard_normal((prior.num_white, 3)))
-    values = jnp.asarray(rng.standard_normal((num_nodes, 3)))
-    given = {"prior_range": 0.7, "prior_std": 1.3} | prior.parameters(white)
+    white = rng.standard_normal(prior.num_white)
+    directions = rng.standard_normal((prior.num_white, 3))
+    values = rng.standard_normal((prior.mean.shape[0], 3))
+    given = {"prior_range": 0.7, "prior_std": 1.3} | parameters(prior, white)
     numbers = (float(given[name]) for name in ("prior_range", "prior_std"))
     fast = by_tangent(*linearise(prior, white), directions, values)
     separate = known(dim, smoothness, boundary, *numbers)
@@ -149,12 +139,12 @@ def case(request):
 
 
 def test_field_is_that_of_the_known_range_and_std(case):
-    noise = case.white[case.prior.num_hyper :]
-    expected = case.separate.transform(noise)
+    expected = transform(case.separate, case.white[case.prior.num_hyper :])
     for field in (case.fast.field, transform(case.prior, case.white)):
         np.testing.assert_allclose(field, expected, rtol=1e-12, atol=1e-13)
     # negative control: neither is the field of the medians
-    medians = transform(case.prior, case.white.at[: case.prior.num_hyper].set(0.0))
+    is_noise = np.arange(len(case.white)) >= case.prior.num_hyper
+    medians = transform(case.prior, case.white * is_noise)
     assert np.abs(medians - expected).max() > 1e-2
     assert case.prior.num_white == case.prior.num_hyper + expected.size
     assert (case.prior.location, case.prior.is_affine) == ("nodes", False)
@@ -167,27 +157,16 @@ def test_everything_agrees_with_automatic_differentiation(case):
         np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-12 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize("smoothness", [1.0, 2.0])
-def test_without_spread_it_is_the_prior_of_the_medians(smoothness):
-    narrow = [lognormal(value.location, 1e-9) for value in (RANGE, STD)]
-    prior = make(2, smoothness, correlation_range=narrow[0], std=narrow[1])
-    separate = known(2, smoothness, "neumann", *(math.exp(each.location) for each in (RANGE, STD)))
-    white = jnp.asarray(np.random.default_rng(2).standard_normal(prior.num_white))
-    expected = separate.transform(white[2:])
-    np.testing.assert_allclose(transform(prior, white), expected, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(prior.pointwise_std(), separate.pointwise_std(), rtol=1e-7)
-
-
 def test_order_one():
     """No field on a mesh has it, as smoothness would be 0 in the plane; S is one all the same."""
     prior = dataclasses.replace(make(2, 1.0, "robin"), alpha=1)
-    white = jnp.asarray(np.random.default_rng(3).standard_normal(prior.num_white))
-    given = prior.parameters(white)
+    white = np.random.default_rng(3).standard_normal(prior.num_white)
+    given = parameters(prior, white)
     numbers = (float(given[name]) for name in ("prior_range", "prior_std"))
     separate = dataclasses.replace(known(2, 1.0, "robin", *numbers), alpha=1)
     field, tangent = linearise(prior, white)
-    np.testing.assert_allclose(field, separate.transform(white[2:]), rtol=1e-12, atol=1e-13)
-    direction = jnp.asarray(np.random.default_rng(4).standard_normal(prior.num_white))
+    np.testing.assert_allclose(field, transform(separate, white[2:]), rtol=1e-12, atol=1e-13)
+    direction = np.random.default_rng(4).standard_normal(prior.num_white)
     slope = jax.jit(lambda tangent, direction: tangent.push(direction[:, None])[:, 0])
     assert_taylor_second_order(
         lambda white: transform(prior, white), slope(tangent, direction), white, direction
@@ -201,9 +180,8 @@ def test_order_one():
     ("length", "std"),
     [
         (RANGE, STD),
-        (RANGE, 1.3),
-        (half_normal(0.5), exponential(1.0)),
-        (dist.Gamma(3.0, 5.0), uniform(0.2, 3.0)),
+        (half_normal(0.5), 1.3),
+        pytest.param(dist.Gamma(3.0, 5.0), uniform(0.2, 3.0), marks=pytest.mark.slow),
     ],
 )
 def test_pointwise_std_is_that_of_draws(length, std):
@@ -242,13 +220,9 @@ def test_parameters_are_lognormal(rng_key):
 
 
 FAMILIES = {
-    "half-normal": (half_normal(0.6), stats.halfnorm(scale=0.6)),
     "half-cauchy": (half_cauchy(0.6), stats.halfcauchy(scale=0.6)),
-    "exponential": (exponential(0.6), stats.expon(scale=0.6)),
     "uniform": (uniform(0.1, 0.9), stats.uniform(0.1, 0.8)),
     "gamma": (dist.Gamma(2.0, 3.0), stats.gamma(2.0, scale=1 / 3)),
-    "inverse-gamma": (dist.InverseGamma(3.0, 1.5), stats.invgamma(3.0, scale=1.5)),
-    "weibull": (dist.Weibull(0.6, 2.0), stats.weibull_min(2.0, scale=0.6)),
 }
 
 
@@ -309,17 +283,12 @@ def test_a_known_parameter_may_be_an_array_without_axes():
     ("match", "changes"),
     [
         (r"^prior range: .*found a median of 2[0-9.]+", {"correlation_range": lognormal(3, 1)}),
-        (r"^prior range: .*found a median of ", {"correlation_range": lognormal(1e3, 1)}),
         (r"^prior std: .*found a median of 1[0-9.]+", {"std": lognormal(5.0, 1.0)}),
         (r"^prior std: .*found -1\.0", {"std": -1.0}),
         (r"^prior std: .*at most 2, found 2\.5; ", {"std": lognormal(0.0, 2.5)}),
-        (r"^prior std: .*at most 2, found 10\.1; ", {"std": dist.Gamma(0.1, 1.0)}),
         (r"^prior range: .*positive number, found Normal", {"correlation_range": normal(1, 1)}),
-        (r"^prior range: .*positive number, found Uniform", {"correlation_range": uniform(-1, 1)}),
         (r"^prior std: .*of a positive number", {"std": half_normal(np.ones(2))}),
         (r"^prior std: .*continuous distribution.*Poisson", {"std": dist.Poisson(1.0)}),
-        (r"^prior range: .*found a median of 6[0-9.]+", {"correlation_range": half_normal(99.0)}),
-        (r"^prior range: .*found nan", {"correlation_range": math.nan}),
         (r"^prior range and std: .*distribution", {"correlation_range": 0.7, "std": 1.0}),
         (r"^prior smoothness: ", {"smoothness": 0.5}),
         (r"^prior mean: expected one number or 9", {"mean": np.zeros(5)}),

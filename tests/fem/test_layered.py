@@ -107,3 +107,13 @@ def test_layers_must_not_overlap(mesh):
     twice = mesh_from_arrays(mesh.points, mesh.cells, subdomains=groups)
     with pytest.raises(InputError, match=rf"cell {groups['low'][3]}: .*found 2"):
         layered_prior(twice, {"low": LOW, "high": HIGH})
+
+
+def test_layers_of_tetrahedra():
+    mesh = box_mesh(3, 2)
+    low = {"correlation_range": 0.6, "std": 0.5, "smoothness": 0.5}
+    prior = layered_prior(mesh, {"low": low, "high": low | {"mean": 2.0}})
+    mean = np.asarray(mean_of(prior))
+    np.testing.assert_allclose(mean[mesh.cells_of("high")], 2.0, rtol=1e-12)
+    deviations = np.linalg.norm(root_of(prior), axis=1)
+    np.testing.assert_allclose(prior.pointwise_std(), deviations, rtol=1e-10)

@@ -73,11 +73,8 @@ SYSTEMS = {
     "tetrahedra": lambda: mesh_system(3, 4),
     "one": lambda: graph_system(1, set()),
     "two": lambda: graph_system(2, {(0, 1)}),
-    "two apart": lambda: graph_system(2, set()),
     "path": lambda: graph_system(60, {(k, k + 1) for k in range(59)}),
     "star": lambda: graph_system(40, {(7, k) for k in range(40) if k != 7}),
-    "complete": lambda: graph_system(25, set(combinations(range(25), 2))),
-    "ring": lambda: graph_system(33, {(k, (k + 1) % 33) for k in range(33)}),
     "no edges": lambda: graph_system(12, set()),
     "three parts": lambda: graph_system(
         30,
@@ -260,24 +257,19 @@ def test_nan_in_one_member_of_a_batch_stays_there():
     assert np.isnan(solutions).any(axis=1).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("dim", [2, 3])
-def test_coordinates_change_the_order_but_not_the_result(dim):
-    system = mesh_system(dim, 4)
-    points = box_mesh(dim, 4).points
-    structure = linalg.analyse(system.rows, system.cols, system.num, points)
-    rhs = columns_of(system.num, 3)
-    solution, determinant = solve_and_log_determinant(structure, jnp.asarray(system.values), rhs)
-    assert_inverts(system.dense, solution, rhs)
-    np.testing.assert_allclose(determinant, np.linalg.slogdet(system.dense)[1], rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     "arguments",
-    [([0, 3], [0, 1], 3), ([0, -1], [0, 1], 3), ([0, 1], [0], 3), ([0], [0], 0)],
-    ids=["beyond", "negative", "unequal", "empty"],
+    [
+        ([0, 3], [0, 1], 3),
+        ([0, -1], [0, 1], 3),
+        ([0, 1], [0], 3),
+        ([0], [0], 0),
+        ([0, 1], [0, 1], 2, np.zeros((3, 2))),
+    ],
+    ids=["beyond", "negative", "unequal", "empty", "coordinates"],
 )
 def test_indices_that_do_not_fit_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match="expected"):
         linalg.analyse(*arguments)
 
 

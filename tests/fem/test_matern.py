@@ -70,10 +70,9 @@ def make(mesh, smoothness, **settings):
 CASES = [  # dim, smoothness, order, boundary
     (2, 1.0, 2, "neumann"),
     (2, 2.0, 3, "robin"),
-    (2, 3.0, 4, "neumann"),
     (2, 1.0, 1, "neumann"),  # no field has this order in 2-D; the square root is one all the same
     (3, 0.5, 2, "robin"),
-    (3, 1.5, 3, "neumann"),
+    pytest.param((2, 3.0, 4, "neumann"), marks=pytest.mark.slow),
 ]
 
 
@@ -188,7 +187,7 @@ def realised(dim, num, size, smoothness, *, tweak=lambda prior: prior):
     ("dim", "size", "nums", "smoothness", "bound_std", "bound_correlation", "least_fall"),
     [
         (2, 4.0, (20, 40), 1.0, 0.03, 0.03, 2.5),
-        (2, 4.0, (20, 40), 2.0, 0.01, 0.01, 2.0),
+        pytest.param(2, 4.0, (20, 40), 2.0, 0.01, 0.01, 2.0, marks=pytest.mark.slow),
         pytest.param(3, 3.2, (8, 16), 0.5, 0.08, 0.02, 1.4, marks=pytest.mark.slow),
     ],
 )
@@ -260,17 +259,12 @@ def test_smoothness_that_has_no_integer_order_is_refused(smoothness, dim, choice
     ("match", "changes"),
     [
         (r"prior range: .*positive number.*found 0", {"correlation_range": 0.0}),
-        (r"prior range: .*found nan", {"correlation_range": math.nan}),
-        (r"prior std: .*found -1", {"std": -1.0}),
         (r"prior std: .*found inf", {"std": math.inf}),
         (r"prior std: .*found True", {"std": True}),
         (r"prior std: .*found array", {"std": np.ones(1)}),
         (r"prior range: .*found '1'", {"correlation_range": "1"}),
         (r"prior smoothness: .*found None", {"smoothness": None}),
-        (r"prior smoothness: .*found True", {"smoothness": True}),
         (r"prior mean: expected one number or 9.*function", {"mean": lambda place: 1.0}),
-        (r"prior mean: expected one number or 9.*{'a': 1.0}", {"mean": {"a": 1.0}}),
-        (r"prior smoothness: .*found nan", {"smoothness": math.nan}),
         (r"prior mean: .*finite", {"mean": math.nan}),
         (r"prior mean: expected one number or 9", {"mean": np.zeros(5)}),
         (r"prior boundary: .*found 'dirichlet'", {"boundary": "dirichlet"}),

@@ -1,6 +1,7 @@
 """The forward map: exact solutions, an independent assembly, and derivatives of every kind."""
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
@@ -105,12 +106,18 @@ def convergence_rates(dim, sizes, location="nodes", **changes):
     return -np.polyfit(np.log(sizes), np.log(errors), 1)[0], np.array(errors)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("dim", "sizes", "location"),
-    [(2, (8, 16, 32), "nodes"), (2, (8, 16, 32), "cells"), (3, (5, 8, 12), "nodes")],
+    [
+        (2, (8, 16), "nodes"),
+        pytest.param(2, (8, 16, 32), "cells", marks=SLOW),
+        pytest.param(3, (5, 8, 12), "nodes", marks=SLOW),
+    ],
 )
 def test_second_order_convergence(dim, sizes, location):
-    """Three meshes are analysed and compiled for, in three dimensions for 10 s."""
     rates, errors = convergence_rates(dim, sizes, location)
     assert np.all((rates > 1.8) & (rates < 2.3)), (rates, errors)
     assert np.all(errors[-1] < 5e-3)
@@ -127,7 +134,7 @@ def test_second_order_convergence(dim, sizes, location):
 )
 def test_a_slightly_wrong_condition_does_not_converge(changes):
     """Negative control: wrong data in one condition are far from second order."""
-    rates, _ = convergence_rates(2, (8, 16, 32), **changes)
+    rates, _ = convergence_rates(2, (8, 16), **changes)
     assert np.all(rates < 1.5)
 
 
@@ -154,7 +161,7 @@ def test_linear_solutions_are_exact_anywhere(dim):
         neumann={"right": 2.5 * 2.0},
         robin={"left": (1e-9, 1.0 - 2.5 * 2.0 / 1e-9)},
     )
-    phi = jnp.full(mesh.num_nodes, np.log(2.5))
+    phi = np.full(mesh.num_nodes, np.log(2.5))
     expected = 1.0 + points @ slope
     np.testing.assert_allclose(readings(forward, phi), expected, rtol=0, atol=1e-7)
     held = assemble_poisson(mesh, observe(mesh, points), source=0.0, dirichlet={"boundary": nodal})
@@ -267,7 +274,7 @@ def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5
     points = interior_points(dim, num_sensors, seed=12)
     forward = assemble_poisson(mesh, observe(mesh, points), **settings)
     size = mesh.num_nodes if location == "nodes" else mesh.num_cells
-    return mesh, points, settings, forward, jnp.asarray(rng.standard_normal(size))
+    return mesh, points, settings, forward, rng.standard_normal(size)
 
 
 @pytest.mark.parametrize(
@@ -278,15 +285,17 @@ def small_problem(dim, location, conditions="all kinds", num=None, num_sensors=5
         (2, "nodes", "robin only"),
         (2, "cells", "all kinds"),
         (3, "nodes", "all kinds"),
+        (3, "cells", "all kinds"),
     ],
 )
 def test_equals_a_plain_assembly(dim, location, conditions):
-    mesh, points, settings, forward, phi = small_problem(dim, location, conditions, num_sensors=20)
+    num = {2: 5, 3: 2}[dim]
+    mesh, points, settings, forward, phi = small_problem(dim, location, conditions, num, 20)
     expected = reference_readings(mesh, points, phi, **settings)
     value = readings(forward, phi)
     np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
     # negative control: one coefficient of phi, changed a little, is seen
-    changed = readings(forward, phi.at[len(phi) // 2].add(1e-3))
+    changed = readings(forward, phi + 1e-3 * (np.arange(len(phi)) == len(phi) // 2))
     assert np.abs(changed - expected).max() > 1e-7 * np.abs(expected).max()
 
 
@@ -322,22 +331,18 @@ def test_linearisation_brings_the_solution_along():
     byproducts = expansion.byproducts
     assert list(byproducts) == ["solution"]
     observation = observe(mesh, points)
-    np.testing.assert_allclose(
-        np.sum(byproducts["solution"][observation.nodes] * observation.weights, axis=1),
-        value,
-        rtol=1e-13,
-    )
+    solution = np.asarray(byproducts["solution"])
+    observed = np.sum(solution[observation.nodes] * observation.weights, axis=1)
+    np.testing.assert_allclose(observed, value, rtol=1e-13)
     np.testing.assert_allclose(value, readings(forward, phi), rtol=1e-13)
     on_left = mesh.points[:, 0] == 0.0
-    np.testing.assert_array_equal(
-        byproducts["solution"][on_left], settings["dirichlet"]["left"][on_left]
-    )
+    np.testing.assert_array_equal(solution[on_left], settings["dirichlet"]["left"][on_left])
     assert jacobian.shape == (forward.num_observations, len(phi))
 
 
 # --- derivatives --------------------------------------------------------------------------------
 
-MAPS = [(2, "nodes", "all kinds"), (3, "cells", "all kinds")]
+MAPS = [(2, "nodes"), (3, "cells")]
 
 
 class Derivatives(NamedTuple):
@@ -352,7 +357,7 @@ class Derivatives(NamedTuple):
     curvature: np.ndarray  # second derivative of the readings along v
     slope: np.ndarray  # their derivative along v, without the Jacobian
     matrix_free: np.ndarray  # the second one, likewise
-    along_curve: list  # second, third and fourth derivative along a curve
+    along_curve: list  # second, third and, in the plane, fourth derivative along a curve
     matrix_free_along_curve: list
     expected_along_curve: list
     columnwise: np.ndarray
@@ -374,12 +379,13 @@ def along_curve(forward, expansion, path):
     return found
 
 
-@jax.jit
-def differentiate(forward, phi, direction, weights, directions, symmetric):
+@partial(jax.jit, static_argnums=0)
+def differentiate(num_orders, forward, phi, direction, weights, directions, symmetric):
     value_fn = lambda p: forward(p)  # noqa: E731
     jacobian_fn = lambda p: forward.value_and_jacobian(p)[1]  # noqa: E731
     _, expansion = forward.linearise(phi)
     products, pushed = forward.push_forward(expansion, directions)
+    paths = curves(direction, directions)[:num_orders]
     return Derivatives(
         jax.jvp(value_fn, (phi,), (direction,))[1],
         jax.vjp(value_fn, phi)[1](weights)[0],
@@ -390,12 +396,9 @@ def differentiate(forward, phi, direction, weights, directions, symmetric):
         forward.higher_derivative(expansion, (direction,))[0],
         forward.derivative(forward.expand(phi)[1], direction),
         forward.higher_derivative(forward.expand(phi)[1], (direction,))[0],
-        along_curve(forward, expansion, curves(direction, directions)[-1]),
-        along_curve(forward, forward.expand(phi)[1], curves(direction, directions)[-1]),
-        [
-            derivatives_along(value_fn, (phi, *path, jnp.zeros_like(phi)))[-1]
-            for path in curves(direction, directions)
-        ],
+        along_curve(forward, expansion, paths[-1]),
+        along_curve(forward, forward.expand(phi)[1], paths[-1]),
+        [derivatives_along(value_fn, (phi, *path, jnp.zeros_like(phi)))[-1] for path in paths],
         jax.jacfwd(value_fn)(phi),
         jax.jacrev(value_fn)(phi),
     )
@@ -415,14 +418,15 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module", params=MAPS, ids=lambda p: "-".join(map(str, p)))
 def case(request):
-    dim, location, conditions = request.param
-    *_, forward, phi = small_problem(dim, location, conditions, num={2: 5, 3: 2}[dim])
+    dim, location = request.param
+    *_, forward, phi = small_problem(dim, location, num={2: 3, 3: 2}[dim])
     value, jacobian = map(np.asarray, readings_and_jacobian(forward, phi))
     rng = np.random.default_rng(14)
     shapes = (phi.shape, value.shape, jacobian.T.shape, 2 * value.shape)
     probes = [rng.standard_normal(shape) for shape in shapes]
     probes[-1] = probes[-1] + probes[-1].T
-    derivatives = differentiate(forward, phi, *map(jnp.asarray, probes))
+    # The highest order, dear to differentiate for, in the plane alone.
+    derivatives = differentiate({2: 3, 3: 2}[dim], forward, phi, *probes)
     return Case(forward, phi, value, jacobian, *probes, jax.tree.map(np.asarray, derivatives))
 
 
@@ -438,18 +442,25 @@ def test_jacobian_is_that_of_central_differences(case):
     """No part of the derivative rests on JAX's transformations alone."""
     forward, phi = case.forward, case.phi
     for index in np.random.default_rng(13).choice(len(phi), 5, replace=False):
-        step = jnp.zeros(len(phi)).at[index].set(1e-5)
+        step = 1e-5 * (np.arange(len(phi)) == index)
         difference = (readings(forward, phi + step) - readings(forward, phi - step)) / 2e-5
         np.testing.assert_allclose(
             difference, case.jacobian[:, index], rtol=0, atol=1e-7 * np.abs(case.jacobian).max()
         )
 
 
-def test_second_derivative_is_that_of_the_jacobian(case):
-    expected = case.derivatives.change @ case.direction
-    tolerance = 1e-11 * np.abs(expected).max()
-    np.testing.assert_allclose(case.derivatives.curvature, expected, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(case.derivatives.matrix_free, expected, rtol=0, atol=tolerance)
+def test_products_are_those_of_the_jacobian_and_of_its_derivative(case):
+    found = case.derivatives
+    second = found.change @ case.direction
+    for each, expected, tolerance in (
+        (found.curvature, second, 1e-11),
+        (found.matrix_free, second, 1e-11),
+        (found.slope, case.jacobian @ case.direction, 1e-12),
+        (found.pushed_forward, case.jacobian @ case.directions, 1e-12),
+        (found.pulled_back, found.gradient, 1e-11),
+    ):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(each, expected, rtol=0, atol=tolerance * scale)
 
 
 def test_higher_derivatives_along_a_curve_are_those_of_automatic_differentiation(case):
@@ -459,26 +470,7 @@ def test_higher_derivatives_along_a_curve_are_those_of_automatic_differentiation
         for each in (found.along_curve, found.matrix_free_along_curve):
             np.testing.assert_allclose(each[order - 2], expected, rtol=0, atol=tolerance)
     # Negative control: each order has a value of its own.
-    assert np.abs(found.expected_along_curve[1] - found.expected_along_curve[2]).max() > tolerance
-
-
-def test_directional_derivative_is_the_jacobian_times_the_direction(case):
-    expected = case.jacobian @ case.direction
-    tolerance = 1e-12 * np.abs(expected).max()
-    np.testing.assert_allclose(case.derivatives.slope, expected, rtol=0, atol=tolerance)
-
-
-def test_directions_are_pushed_forward_by_the_jacobian(case):
-    expected = case.jacobian @ case.directions
-    tolerance = 1e-12 * np.abs(expected).max()
-    np.testing.assert_allclose(case.derivatives.pushed_forward, expected, rtol=0, atol=tolerance)
-
-
-def test_pull_back_is_that_of_automatic_differentiation(case):
-    tolerance = 1e-11 * np.abs(case.derivatives.gradient).max()
-    np.testing.assert_allclose(
-        case.derivatives.pulled_back, case.derivatives.gradient, rtol=0, atol=tolerance
-    )
+    assert np.abs(found.expected_along_curve[-2] - found.expected_along_curve[-1]).max() > tolerance
 
 
 def test_taylor_remainders_of_value_and_jacobian(case):
@@ -514,8 +506,9 @@ def test_adjoint_dot_products(case):
 
 
 def test_vmap_gives_the_same_as_a_loop(case):
-    many = jnp.stack([case.phi, 0.5 * case.phi, -case.phi])
-    values, jacobians = jax.vmap(readings_and_jacobian, in_axes=(None, 0))(case.forward, many)
+    many = np.stack([case.phi, 0.5 * case.phi, -case.phi])
+    mapped = jax.jit(jax.vmap(readings_and_jacobian, in_axes=(None, 0)))
+    values, jacobians = map(np.asarray, mapped(case.forward, many))
     for k in range(3):
         value, jacobian = readings_and_jacobian(case.forward, many[k])
         np.testing.assert_allclose(values[k], value, rtol=1e-11)
@@ -527,16 +520,12 @@ def test_vmap_gives_the_same_as_a_loop(case):
 # --- trouble ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [2000.0, np.nan, np.inf])
-def test_overflow_gives_nan_and_no_exception(case, bad):
-    forward, phi = case.forward, case.phi
-    value, jacobian = readings_and_jacobian(forward, phi.at[len(phi) // 2].set(bad))
-    assert np.isnan(value).all()
-    assert np.isnan(jacobian).all()
-    # negative control
-    value, jacobian = readings_and_jacobian(forward, phi.at[len(phi) // 2].set(8.0))
-    assert np.isfinite(value).all()
-    assert np.isfinite(jacobian).all()
+def test_overflow_gives_nan_and_no_exception(case):
+    phi = case.phi.copy()
+    for value in (2000.0, np.nan, np.inf, 8.0):  # the last for a negative control
+        phi[len(phi) // 2] = value
+        for found in readings_and_jacobian(case.forward, phi):
+            assert (np.isfinite(found) if value == 8.0 else np.isnan(found)).all()
 
 
 def test_coefficients_of_another_mesh_are_refused():
@@ -563,25 +552,18 @@ def refused(match, mesh=None, **changes):
     ("match", "changes"),
     [
         (r"^boundary conditions: .*a Dirichlet or Robin condition, found none", {"dirichlet": {}}),
-        (r"Dirichlet or Robin", {"dirichlet": None, "neumann": {"left": 1.0}}),
         (r"'left'.*'top'.*found 'botom'; did you mean 'bottom'", {"dirichlet": {"botom": 0.0}}),
         (r"boundary group.*found 'low'; 'low' is a subdomain", {"neumann": {"low": 1.0}}),
-        (r"'right'.*found 'lid'", {"robin": {"lid": (1.0, 0.0)}}),
         (r"'boundary' and 'left' overlapping", {"dirichlet": {"boundary": 0.0, "left": 1.0}}),
-        (r"'left' and 'boundary' overlapping", {"neumann": {"boundary": 0.0}}),
-        (r"^source: expected a finite number, found nan", {"source": np.nan}),
         (r"^source, low: expected a finite number", {"source": {"low": np.inf}}),
         (r"subdomain.*'high', 'low'.*found 'middle'", {"source": {"middle": 1.0}}),
         (r"^source, entry 2: .*found inf", {"source": np.array([1.0, 0, np.inf] + 13 * [0.0])}),
         (r"^source: expected 16 values.* 18 in cells.*\(5,\)", {"source": np.ones(5)}),
         (r"^source: expected a finite number", {"source": "heat"}),
-        (r"^dirichlet, left: .*found inf", {"dirichlet": {"left": np.inf}}),
         (r"^dirichlet, left: expected 16 finite", {"dirichlet": {"left": np.ones(4)}}),
         (r"^dirichlet, left: .*NaN", {"dirichlet": {"left": np.full(16, np.nan)}}),
         (r"^neumann, right: .*found nan", {"neumann": {"right": np.nan}}),
         (r"^robin, top, coefficient: .*positive.*found 0", {"robin": {"top": (0.0, 1.0)}}),
-        (r"^robin, top, coefficient: .*positive.*found -2", {"robin": {"top": (-2.0, 1.0)}}),
-        (r"^robin, top, coefficient: .*found nan", {"robin": {"top": (np.nan, 1.0)}}),
         (r"^robin, top, ambient: .*found inf", {"robin": {"top": (1.0, np.inf)}}),
         (r"^argument location: .*found 'edges'", {"location": "edges"}),
     ],
@@ -628,3 +610,17 @@ def test_single_precision_is_refused():
         refused(r"double precision.*enable_x64")
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+def test_sources_of_overlapping_subdomains_add_up():
+    mesh = box_mesh(2, 6)
+    mesh = replace(mesh, subdomains=mesh.subdomains | {"body": np.arange(mesh.num_cells)})
+    observation, phi = observe(mesh, interior_points(2, 8)), jnp.zeros(mesh.num_nodes)
+
+    def value(source):
+        forward = assemble_poisson(mesh, observation, source=source, dirichlet={"boundary": 0.0})
+        return np.asarray(readings(forward, phi))
+
+    expected = value({"low": 1.0, "high": 3.0})
+    np.testing.assert_allclose(value({"body": 1.0, "high": 2.0}), expected, rtol=1e-12)
+    np.testing.assert_allclose(value({"high": 2.0, "body": 1.0}), expected, rtol=1e-12)

@@ -1,7 +1,6 @@
 """Distributions in place of numbers: at each value the model is that of the number."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from structured import box_mesh
@@ -35,14 +34,9 @@ KNOWN = {
 }
 #: What is unknown, its names, and what the conditions are at the values 0.9, 0.8, ...
 CASES = {
-    "source": ({"source": uniform(-1.0, 1.0)}, ["source"], {"source": 0.9}),
     "source of a subdomain": (
-        {"source": {"low": SOME, "high": -1.0}}, ["source_low"],
+        {"source": {"low": uniform(-1.0, 1.0), "high": -1.0}}, ["source_low"],
         {"source": {"low": 0.9, "high": -1.0}},
-    ),
-    "dirichlet": (
-        {"dirichlet": {"left": SOME, "bottom": KNOWN["dirichlet"]["bottom"]}}, ["dirichlet_left"],
-        {"dirichlet": {"left": 0.9, "bottom": KNOWN["dirichlet"]["bottom"]}},
     ),
     "two that share a corner": (
         {"dirichlet": {"left": SOME, "bottom": SOME}}, ["dirichlet_left", "dirichlet_bottom"],
@@ -60,10 +54,6 @@ CASES = {
     "robin": (
         {"robin": {"top": (POSITIVE, SOME)}}, ["robin_top_coefficient", "robin_top_ambient"],
         {"robin": {"top": (0.9, 0.8)}},
-    ),
-    "coefficient": (
-        {"robin": {"top": (POSITIVE, 0.5)}}, ["robin_top_coefficient"],
-        {"robin": {"top": (0.9, 0.5)}},
     ),
     "point source": (
         {"point_sources": [((0.31, 0.62), SOME)]}, ["point_source_1"],
@@ -180,11 +170,9 @@ def test_the_problem_has_the_unknowns_of_its_model():
     [
         ({"robin": {"top": (SOME, 0.5)}}, "robin, top, coefficient", "positive number"),
         ({"source": normal(np.zeros(2), 1.0)}, "source", "one number"),
-        ({"robin": {"top": (-1.0, SOME)}}, "robin, top, coefficient", "positive"),
         ({"dirichlet": {"left": random_field(0.0, 1.0, -1.0)}}, "dirichlet, left", "positive"),
         ({"neumann": {"rigt": SOME}}, "neumann", "did you mean 'right'?"),
         ({"neumann": {"right": np.full(25, np.nan)}}, "neumann, right", "finite nodal values"),
-        ({"robin": {"top": (np.zeros(25), 0.5)}}, "robin, top, coefficient", "positive"),
         ({"robin": {"top": (2.0, np.ones(3))}}, "robin, top, ambient", "25 finite nodal values"),
         ({"robin": {"top": (POSITIVE, np.ones(25))}}, "robin, top, ambient", "a number, as the"),
     ],
@@ -215,7 +203,7 @@ def test_robin_values_that_vary(kinds):
         model = assemble_poisson(
             mesh, locate(mesh, sensors), source=0.0, dirichlet={"left": 0.0}, robin=robin
         )
-        found = look(model, jnp.zeros(mesh.num_nodes))[0]
+        found = look(model, np.zeros(mesh.num_nodes))[0]
         errors.append(np.max(np.abs(found - np.array([0.31, -1.0, 1.0])[: len(kinds)])))
     assert errors[0] < 3e-3
     assert errors[1] < 0.28 * errors[0]
@@ -259,23 +247,32 @@ def test_two_materials_side_by_side():
     model = assemble_poisson(
         mesh, seen, source=0.0, dirichlet={"left": 0.0, "right": 1.0}, known={"high": 5.0}
     )
-    phi = jnp.where(mesh.points[:, 0] < 0.51, np.log(2.0), 100.0)  # what is known is not asked for
+    phi = np.where(mesh.points[:, 0] < 0.51, np.log(2.0), 100.0)  # what is known is not asked for
     total = 0.5 / 2.0 + 0.5 / 5.0
     expected = np.array([0.25 / 2.0, 0.5 / 2.0, 0.5 / 2.0 + 0.25 / 5.0]) / total
     np.testing.assert_allclose(look(model, phi)[0], expected, rtol=1e-12)
 
 
-def test_a_posterior_has_the_known_value_in_all_of_the_part(tmp_path):
+@pytest.fixture
+def posterior_of():
+    def found(model, prior):
+        problem = inverse_problem(model, prior, 0.1, np.array([0.1, 0.2]))
+        options = {"chains": 1, "warmup": 10, "draws": 60}
+        starts = np.zeros((1, problem.prior.num_white))
+        return problem.posterior(sample(problem, "pcn", starts=starts, **options))
+
+    return found
+
+
+PLACES = np.array([[0.2, 0.3], [0.3, 0.7]])
+
+
+def test_a_posterior_has_the_known_value_in_all_of_the_part(posterior_of, tmp_path):
     """Whoever makes the problem, and also in cells that touch the border; a saved one as well."""
     mesh = box_mesh(2, 4)
-    seen = locate(mesh, sensors_from_arrays([[0.2, 0.3], [0.3, 0.7]], [0.1, 0.2]))
+    seen = locate(mesh, sensors_from_arrays(PLACES, np.zeros(2)))
     conditions = {"source": 1.0, "dirichlet": {"left": 0.0}}
     prior = matern_prior(mesh, correlation_range=1.0, std=0.5, smoothness=1.0)
-
-    def posterior_of(model, prior):
-        problem = inverse_problem(model, prior, 0.1, seen.sensors.values)
-        return problem.posterior(sample(problem, chains=1, warmup=10, draws=20))
-
     model = assemble_poisson(mesh, seen, **conditions, known={"high": 5.0})
     posterior = posterior_of(model, prior)
     posterior.write(tmp_path)
@@ -289,14 +286,18 @@ def test_a_posterior_has_the_known_value_in_all_of_the_part(tmp_path):
     halves = (posterior.mean_over("low") + np.log(5.0)) / 2
     np.testing.assert_allclose(posterior.mean_over(), halves)
     assert posterior.at([[0.4, 0.4]]).std() > 0.1
-    # of two fields the one that is known in part
+
+
+@pytest.mark.slow
+def test_of_two_fields_one_is_known_in_part(posterior_of):
+    mesh = box_mesh(2, 4)
+    prior = matern_prior(mesh, correlation_range=1.0, std=0.5, smoothness=1.0)
     basis = cell_basis(mesh)
     forms = [
         Form(basis, conduction, known=known_conductivity(mesh, {"high": 5.0})),
         Form(basis, reaction, start=mesh.num_nodes),
     ]
-    places = seen.sensors.points.T
-    model = linear_equation(forms, load=np.ones(basis.N), readings=basis.probes(places))
+    model = linear_equation(forms, load=np.ones(basis.N), readings=basis.probes(PLACES.T))
     posterior = posterior_of(model, {"phi": prior, "psi": prior})
     np.testing.assert_allclose(posterior.at([[0.51, 0.4]], "phi"), np.log(5.0))
     assert posterior.at([[0.8, 0.4]], "psi").std() > 0.1
@@ -327,7 +328,7 @@ def test_known_coefficients_count_among_all():
     readings = basis.probes(np.array([[0.3], [0.4]]))
     model = linear_equation(form, load=np.ones(basis.N), held=np.array([0]), readings=readings)
     assert model.num_coefficients == mesh.num_nodes
-    assert np.isfinite(model(jnp.zeros(mesh.num_nodes))).all()
+    assert np.isfinite(jax.jit(lambda model, c: model(c))(model, np.zeros(mesh.num_nodes))).all()
 
 
 @pytest.mark.parametrize(

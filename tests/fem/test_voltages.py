@@ -101,7 +101,7 @@ def test_voltage_and_current(read):
     found = read("a,b,m,n,voltage,current\n1,2,3,4,0.5,0.1\n1,2,4,3,0.5,-0.1\n")
     np.testing.assert_allclose(found.values, [5.0, -5.0], rtol=1e-15)
     assert found.further == {}
-    units = "a,b,m,n,voltage [mV],current (mA),sigma [Ohm],err [m]\n1,2,3,4,0.5,100,0.1,x\n"
+    units = "a,b,m,n,voltage [mV],current (mA),sigma [Ohm],depth [m]\n1,2,3,4,0.5,100,0.1,x\n"
     found = read(units)
     np.testing.assert_allclose(found.values, [0.005], rtol=1e-15)
     assert found.sigma.tolist() == [0.1]
@@ -291,3 +291,10 @@ def test_an_electrode_that_is_none_is_named(read, entry, parts):
         electrode_numbers(found, ["north", "south", "east"])
     for part in ("row 3, column b", *parts):
         assert part in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(("unit", "size"), [("V", 1.0), ("mV", 1e-3), ("uV", 1e-6)])
+@pytest.mark.parametrize(("of_current", "other"), [("A", 1.0), ("mA", 1e-3)])
+def test_units_of_voltages_and_currents(read, unit, size, of_current, other):
+    found = read(f"a,b,m,n,voltage [{unit}],current [{of_current}]\n1,2,3,4,7,2\n")
+    np.testing.assert_allclose(found.values, [3.5 * size / other], rtol=1e-14)

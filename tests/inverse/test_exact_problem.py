@@ -90,34 +90,19 @@ def test_a_density_of_another_structure_differs():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (
-            (autoregressive, UNKNOWNS, None, OBSERVED),
-            {"structure": Diagonal()},
-            "4 of 5.*reading 1",
-        ),
+        ((autoregressive, UNKNOWNS, None, OBSERVED), {"structure": Diagonal()},
+         "4 of 5.*reading 1"),
         ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": "diagonal"}, "Diagonal.. say"),
-        (
-            (elementwise, UNKNOWNS, None, OBSERVED),
-            {"structure": BlockDiagonal(2, 3)},
-            "structure of 5 readings",
-        ),
-        (
-            (elementwise, UNKNOWNS, None, OBSERVED),
-            {"structure": BlockDiagonal(3, 4)},
-            "at least 12 unknown numbers for 5",
-        ),
-        (
-            (elementwise, UNKNOWNS, known_noise(0.1), OBSERVED),
-            {"structure": Diagonal()},
-            "none where readings have noise",
-        ),
-        (
-            (lambda slope: slope * jnp.ones(2), {"slope": normal(0, 1)}, None, np.ones(2)),
-            {},
-            "observed: expected at least 3 unknown numbers for 2 exact readings, found 1",
-        ),
+        ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": BlockDiagonal(2, 3)},
+         "structure of 5 readings"),
+        ((elementwise, UNKNOWNS, None, OBSERVED), {"structure": BlockDiagonal(3, 4)},
+         "at least 12 unknown numbers for 5"),
+        ((elementwise, UNKNOWNS, known_noise(0.1), OBSERVED), {"structure": Diagonal()},
+         "none where readings have noise"),
+        ((lambda slope: slope * jnp.ones(2), {"slope": normal(0, 1)}, None, np.ones(2)), {},
+         "observed: expected at least 3 unknown numbers for 2 exact readings, found 1"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(arguments, options, message):
     with pytest.raises(InputError, match=message):
         inverse_problem(*arguments, **options)
@@ -140,6 +125,7 @@ def test_what_is_kept_of_a_draw():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_linear_generator_has_its_posterior():
     """Readings 2 v + n: from starts that are given, and roughly; each chain moves them."""
     readings, noise = np.array([1.2, 0.3, 2.0]), normal(np.zeros(3), 0.5)
@@ -210,6 +196,7 @@ def moments_by_quadrature(readings, start, which):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_lotka_volterra_agrees_with_quadrature():
     example = run_path(str(EXAMPLE))
     readings, names = example["simulated"](20), list(example["TRUTH"])

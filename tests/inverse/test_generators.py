@@ -100,7 +100,8 @@ def distances(made, expected, error):
     return np.abs(found.mean(axis=(0, 1)) - expected) / np.hypot(own, error)
 
 
-@pytest.mark.slow  # three programs
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_are_those_of_importance_sampling():
     values, weights = draws_near()
     expected = weights @ values / weights.sum()
@@ -111,13 +112,3 @@ def test_draws_are_those_of_importance_sampling():
     assert distances(made, expected, error).max() < 4.0
     for wrong in (WithoutGramTerm, NormalInputs):
         assert distances(with_target(made, wrong), expected, error).max() > 6.0, wrong
-
-
-@pytest.mark.slow  # two programs, and 200 short chains
-def test_a_generator_is_calibrated_and_not_without_the_gram_term():
-    made, options = problem_of(np.full(8, 50.0)), {"draws": 31, "warmup": 100, "seed": 1}
-    right = invlift.calibrate(made, simulations=200, **options)
-    assert right.verdict().is_calibrated
-    wrong = invlift.calibrate(with_target(made, WithoutGramTerm), simulations=60, **options)
-    assert not wrong.verdict().is_calibrated
-    assert wrong.p_values()["spread"] < 1e-4

@@ -39,10 +39,10 @@ def test_logdensity_of_the_ordinary_posterior():
     misfit = np.array([1.0, 2.0, 3.0]) - np.array([0.16, 0.81, -0.4])
     expected = -0.5 * misfit @ misfit / sigma**2 - 3 * np.log(sigma) - 1.5 * np.log(2 * np.pi)
     target = OrdinaryPosterior(problem)
-    found = target.loglikelihood(jnp.asarray(theta))
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
-    found = target.logdensity(jnp.asarray(theta))
-    np.testing.assert_allclose(found, expected - 0.5 * theta @ theta, rtol=1e-13)
+    look = jax.jit(lambda theta: (target.loglikelihood(theta), target.logdensity(theta)))
+    likelihood, density = look(theta)
+    np.testing.assert_allclose(likelihood, expected, rtol=1e-13)
+    np.testing.assert_allclose(density, expected - 0.5 * theta @ theta, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -57,35 +57,20 @@ def test_metric_of_the_ordinary_posterior(noise):
         zeta, _ = problem.split(theta)
         return noise.invert(problem.predict(theta), zeta, problem.observed)
 
-    found = OrdinaryPosterior(problem).metric(theta)
-    jacobian = np.asarray(jax.jacfwd(explain)(theta))
+    @jax.jit
+    def look(theta):
+        derivatives = (jax.jacfwd(fn)(theta) for fn in (explain, problem.predict))
+        sigma = noise.sigma(theta[: noise.num_parameters])
+        return OrdinaryPosterior(problem).metric(theta), *derivatives, sigma
+
+    found, jacobian, forward, size = map(np.asarray, look(theta))
     np.testing.assert_allclose(found, np.eye(len(theta)) + jacobian.T @ jacobian, rtol=1e-12)
-    forward = np.asarray(jax.jacfwd(problem.predict)(theta))
-    size = noise.sigma(theta[: noise.num_parameters])
     information = np.eye(len(theta)) + forward.T @ forward / size**2
     np.testing.assert_allclose(found[-2:, -2:], information[-2:, -2:], rtol=1e-12)
     # Negative control: half the noise.
     half = problem_of(noise=known_noise(0.5 * size))
-    other = OrdinaryPosterior(half).metric(theta[-2:])
+    other = jax.jit(OrdinaryPosterior(half).metric)(theta[-2:])
     assert np.abs(other - found[-2:, -2:]).max() > 1.0
-
-
-def test_plain_lists_are_observations_too():
-    problem = jax_problem(squares, 2, known_noise(0.1), [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(problem.observed, [1.0, 2.0, 3.0])
-
-
-@pytest.mark.parametrize("shape", [(2, 5), (3, 3), (5, 2)])
-def test_jacobian_of_a_users_function_in_either_mode(shape):
-    matrix = jnp.asarray(np.random.default_rng(0).normal(size=shape))
-    forward = JaxFunction(lambda theta, matrix: jnp.tanh(matrix @ theta), (matrix,))
-    theta = jnp.linspace(-1.0, 1.0, shape[1])
-    value, jacobian = forward.value_and_jacobian(theta)
-    linear = np.asarray(matrix @ theta)
-    np.testing.assert_allclose(value, np.tanh(linear), rtol=1e-14)
-    np.testing.assert_allclose(
-        jacobian, (1 - np.tanh(linear) ** 2)[:, None] * np.asarray(matrix), rtol=1e-13
-    )
 
 
 class Column:
@@ -136,36 +121,25 @@ without_forward_mode.defvjp(lambda theta: (jnp.append(theta, 1.0), None), lambda
     ("arguments", "where", "found"),
     [
         ({"observed": ["1", "2", "3"]}, "argument observed", "'1'"),
-        ({"observed": np.array(["1", "2", "3"], dtype=object)}, "argument observed", "'1'"),
         ({"observed": [1.0, 2.0, 3.0j]}, "argument observed", "3.j"),
         ({"observed": [1.0, np.nan, 3.0]}, "argument observed", "nan at index 1"),
-        ({"observed": [1.0, 2.0, np.inf]}, "argument observed", "inf at index 2"),
         ({"observed": [[1.0, 2.0, 3.0]]}, "argument observed", "(1, 3)"),
         ({"observed": np.zeros(0)}, "argument observed", "(0,)"),
         ({"observed": [1.0, 2.0]}, "forward map", "(3,)"),
         ({"noise": known_noise(np.array([0.1, 0.2]))}, "noise sigma", "2"),
-        ({"noise": "0.01"}, "noise", "'0.01'"),
         ({"noise": [0.1, 0.2, 0.3j]}, "noise", "0.3j"),
-        ({"noise": -0.01}, "noise sigma", "-0.01"),
         ({"num_parameters": 0}, "argument num_parameters", "0"),
-        ({"num_parameters": 2.0}, "argument num_parameters", "2.0"),
         ({"num_parameters": True}, "argument num_parameters", "True"),
-        ({"fn": lambda theta: jnp.log(theta[:1] + jnp.zeros(3))}, "forward map at", "-inf"),
-        (
-            {"fn": lambda theta: jnp.float32(theta[0]) * jnp.ones(3, "float32")},
-            "forward",
-            "float32",
-        ),
-        ({"fn": lambda theta: theta[0]}, "forward map", "()"),
+        ({"fn": lambda theta: jnp.log(0.0 * theta[:1] + jnp.zeros(3))}, "forward map at", "-inf"),
+        ({"fn": lambda theta: jnp.float32(theta[0]) * jnp.ones(3, "float32")}, "forward",
+         "float32"),
         ({"fn": lambda theta: (theta, theta)}, "forward map", "tuple"),
-        ({"fn": lambda theta: theta @ jnp.ones((3, 3))}, "forward map", "TypeError"),
-        ({"fn": lambda theta, missing: theta}, "forward map", "TypeError"),
         ({"fn": lambda theta: np.sin(float(theta[0]))}, "forward map", "TypeError"),
         ({"fn": lambda theta: theta * {}["rate"]}, "forward map", "KeyError: 'rate'"),
         ({"fn": with_a_while_loop}, "forward map", "Reverse-mode"),
         ({"fn": without_forward_mode}, "forward map", "forward-mode"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_named_in_one_line(arguments, where, found):
     with pytest.raises(InputError) as caught:
         problem_of(**arguments)

@@ -11,7 +11,7 @@ from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import BorderedJacobian
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import gaussian_noise, known_noise
+from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.targets import lifted as lifted_module
 from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
 from invlift.samplers.constrained.retractions import CURVATURE_TOLERANCE, RETRACTIONS
@@ -20,25 +20,24 @@ from invlift.samplers.kernels import ConstrainedHMC
 
 INTEGRATOR = ConstrainedHMC().integrator
 NUM_OBSERVATIONS = MAX_DENSE + 1
-NOISES = {"known": known_noise(0.1), "unknown": gaussian_noise(lognormal(-2.0, 0.5))}
 
 
-def build(noise):
+def build():
     """A mildly curved map of more unknowns than observations, and a position above a draw."""
     rng = np.random.default_rng(8)
     size = NUM_OBSERVATIONS + 20
     prior = CorrelatedPrior(jnp.zeros(size), jnp.asarray(rng.normal(size=(size, size)) / 9))
     matrix = jnp.asarray(0.3 * rng.normal(size=(NUM_OBSERVATIONS, size)) / 9)
-    forward = JaxFunction(curved, (matrix,))
+    forward, noise = JaxFunction(curved, (matrix,)), gaussian_noise(lognormal(-2.0, 0.5))
     observed = 0.2 * rng.normal(size=NUM_OBSERVATIONS)
     system = LiftedPosterior(inverse_problem(forward, prior, noise, observed))
     theta = 0.5 * rng.normal(size=system.problem.num_unknowns)
-    return system, system.lift(jnp.asarray(theta))
+    return system, jax.jit(system.lift)(theta)
 
 
-@pytest.fixture(scope="module", params=NOISES)
-def case(request):
-    system, position = build(NOISES[request.param])
+@pytest.fixture(scope="module")
+def case():
+    system, position = build()
     return system, *displaced(system, position)
 
 
@@ -79,6 +78,8 @@ def test_step_in_the_normal_space_is_that_of_dense_solves(case, monkeypatch):
     assert np.abs(poor - expected).max() > 10 * tolerance
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_integrator_step_is_that_of_dense_solves_and_returns(case, monkeypatch):
     system, point, _ = case
     start = jax.jit(

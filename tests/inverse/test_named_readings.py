@@ -46,23 +46,16 @@ def problem(values=None, **options):
 @pytest.fixture(scope="module")
 def posterior():
     given = problem(axes={"path": {"year": YEARS}})
-    return given.posterior(sample(given, chains=2, warmup=30, draws=40, seed=1))
+    return given.posterior(sample(given, "rwm", chains=2, warmup=30, draws=40, seed=1))
 
 
 def test_readings_are_those_of_a_vector_of_all(posterior):
     np.testing.assert_array_equal(posterior.sensors.values, [*HARE, *LYNX.ravel(), TOTAL])
-
-    def as_vector(start, rate):
-        readings, _ = model(start, rate)
-        return jnp.concatenate(
-            [readings["hare"], readings["lynx"].ravel(), readings["total"][None]]
-        )
-
-    given = inverse_problem(as_vector, UNKNOWNS, known_noise(0.1), posterior.sensors.values)
-    run = sample(given, chains=2, warmup=30, draws=40, seed=1)
-    np.testing.assert_allclose(
-        run.chains[0].draws["predicted"], posterior.chains[0].draws["predicted"], rtol=1e-9
-    )
+    draws = posterior.chains[0].draws
+    hare = draws["start"][:, None] * np.exp(-draws["rate"][:, None] * np.arange(3.0))
+    lynx = np.repeat(hare, 2, axis=1) * np.tile([0.5, 0.25], 3)
+    expected = np.column_stack([hare, lynx, hare.sum(axis=1)])
+    np.testing.assert_allclose(draws["predicted"], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +122,7 @@ def test_readings_without_a_path_have_units():
     )
     made = given.with_units({"flow": "m3/s", "half": "d"})
     assert jax.tree.structure(made) == jax.tree.structure(given)
-    posterior = made.posterior(sample(made, chains=1, warmup=10, draws=10, seed=1))
+    posterior = made.posterior(sample(made, "rwm", chains=1, warmup=10, draws=10, seed=1))
     labels = [axes.get_ylabel() for axes in posterior.plot_series().axes]
     assert labels == ["flow [m3/s]", "residual"]
     assert posterior.titles == {"half": "half [d]", "rate": "rate"}
@@ -139,7 +132,6 @@ def test_readings_without_a_path_have_units():
     ("units", "message"),
     [
         ({"flow": "m"}, "units: expected names among .*hare.*, found 'flow'; rename it"),
-        ({1: "m"}, "units: expected names among .* found 1"),
         ({"hare": 1000}, "units, hare: expected text, found 1000"),
         ({"rate": "1/d"}, "units, rate: expected the unknown's, 1/year, found 1/d; give it once"),
         ("m", "units: expected a dict of units by name, found 'm'"),
@@ -164,28 +156,17 @@ def test_dates_become_text():
     ("values", "options", "message"),
     [
         ({}, {}, "argument observed: expected at least one array"),
-        (
-            {"hare": [2.0, np.nan, 1.0]},
-            {},
-            "argument observed, hare: .*missing, found nan at .* 1; ",
-        ),
-        (
-            {"hare": np.ma.masked_equal([2, -99, 1], -99)},
-            {},
-            "argument observed, hare: .*missing, found nan at .* 1; ",
-        ),
+        ({"hare": [2.0, np.nan, 1.0]}, {},
+         "argument observed, hare: .*missing, found nan at .* 1; "),
         ({"hare": "many"}, {}, "argument observed, hare: expected an array of numbers"),
         ({"hare": HARE}, {}, "forward map: .*readings hare, found one of total, lynx, hare; "),
         (observed() | {"hare": HARE[:2]}, {}, r"forward map, hare: expected shape \(2,\).*\(3,\)"),
         (HARE, {}, "forward map: .* found dict; .*name the observed"),
         (observed(), {"axes": {"trail": {"year": YEARS}}}, "argument axes, trail: .*path"),
-        (
-            observed(),
-            {"axes": {"path": {"year": [1]}}},
-            "quantity path, axes: .*found 1 along year",
-        ),
+        (observed(), {"axes": {"path": {"year": [1]}}},
+         "quantity path, axes: .*found 1 along year"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_named(values, options, message):
     with pytest.raises(InputError, match=f"^{message}"):
         problem(values, **options)
@@ -269,7 +250,6 @@ def test_a_table_of_two_levels_keeps_its_order():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"observed": TABLE[["x"]].iloc[:3]}, "a row for each combination"),
         ({"observed": TABLE[["x"]].iloc[[0, 3, 2, 1]]}, "a row for each combination"),
         ({"noise": {"x": TABLE["sd"].sort_index()}}, "the index of the readings"),
         ({"noise": {"x": np.ones((4, 1))}}, "shape"),

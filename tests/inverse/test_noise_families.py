@@ -66,23 +66,12 @@ class Family(NamedTuple):
 GROUPS = np.array([0, 1, 0])
 NORMAL, LAPLACE, LOGISTIC = scipy.stats.norm, scipy.stats.laplace, scipy.stats.logistic
 FAMILIES = {
-    "gaussian": Family(gaussian_noise(lognormal(-1.0, 0.7)), NORMAL),
-    "gaussian, known": Family(known_noise([0.1, 0.2, 0.3]), NORMAL),
-    "gaussian, near": Family(gaussian_noise(lognormal(-1.0, 0.7)).near(0.3), NORMAL),
     "gaussian, relative": Family(gaussian_noise(lognormal(-1.5, 0.5), relative=True), NORMAL),
     "t": Family(student_t_noise([0.1, 0.2, 0.3], 3.0), scipy.stats.t(3.0)),
-    "Cauchy": Family(
-        student_t_noise(unknown_scale(half_cauchy(0.5)).near(0.3), 1.0), scipy.stats.cauchy
-    ),
     "t, all unknown": Family(
         student_t_noise(unknown_scale(exponential(0.5), GROUPS), lognormal(1.5, 0.5)), scipy.stats.t
     ),
-    "t, relative": Family(
-        student_t_noise(lognormal(-2.0, 0.5), lognormal(2.0, 0.5), relative=True),
-        scipy.stats.t,
-    ),
-    "laplace": Family(laplace_noise(half_cauchy(0.5)), LAPLACE),
-    "laplace, relative": Family(laplace_noise(0.1, relative=True), LAPLACE),
+    "laplace": Family(laplace_noise(unknown_scale(half_cauchy(0.5)).near(0.3)), LAPLACE),
     "potential": Family(potential_noise(lognormal(-1.0, 0.7), logistic_potential), LOGISTIC),
     "one's own": Family(LogisticNoise(as_scale(0.3)), LOGISTIC),
 }
@@ -185,52 +174,30 @@ def test_loglikelihood_is_scipys(family):
         np.testing.assert_allclose(found.loglikelihood, each.sum(axis=1), rtol=1e-10, atol=1e-10)
 
 
-def test_densities_of_eta_and_of_readings_integrate_to_one(family):
-    """Of the first of three, by quadrature, the readings' with T = sinh(s); the others are at 0."""
-    noise = family.noise
-    nodes = np.linspace(-16.0, 16.0, BATCH)
-    width = (nodes[1] - nodes[0]) * np.cosh(nodes)
-    first = np.array([1.0, 0.0, 0.0])
-    for zeta in zetas_of(noise):
-        sigma = np.broadcast_to(noise.sigma(jnp.asarray(zeta)), 3)[0]
-        moves = np.outer(sigma * np.sinh(nodes), first)
-        is_near = np.abs(moves[:, 0]) < (500.0 if noise.relative else np.inf)
-        moves = np.where(is_near[:, None], moves, 0.0)
-        observed = PREDICTED * np.exp(moves) if noise.relative else PREDICTED + moves
-        log_width = np.log(sigma * observed[:, 0]) if noise.relative else np.log(sigma)
-        found = evaluate(family, zeta, observed=observed).loglikelihood + log_width
-        found -= log_density(family, zeta, PREDICTED)[1:].sum()
-        total = np.sum((np.exp(found) * width)[is_near])
-        np.testing.assert_allclose(total, 1.0, rtol=1e-4 if distribution_is_heavy(family) else 1e-7)
-
-        etas = np.linspace(-30.0, 30.0, BATCH)
-        log_ratio = evaluate(family, zeta, np.outer(etas, first)).log_ratio[:, 0]
+def test_density_of_eta_integrates_to_one(family):
+    """Of the first of three, by quadrature."""
+    etas = np.linspace(-30.0, 30.0, BATCH)
+    for zeta in zetas_of(family.noise):
+        log_ratio = evaluate(family, zeta, np.outer(etas, [1.0, 0.0, 0.0])).log_ratio[:, 0]
         density = np.exp(scipy.stats.norm.logpdf(etas) + log_ratio)
         np.testing.assert_allclose(np.sum(density) * (etas[1] - etas[0]), 1.0, rtol=1e-7)
 
 
-def distribution_is_heavy(family):
-    """Some of its mass is beyond the quadrature, or a kink costs it digits."""
-    return "degrees_of_freedom" in family.noise.shape_parameters or family.reference is LAPLACE
-
-
 def test_another_shape_is_told_apart():
     """Negative control: without the density of eta, t would not be t."""
-    noise = FAMILIES["t"].noise
-    observed = PREDICTED
-    without = noise.loglikelihood(PREDICTED, np.zeros(0), observed)
-    without -= noise.log_reference_of_noise(
-        np.zeros(0), noise.invert(PREDICTED, np.zeros(0), observed)
-    )
-    assert abs(without - log_density(FAMILIES["t"], np.zeros(0), observed).sum()) > 0.01
+    noise, empty = FAMILIES["t"].noise, np.zeros(0)
+
+    @jax.jit
+    def without(observed):
+        reference = noise.log_reference_of_noise(empty, noise.invert(PREDICTED, empty, observed))
+        return noise.loglikelihood(PREDICTED, empty, observed) - reference
+
+    assert abs(without(PREDICTED) - log_density(FAMILIES["t"], empty, PREDICTED).sum()) > 0.01
 
 
 ETAS = np.array([-9.0, -2.3, -0.4, 0.001, 0.45, 1.1, 2.0, 3.7, 12.0])
-
-
 #: One of each shape and link, with scales that are cheap to differentiate.
 SOME = {
-    "gaussian": gaussian_noise(unknown_scale(lognormal(-1.0, 0.5)).near(0.4)),
     "gaussian, relative": gaussian_noise(lognormal(-1.5, 0.5), relative=True),
     "t": student_t_noise(0.3, lognormal(1.5, 0.5)),
     "laplace": laplace_noise(0.3),
@@ -244,33 +211,27 @@ def test_derivatives_to_the_third_against_differences(noise):
     predicted = np.tile(PREDICTED, 3)
     across = np.cos(np.arange(9.0))
 
-    def functions_of(zeta):
-        def at(time):
+    def orders(zeta, time):
+        def values(time):
             moved = zeta + time * np.array([0.6, -0.4, 0.3])[: noise.num_parameters]
-            return moved, ETAS + time * across
+            at = moved, ETAS + time * across
+            far = predicted * jnp.exp(0.05 * at[1])
+            found = [noise.observe(predicted, *at), noise.invert(predicted, moved, far)]
+            found += [noise.log_reference(*at)]
+            if noise.relative:  # else it is the same function there and back, with no slope
+                found += [noise.predicted(predicted, *at), noise.log_slope(predicted, *at)]
+            return found
 
-        return (
-            lambda time: noise.observe(predicted, *at(time)),
-            lambda time: noise.predicted(predicted, *at(time)),
-            lambda time: noise.invert(
-                predicted, at(time)[0], predicted * jnp.exp(0.05 * at(time)[1])
-            ),
-            lambda time: noise.log_slope(predicted, *at(time)),
-            lambda time: noise.log_reference(*at(time)),
-        )
+        def along(function):
+            return lambda time: jax.jvp(function, (time,), (1.0,))
 
-    def orders(which, zeta, time):
-        functions = [functions_of(zeta)[which]]
-        for _ in range(3):
-            functions.append(jax.jacfwd(functions[-1]))
-        return [function(time) for function in functions]
+        ((value, first), (_, second)), (_, (_, third)) = along(along(along(values)))(time)
+        return value, first, second, third
 
-    step = 1e-5
-    # Additive noise is the same function there and back, with no slope.
-    for which in range(5) if noise.relative else (0, 2, 4):
-        evaluate = compiled(functools.partial(orders, which))
-        for zeta in zetas_of(noise)[:2]:
-            before, exact, after = (evaluate(zeta, time) for time in (-step, 0.0, step))
+    step, evaluate = 1e-5, compiled(orders)
+    for zeta in zetas_of(noise)[:2]:
+        found = (evaluate(zeta, time) for time in (-step, 0.0, step))
+        for before, exact, after in zip(*(zip(*each, strict=True) for each in found), strict=True):
             assert all(np.all(np.isfinite(order)) for order in exact)
             size = np.max(np.abs(exact), axis=0)  # of all orders: rounding is of the largest
             for lower, upper, derivative in zip(before, after, exact[1:], strict=False):
@@ -278,28 +239,29 @@ def test_derivatives_to_the_third_against_differences(noise):
                 assert np.all(np.abs(difference - derivative) <= 2e-6 * size + 1e-9)
 
 
-@pytest.mark.parametrize("noise", SOME.values(), ids=SOME)
-def test_reverse_mode_agrees_with_forward_mode(noise):
+@pytest.mark.parametrize("name", ["gaussian, relative", "laplace"])
+def test_reverse_mode_agrees_with_forward_mode(name):
     """Second derivatives along a direction, by either mode twice."""
+    noise = SOME[name]
     split = noise.num_parameters
     weights = np.array([0.3, -1.1, 0.7])
 
-    def readings(position):
+    def values(position):
         zeta, eta = position[:split], position[split:]
         readings = noise.observe(PREDICTED, zeta, eta) + noise.predicted(PREDICTED, zeta, eta)
-        return weights @ (readings + noise.invert(PREDICTED, zeta, PREDICTED * jnp.exp(0.1 * eta)))
-
-    def logs(position):
-        zeta, eta = position[:split], position[split:]
-        return noise.log_reference(zeta, eta) + noise.log_slope(PREDICTED, zeta, eta)
+        readings += noise.invert(PREDICTED, zeta, PREDICTED * jnp.exp(0.1 * eta))
+        logs = noise.log_reference(zeta, eta) + noise.log_slope(PREDICTED, zeta, eta)
+        return weights @ readings + 0.7 * logs
 
     position = np.append(zetas_of(noise)[1], [0.4, -1.0, 2.2])
     direction = np.sin(np.arange(len(position)) + 1.0)
-    for function in (readings, logs):
-        slope = jax.grad(lambda position: jax.grad(function)(position) @ direction)  # noqa: B023
-        reverse = compiled(slope)(position) @ direction
-        twice = lambda position: second_directional(function, (position,), (direction,))  # noqa: B023, E731
-        np.testing.assert_allclose(reverse, compiled(twice)(position), rtol=1e-9, atol=1e-9)
+
+    def both(position):
+        slope = jax.grad(lambda position: jax.grad(values)(position) @ direction)
+        return slope(position) @ direction, second_directional(values, (position,), (direction,))
+
+    reverse, forward = compiled(both)(position)
+    np.testing.assert_allclose(reverse, forward, rtol=1e-9, atol=1e-9)
 
 
 EXTREMES = np.array([-30.0, -20.0, -5.0, -1e-9, 0.0, 1e-9, 5.0, 20.0, 30.0])
@@ -321,10 +283,8 @@ def test_references_are_finite_in_the_far_tails(family):
 @pytest.mark.parametrize(
     "noise",
     [
-        known_noise(0.1),
         student_t_noise(0.1, 1.0),
         student_t_noise(0.1, 1e6),
-        laplace_noise(0.1),
         laplace_noise(0.1, relative=True),
         potential_noise(0.1, logistic_potential),
     ],
@@ -352,15 +312,15 @@ def test_transformations_are_finite_and_increasing_in_the_far_tails(noise):
 def test_readings_far_from_the_model_have_a_finite_eta(shape):
     """A start may be 1e9 noise scales away."""
     noise = laplace_noise(1.0) if shape == "laplace" else student_t_noise(1.0, 1.0)
-    far = jnp.array([1e3, -1e9, 1e200 if shape == "t" else 1e12])
+    far = np.array([1e3, -1e9, 1e200 if shape == "t" else 1e12])
+    model, empty = np.zeros(3), np.zeros(0)
 
-    def eta(observed):
-        return noise.invert(jnp.zeros(3), jnp.zeros(0), observed)
+    def look(far, near):
+        found = jax.jvp(lambda far: noise.invert(model, empty, far), (far,), (np.ones(3),))
+        return found, noise.loglikelihood(model, empty, near)
 
-    value, slope = compiled(lambda far: jax.jvp(eta, (far,), (jnp.ones(3),)))(far)
-    assert np.all(np.isfinite(value))
-    assert np.all(np.isfinite(slope))
-    assert np.isfinite(noise.loglikelihood(jnp.zeros(3), jnp.zeros(0), far[:2].repeat(2)[:3]))
+    found = compiled(look)(far, far[[0, 0, 1]])
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found))
 
 
 def test_laplace_is_smooth_on_both_sides_of_its_peak():
@@ -419,19 +379,6 @@ def test_parameters_and_their_draws():
     assert list(gaussian_noise(lognormal(0.0, 1.0)).parameters(jnp.zeros(1))) == ["sigma"]
 
 
-def test_unknown_degrees_of_freedom_have_their_constant():
-    """The likelihood of nu, by SciPy; without the constants it would be another."""
-    noise = student_t_noise(0.3, lognormal(1.5, 0.5))
-    observed = np.array([0.1, -0.5, 1.4])
-    nus = np.exp(1.5 + 0.5 * np.linspace(-2.0, 2.0, 5))
-    found = [
-        float(noise.loglikelihood(jnp.zeros(3), jnp.array([zeta]), jnp.asarray(observed)))
-        for zeta in np.linspace(-2.0, 2.0, 5)
-    ]
-    expected = [scipy.stats.t(nu, scale=0.3).logpdf(observed).sum() for nu in nus]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_a_potential_may_leave_its_constant_out():
     noise = potential_noise(0.2, lambda x: 0.5 * x**2 + 100.0)
     np.testing.assert_allclose(noise.log_constant, 0.5 * np.log(2 * np.pi) - 100.0, rtol=1e-12)
@@ -450,13 +397,15 @@ def test_relative_noise_changes_no_sign():
     def value(predicted):
         return noise.loglikelihood(predicted, empty, observed)
 
-    assert np.isnan(noise.invert(jnp.array([1.0, 2.0]), empty, observed)[1])
+    look = compiled(lambda at: (value(at), jax.grad(value)(at), noise.invert(at, empty, observed)))
+    assert np.isnan(look(np.array([1.0, 2.0]))[2][1])
     for predicted in ([1.0, 2.0], [0.0, -2.0]):
-        assert value(jnp.array(predicted)) == -np.inf
-        assert np.all(np.isfinite(compiled(jax.grad(value))(jnp.array(predicted))))
-    assert np.isfinite(value(jnp.array([1.1, -2.1])))
+        density, slope, _ = look(np.array(predicted))
+        assert density == -np.inf
+        assert np.all(np.isfinite(slope))
+    assert np.isfinite(look(np.array([1.1, -2.1]))[0])
     # What is not a number is not passed off as impossible.
-    assert np.isnan(value(jnp.array([1.1, np.nan])))
+    assert np.isnan(look(np.array([1.1, np.nan]))[0])
 
 
 def test_relative_noise_refuses_readings_of_zero():
@@ -471,27 +420,15 @@ def test_relative_noise_refuses_readings_of_zero():
     ("build", "where", "found"),
     [
         (lambda: student_t_noise(0.1, 0.5), "noise degrees_of_freedom", "0.5"),
-        (lambda: student_t_noise(0.1, np.nan), "noise degrees_of_freedom", "nan"),
-        (lambda: student_t_noise(0.1, [3.0, 4.0]), "noise degrees_of_freedom", "[3.0, 4.0]"),
-        (lambda: student_t_noise(0.1, "few"), "noise degrees_of_freedom", "few"),
-        (
-            lambda: student_t_noise(0.1, unknown_scale(lognormal(1.0, 1.0), [0, 1])),
-            "noise degrees_of_freedom",
-            "groups",
-        ),
+        (lambda: student_t_noise(0.1, unknown_scale(lognormal(1.0, 1.0), [0, 1])),
+         "noise degrees_of_freedom", "groups"),
         (lambda: student_t_noise(-0.1, 3.0), "noise sigma", "-0.1"),
-        (lambda: laplace_noise(np.array([0.1, 0.0])), "noise sigma, sensor 1", "0"),
         (lambda: potential_noise(0.1, lambda x: jnp.sum(x**2)), "noise potential", "()"),
         (lambda: potential_noise(0.1, lambda x: -(x**2)), "noise potential", "does not fall off"),
         (lambda: potential_noise(0.1, jnp.abs(0.0)), "noise potential", "not callable"),
         (lambda: potential_noise(0.1, lambda x: -jnp.log(x)), "noise potential", "nan at -10"),
-        (
-            lambda: potential_noise(0.1, lambda x: jnp.log1p(jnp.abs(x))),
-            "noise potential",
-            "does not fall off",
-        ),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_named_in_one_line(build, where, found):
     with pytest.raises(InputError) as caught:
         build()

@@ -1,12 +1,14 @@
 """Unknown scales: each prior in both coordinates, for all readings and by groups."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 from invlift.errors import InputError
@@ -23,14 +25,16 @@ PRIORS = {
     "half-Cauchy": (half_cauchy, (2.5,), scipy.stats.halfcauchy(scale=2.5)),
     "exponential": (exponential, (2.5,), scipy.stats.expon(scale=2.5)),
 }
-THRESHOLDS = {"quantile coordinate": None, "low threshold": 0.3, "high threshold": 40.0}
-
+#: Priors with the threshold between both coordinates; None where sigma is in one alone.
+COORDINATES = [
+    ("lognormal", 0.3), ("half-normal", None), ("half-normal", 0.3), ("half-Cauchy", 0.3),
+    ("exponential", 0.3),
+]  # fmt: skip
 
 GRID = np.linspace(-60.0, 60.0, 60_001)
 
 
 class Case(NamedTuple):
-    build: Callable
     scale: UnknownScale
     prior: object
     program: Callable
@@ -41,20 +45,12 @@ class Case(NamedTuple):
         return jax.tree.map(lambda array: np.asarray(array)[: len(zetas)], found)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(prior, threshold) for prior in PRIORS for threshold in THRESHOLDS],
-    ids=lambda names: ", ".join(names),
-)
+@pytest.fixture(scope="module", params=COORDINATES, ids=str)
 def case(request):
-    function, arguments, prior = PRIORS[request.param[0]]
-    threshold = THRESHOLDS[request.param[1]]
-
-    def build(groups=None):
-        scale = unknown_scale(function(*arguments), groups)
-        return scale if threshold is None else scale.near(threshold)
-
-    scale = build()
+    name, threshold = request.param
+    function, arguments, prior = PRIORS[name]
+    scale = unknown_scale(function(*arguments))
+    scale = scale if threshold is None else scale.near(threshold)
 
     def at(zeta):
         return scale.value(zeta[None]), scale.log_reference(zeta[None])
@@ -63,7 +59,7 @@ def case(request):
         first = jax.jacfwd(at)
         return at(zeta), first(zeta), jax.jacfwd(first)(zeta), jax.grad(lambda z: sum(at(z)))(zeta)
 
-    return Case(build, scale, prior, Program(jax.vmap(all_of), "none"))
+    return Case(scale, prior, Program(jax.vmap(all_of), "none"))
 
 
 def cdf_and_sigma(case, has_reference=True):
@@ -81,15 +77,10 @@ def test_density_of_zeta_is_that_of_the_prior(case):
     cdf, values = cdf_and_sigma(case)
     is_ordinary = np.isfinite(values)
     np.testing.assert_allclose(cdf[is_ordinary], case.prior.cdf(values[is_ordinary]), atol=2e-6)
-
-
-def test_without_the_reference_it_is_another_prior(case):
-    """Negative control, with a threshold; one far above all sigma: a lognormal scale, exactly."""
+    # Negative control: without the reference it is another prior, if there is a threshold.
     cdf, values = cdf_and_sigma(case, has_reference=False)
     difference = np.max(np.abs(cdf - case.prior.cdf(values)))
-    has_none = case.scale.threshold is None
-    is_far_above = float(case.scale.threshold or 0.0) == 40.0 and case.prior.median() < 1.0
-    assert difference < 0.02 if has_none or is_far_above else difference > 0.02
+    assert difference < 0.02 if case.scale.threshold is None else difference > 0.02
 
 
 def test_a_knee_far_above_gives_the_exponential_coordinate():
@@ -101,8 +92,28 @@ def test_a_knee_far_above_gives_the_exponential_coordinate():
 
 def test_above_the_knee_sigma_is_linear_in_zeta():
     value = jax.vmap(lambda zeta: unknown_scale(lognormal(-1.0, 0.7)).near(0.1).value(zeta[None]))
-    slopes = np.diff(np.asarray(value(np.linspace(20.0, 30.0, 11))))
+    slopes = np.diff(np.asarray(jax.jit(value)(np.linspace(20.0, 30.0, 11))))
     np.testing.assert_allclose(slopes, 0.07, rtol=1e-4)
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(None, 0))
+def sigma_of(noise, zeta):
+    """Sigma and its slope."""
+    return jax.value_and_grad(lambda zeta: noise.sigma(zeta[None]))(zeta)
+
+
+def test_half_normal_quantiles_keep_relative_accuracy_in_the_tails():
+    """Below, put back into the distribution function erf, which is well conditioned there."""
+    scale, zetas = 2.5, np.linspace(-30.0, 30.0, 121)
+    values, slopes = sigma_of(gaussian_noise(half_normal(scale)), zetas)
+    probability = scipy.special.erf(values / (scale * np.sqrt(2)))[:61]
+    np.testing.assert_allclose(probability, scipy.stats.norm.cdf(zetas[:61]), rtol=1e-12)
+    above = scipy.stats.halfnorm.isf(scipy.stats.norm.sf(zetas[60:]))
+    np.testing.assert_allclose(values[60:], scale * above, rtol=1e-12)
+    # The slope is the ratio of the two densities (change of variables).
+    log_ratio = scipy.stats.norm.logpdf(zetas) - scipy.stats.halfnorm.logpdf(values / scale)
+    np.testing.assert_allclose(slopes, scale * np.exp(log_ratio), rtol=1e-9)
 
 
 def test_derivatives_against_differences(case):
@@ -118,29 +129,13 @@ def test_derivatives_against_differences(case):
             rounding = 1e-7 if which else 1e-14
             assert np.all(np.abs(found - exact[which]) <= 1e-6 * size + rounding)
     np.testing.assert_allclose(gradient, sum(first), rtol=1e-9, atol=1e-13)
-
-
-def test_everything_is_finite_and_positive(case):
+    # Far out all is finite, and sigma increases.
     zetas = np.array([-30.0, -20.0, -5.0, -1e-12, 0.0, 1e-12, 5.0, 20.0, 30.0])
     found = case.evaluate(zetas)
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found))
-    values = np.asarray(found[0][0])
-    assert np.all(values > 0.0)
-    assert np.all(np.diff(values) >= 0.0)
-    assert np.all(np.asarray(found[1][0]) > 0.0)
-
-
-def test_draws_are_the_priors(case):
-    rng = np.random.default_rng(5)
-    zeta = case.build(np.arange(3000)).sample(rng)
-    sigma = case.evaluate(zeta)[0][0]
-    assert scipy.stats.kstest(sigma, case.prior.cdf).pvalue > 0.01
-    # Negative control: ten per cent off.
-    assert scipy.stats.kstest(1.1 * sigma, case.prior.cdf).pvalue < 0.01
-    if case.scale.threshold is not None and float(case.scale.threshold) == 0.3:
-        # Negative control: zeta drawn as if there were no reference.
-        wrong = np.asarray(case.evaluate(rng.standard_normal(3000))[0][0])
-        assert scipy.stats.kstest(wrong, case.prior.cdf).pvalue < 1e-6
+    assert np.all(found[0][0] > 0.0)
+    assert np.all(np.diff(found[0][0]) >= 0.0)
+    assert np.all(found[1][0] > 0.0)
 
 
 def test_evidence_does_not_depend_on_the_coordinate():
@@ -197,15 +192,13 @@ def test_groups_share_a_scale():
     np.testing.assert_allclose(traced(noise, jnp.asarray(0.3)), once, rtol=1e-14)
 
 
-@pytest.mark.parametrize("threshold", [None, 0.3])
-def test_each_group_may_have_a_scale_of_its_own(threshold):
+def test_each_group_may_have_a_scale_of_its_own():
     """Priors of two families, and one that is known."""
     groups, zeta = ["b", "a", "b", "known"], jnp.array([0.4, -0.8])
     index = np.array([0, 1, 0, 2])
     together = unknown_scale([lognormal(-1.0, 0.7), half_normal(30.0), 5.0], groups)
     parts = [unknown_scale(lognormal(-1.0, 0.7)), unknown_scale(half_normal(30.0))]
-    if threshold:
-        together, parts = together.near(threshold), [part.near(threshold) for part in parts]
+    together, parts = together.near(0.3), [part.near(0.3) for part in parts]
     assert (together.num_parameters, together.names) == (2, ("b", "a"))
     each = [float(part.value(own)) for part, own in zip(parts, zeta[:, None], strict=True)]
     np.testing.assert_allclose(together.value(zeta), np.array([*each, 5.0])[index], rtol=1e-13)
@@ -237,31 +230,21 @@ def test_near_leaves_alone_what_is_not_an_unknown_scale():
     ("build", "where"),
     [
         (lambda: gaussian_noise(0.0), "noise sigma"),
-        (lambda: gaussian_noise([0.1, -0.2]), "noise sigma, sensor 1"),
+        (lambda: known_noise(np.array([0.1, np.nan, 0.2])), "noise sigma, sensor 1"),
         (lambda: gaussian_noise("loud"), "noise sigma"),
         (lambda: gaussian_noise(np.ones((2, 2))), "noise sigma"),
-        (lambda: gaussian_noise(None), "noise sigma"),
         (lambda: unknown_scale(half_normal(np.ones(2))), "noise scale"),
         (lambda: unknown_scale(normal(1.0, 1.0)), "noise scale"),
         (lambda: unknown_scale(lognormal(0.0, 1.0), [1, 2, 1]), "noise groups"),
-        (lambda: unknown_scale(lognormal(0.0, 1.0), [0, 2, -1]), "noise groups"),
         (lambda: unknown_scale(lognormal(0.0, 1.0), [0.0, 1.0]), "noise groups"),
         (lambda: unknown_scale(lognormal(0.0, 1.0), np.zeros((2, 2), int)), "noise groups"),
-        (lambda: unknown_scale(lognormal(0.0, 1.0), np.zeros(0, int)), "noise groups"),
         (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(0.0), "noise sigma"),
-        (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(np.nan), "noise sigma"),
         (lambda: gaussian_noise(lognormal(0.0, 1.0)).near(np.ones(3)), "noise sigma"),
-        (
-            lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).near(np.ones(3)),
-            "noise sigma",
-        ),
-        (
-            lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).check(np.ones(3)),
-            "noise groups",
-        ),
+        (lambda: gaussian_noise(unknown_scale(half_normal(1.0), [0, 1])).check(np.ones(3)),
+         "noise groups"),
         (lambda: gaussian_noise([0.1, 0.2]).check(np.ones(3)), "noise sigma"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_named_in_one_line(build, where):
     with pytest.raises(InputError) as caught:
         build()

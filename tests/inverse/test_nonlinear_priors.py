@@ -60,9 +60,9 @@ class Case:
             inverse_problem(model, prior, gaussian_noise(lognormal(-1.0, 0.7)), observed)
         )
         rng = np.random.default_rng(4)
-        self.position = self.target.lift(jnp.asarray(0.5 * rng.normal(size=shape[1] + 1)))
-        self.direction = jnp.asarray(rng.normal(size=self.position.shape))
-        self.multiplier = jnp.asarray(0.1 * rng.normal(size=shape[0]))
+        self.position = jax.jit(self.target.lift)(0.5 * rng.normal(size=shape[1] + 1))
+        self.direction = rng.normal(size=self.position.shape)
+        self.multiplier = 0.1 * rng.normal(size=shape[0])
         self.point = jax.jit(self.target.point)(self.position)
         self.jacobian = jax.jit(jax.jacfwd(self.target.constraint))(self.position)
         self.origin = self.position + 0.05 * self.direction
@@ -82,7 +82,11 @@ class Case:
         return -0.5 * jnp.linalg.slogdet(jacobian @ jacobian.T)[1]
 
 
-@pytest.fixture(scope="module", params=[(2, 4), (6, 2)], ids=["few", "many"])
+@pytest.fixture(
+    scope="module",
+    params=[(2, 4), pytest.param((6, 2), marks=pytest.mark.slow)],
+    ids=["few", "many"],
+)
 def case(request):
     return Case(request.param)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from monte_carlo import assert_mean_within, stacked
-from numpyro.distributions import TruncatedNormal, Uniform
+from numpyro.distributions import Uniform
+from scipy.stats import norm
 
 import invlift
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import half_normal, lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem
-from invlift.inverse.noise import gaussian_noise, known_noise
 from invlift.inverse.ode_problem import ode_problem
 
 TIMES = np.array([0.0, 1.0, 2.5, 4.0, 6.0])
@@ -49,14 +49,20 @@ def body(rate, warm, times):
     return 20.0 + warm * np.exp(-rate * times)
 
 
+def look(made):
+    """Readings, and what is kept, of a rate of 0.4 and a start at 55."""
+    model = made.model
+    return jax.jit(lambda given: (model(given), model.describe(given)))(np.array([0.4, 55.0]))
+
+
 def test_predictions_and_paths_are_the_solution():
     made = problem()
     assert made.observed.tolist() == [80.2, 58.0, 33.5, 25.9, 21.3, 22.0, 21.0]
-    kept = made.model.describe(jnp.array([0.4, 55.0]))
+    readings, kept = look(made)
     every = np.append(TIMES, 10.0)
     np.testing.assert_allclose(kept["body_path"], body(0.4, 55.0, every), rtol=1e-8)
     expected = np.append(body(0.4, 55.0, TIMES[[0, 1, 3, 4]]), [21.5] * 3)
-    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
+    np.testing.assert_allclose(readings, expected, rtol=1e-8)
 
 
 def test_posterior_is_that_of_quadrature():
@@ -77,6 +83,7 @@ def test_posterior_is_that_of_quadrature():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_draws_have_times_and_units(tmp_path):
     made = problem(
         half_normal(1.0),
@@ -85,7 +92,7 @@ def test_draws_have_times_and_units(tmp_path):
         initial=lambda rate, warm, life: at_first(rate, warm),
     )
     made = made.with_units({"body": "degree C", "life": "min", "sigma": "K"})
-    posterior = made.posterior(sample(made, chains=2, warmup=60, draws=60, seed=1))
+    posterior = made.posterior(sample(made, "rwm", chains=2, warmup=60, draws=60, seed=1))
     data = posterior.to_arviz().posterior
     assert data["body_path"].dims[-1] == "time"
     assert data["time"].values.tolist() == [*TIMES, 10.0]
@@ -115,7 +122,7 @@ def test_what_is_read_may_be_a_function_of_the_state():
 
     made = problem(observe=doubled, readings={"twice": 2 * BODY})
     expected = 2 * body(0.4, 55.0, TIMES[[0, 1, 3, 4]])
-    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
+    np.testing.assert_allclose(look(made)[0], expected, rtol=1e-8)
 
 
 def test_what_is_derived_goes_to_all_functions_and_into_the_draws():
@@ -133,12 +140,14 @@ def test_what_is_derived_goes_to_all_functions_and_into_the_draws():
     )
     half_life = np.log(2.0) / 0.4
     expected = body(0.4, 55.0, TIMES[[0, 1, 3, 4]]) / half_life
-    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), expected, rtol=1e-8)
-    kept = made.model.describe(jnp.array([0.4, 55.0]))
+    readings, kept = look(made)
+    np.testing.assert_allclose(readings, expected, rtol=1e-8)
     assert set(kept) == {"rate", "warm", "half_life", "first", "scaled_path"}
     assert kept["half_life"] == pytest.approx(half_life)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_solution_that_blows_up_is_a_rejected_step():
     """x' = x^2 from x(0) = a is infinite at 1 / a, in the middle of the prior."""
     made = ode_problem(
@@ -155,14 +164,6 @@ def test_a_solution_that_blows_up_is_a_rejected_step():
         assert 0.6 < chain.draws["start"].mean() < 0.8
 
 
-def test_any_noise_may_be_given():
-    assert problem(known_noise(0.2)).noise.num_parameters == 0
-    made = problem(gaussian_noise(lognormal(0.0, 0.5)))
-    assert made.noise.num_parameters == 1
-    assert jax.tree.structure(made) != jax.tree.structure(problem())
-    assert invlift.ode_problem is ode_problem
-
-
 def test_noise_may_be_a_number_for_each_name_and_readings_a_data_frame():
     table = pd.DataFrame({"body": BODY, "glass": GLASS})
     made = problem({"glass": 0.1, "body": 0.5}, readings=table)
@@ -177,10 +178,13 @@ def test_noise_scales_may_have_a_distribution_for_each_name():
     given = {"glass": half_normal(0.5), "body": lognormal(2.0, 0.3)}
     scale = problem(given).noise.scale
     assert scale.names == ("body", "glass")
-    expected = np.exp(2.0), float(half_normal(0.5).transform(jnp.zeros(1)))
-    np.testing.assert_allclose(scale.value(jnp.zeros(2)), np.repeat(expected, [4, 3]), rtol=1e-12)
+    expected = np.exp(2.0), 0.5 * norm.ppf(0.75)
+    found = jax.jit(lambda zeta: scale.value(zeta))(np.zeros(2))
+    np.testing.assert_allclose(found, np.repeat(expected, [4, 3]), rtol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_noise_may_be_known_of_one_name_and_unknown_of_another():
     """The posterior is that of quadrature, and draws have the name of what is unknown."""
     t, rate = np.array([1.0, 2.0, 3.0]), 0.4
@@ -207,89 +211,45 @@ def test_noise_may_be_known_of_one_name_and_unknown_of_another():
 
 def test_one_reading_at_the_start_needs_no_step():
     made = problem(times=[1.0], readings={"body": [80.2]}, forecast=())
-    np.testing.assert_allclose(made.model(jnp.array([0.4, 55.0])), [75.0], rtol=1e-12)
+    np.testing.assert_allclose(look(made)[0], [75.0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"times": TIMES[::-1]}, "times: .* found 4 at index 1, after 6"),
-        ({"times": TIMES[:3]}, "readings body: expected 3 values, one for each time"),
         ({"readings": {}}, "readings: expected a dict of arrays by name, found none"),
-        ({"readings": {"body": np.full(5, np.nan)}}, "readings body: .* found none"),
         ({"readings": {"body": [1, 2, np.inf, 4, 5]}}, "readings body: .* inf at index 2"),
         ({"readings": {"water": BODY}}, "initial: .* what is read: water, found body, glass"),
         ({"observe": lambda state, **_: state["body"]}, "observe: .* found no names"),
         ({"derived": lambda rate, warm: rate}, "derived: expected a dict .* found a ArrayImpl"),
         ({"derived": lambda rate, warm: {"k": rate, "warm": 1.0}}, "derived: .* found warm; "),
-        ({"derived": lambda rate, warm: {"body_path": rate}}, "derived: .* found body_path; "),
-        ({"derived": lambda rate, warm: {"sigma": rate}}, "derived: .* found sigma; "),
         ({"initial": lambda rate, warm: {"body": warm}}, "slope: expected a derivative for each"),
-        ({"noise": -1.0}, "sigma"),
-        (
-            {"noise": {"body": 0.1}},
-            "noise: expected a number or .* for each of body, glass",
-        ),
         ({"noise": {"body": normal(0.1, 0.1), "glass": 1.0}}, "noise body: .* not negative, found"),
         ({"noise": "loud"}, "noise: expected a positive number, a distribution .* found 'loud'"),
         ({"noise": {"body": 0.5}}, "noise: .* each of body, glass, found body; give the standard"),
-        ({"noise": {"body": 0.5, "glass": -1}}, "noise glass: .* positive number, .* found -1"),
         ({"noise": {"body": [1, 2], "glass": 1}}, r"noise body: .* number, .* found \[1, 2\]"),
         ({"method": "euler"}, "method: expected one of rk4"),
-        ({"times": list("abcde")}, "times: expected numbers, found .'a'"),
         ({"times": TIMES[None]}, r"times: expected one or more in a row, found shape \(1, 5\)"),
         ({"readings": {"body": [1, [2, 3], 4, 5, 6]}}, "readings body: expected numbers"),
-        ({"readings": {"body": np.ones((5, 2))}}, r"readings body: .* found shape \(5, 2\)"),
-        ({"readings": BODY}, "readings: expected a dict of arrays by name, found ndarray"),
-        ({"start": "noon"}, "start: expected a number, found 'noon'"),
-        (
-            {"start": 1.5},
-            "start: expected a time not after the first of the readings, 0, found 1.5",
-        ),
-        ({"times": [np.nan, 1.0, 2.0, 3.0, 4.0]}, "times: .* found nan at index 0"),
+        ({"start": 1.5},
+         "start: expected a time not after the first of the readings, 0, found 1.5"),
         ({"forecast": [5.0]}, "forecast: expected times that increase, after .*, 6, found 5 at"),
-        ({"forecast": [7.0, np.nan]}, "forecast: .* found nan at index 1"),
         ({"times": TIMES.astype("datetime64[D]")}, "times: expected numbers, found dates; count"),
-        ({"initial": lambda **_: 20.0}, "initial: expected a dict of numbers .* found float"),
-        (
-            {"initial": lambda **_: {"body": "warm", "glass": 20.0}},
-            "initial state at the prior's medians: expected a finite body, found 'warm'",
-        ),
-        (
-            {"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
-            "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond",
-        ),
-        ({"unknowns": ["rate"]}, "unknowns: expected at least one by name, found list"),
+        ({"initial": lambda **_: {"body": "warm", "glass": 20.0}},
+         "initial state at the prior's medians: expected a finite body, found 'warm'"),
+        ({"slope": lambda time, state, **_: jax.tree.map(lambda x: -x if x > 0 else x, state)},
+         "forward map: .* take jax.numpy in place of numpy, and jnp.where or jax.lax.cond"),
         ({"max_step": "short"}, "max_step: expected a positive number, found 'short'"),
         ({"unknowns": UNKNOWNS | {"rate": Uniform(2.0, 1.0)}}, "unknown rate: .* from 2 to 1"),
-        (
-            {"unknowns": UNKNOWNS | {"rate": TruncatedNormal(low=1.0, high=1.0)}},
-            "unknown rate: expected a support with a lower bound below the upper one",
-        ),
-        (
-            {"unknowns": UNKNOWNS | {"rate": invlift.Unknown(UNKNOWNS["rate"], 1)}},
-            "unknown rate, unit: expected text, found 1; write it",
-        ),
-        (
-            {"slope": lambda time, state, rate: state},
-            "slope: expected a JAX function of time, state, rate, warm, .* argument 'warm'",
-        ),
-        ({"initial": lambda rate: {"body": rate}}, "initial: .* of rate, warm, .* argument 'warm'"),
-        ({"slope": lambda time, state, **_: state["lid"]}, "slope: .* found KeyError: 'lid'"),
-        (
-            {"slope": lambda time, state, **_: jax.tree.map(lambda x: jnp.log(x - 99), state)},
-            "slope at the start, 0, at the prior's medians: expected a finite body, found nan",
-        ),
-        (
-            {"initial": lambda **_: {"body": jnp.inf, "glass": 20.0}},
-            "initial state at the prior's medians: expected a finite body, found inf",
-        ),
-        (
-            {"slope": lambda time, state, **_: jax.tree.map(lambda x: x**3, state)},
-            "solution at the prior's medians: expected finite .* shorter max_step",
-        ),
+        ({"slope": lambda time, state, rate: state},
+         "slope: expected a JAX function of time, state, rate, warm, .* argument 'warm'"),
+        ({"slope": lambda time, state, **_: jax.tree.map(lambda x: jnp.log(x - 99), state)},
+         "slope at the start, 0, at the prior's medians: expected a finite body, found nan"),
+        ({"slope": lambda time, state, **_: jax.tree.map(lambda x: x**3, state)},
+         "solution at the prior's medians: expected finite .* shorter max_step"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(changes, message):
     with pytest.raises(InputError, match=message):
         problem(**changes)
@@ -315,7 +275,6 @@ def decaying(readings, noise=0.1):
 @pytest.mark.parametrize(
     "readings",
     [
-        LATEST_FIRST,
         {"q": LATEST_FIRST["q"]},
         LATEST_FIRST.rename_axis("time").to_xarray(),
         LATEST_FIRST.set_axis(pd.to_datetime(["2020-03-01", "2020-02-01", "2020-01-01"])),

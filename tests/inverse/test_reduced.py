@@ -87,13 +87,13 @@ def test_others_stay_as_they_are():
         problem_of(each),
         problem_of(laplace_noise(0.3)),
         problem_of(gaussian_noise(0.3), MATRIX[:3]),
-        inverse_problem(
-            JaxFunction(numbers), StandardNormalPrior(jnp.zeros(3)), NOISES["known"], READINGS[:4]
-        ),
+        inverse_problem(JaxFunction(numbers), StandardNormalPrior(jnp.zeros(3)), 0.3, READINGS[:4]),
     ):
         assert reduced(problem) is problem
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
 def test_a_run_samples_fewer_numbers():
     problem = problem_of(NOISES["unknown"])
     run = invlift.sample(problem, chains=1, warmup=10, draws=5, seed=1)

@@ -58,7 +58,7 @@ def test_p_values_are_those_of_all_possible_ranks(num_ranks, num_draws):
         assert uniform.p_value(np.array(ranks)) == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.parametrize(("num_ranks", "num_draws"), [(40, 15), (200, 63), (500, 99)])
+@pytest.mark.parametrize(("num_ranks", "num_draws"), [(40, 15), (200, 63)])
 def test_a_band_holds_uniform_ranks_as_often_as_it_says(num_ranks, num_draws):
     """Negative control: a band of the pointwise level does not."""
     uniform, num = UniformRanks(num_ranks, num_draws), 4000
@@ -87,7 +87,7 @@ def test_bands_and_p_values_are_one_test():
 
 def test_p_values_of_uniform_ranks_are_uniform():
     uniform = UniformRanks(100, 31)
-    ranks = np.random.default_rng(8).integers(0, 32, (500, 100))
+    ranks = np.random.default_rng(8).integers(0, 32, (200, 100))
     values = [uniform.p_value(each) for each in ranks]
     assert scipy.stats.kstest(values, "uniform").pvalue > 0.01
 

@@ -38,18 +38,12 @@ def has_group(posterior, name):
     return any(group.strip("/") == name for group in groups)
 
 
-def test_draws_of_a_quantity_have_names_on_their_axes():
+def test_groups_and_axes_of_fields():
     posterior = make_posterior()
-    field = posterior["log_conductivity"]
-    assert field.dims == ("chain", "draw", "node")
-    np.testing.assert_array_equal(field[1].values, posterior.draws("log_conductivity")[1])
     assert posterior["sigma"].dims == ("chain", "draw")
+    assert make_posterior("cells")["log_conductivity"].dims == ("chain", "draw", "cell")
     with pytest.raises(InputError, match="log_conductivity"):
         posterior["log conductivity"]
-
-
-def test_groups_and_axes_for_a_field_on_nodes():
-    posterior = make_posterior()
     data = posterior.to_arviz()
     fields = dataset(data, "posterior")
     assert fields["log_conductivity"].dims == ("chain", "draw", "node")
@@ -68,11 +62,6 @@ def test_groups_and_axes_for_a_field_on_nodes():
     np.testing.assert_array_equal(constant["points"], posterior.mesh.points)
     assert constant["prior_sd"].dims == ("node",)
     assert list(constant["axis"].values) == ["x", "y"]
-
-
-def test_field_on_cells_is_labelled_so():
-    data = make_posterior("cells").to_arviz()
-    assert dataset(data, "posterior")["log_conductivity"].dims == ("chain", "draw", "cell")
 
 
 def test_predictive_draws_add_the_noise_and_repeat():

@@ -87,8 +87,7 @@ def test_triangles_without_a_value_are_not_drawn():
     assert drawn.tolist() == expected
 
 
-@pytest.mark.parametrize("mesh", [square, box])
-@pytest.mark.parametrize("location", ["nodes", "cells"])
+@pytest.mark.parametrize(("location", "mesh"), [("nodes", square), ("cells", box)])
 def test_overview_has_four_titled_panels(tmp_path, location, mesh):
     settings = dict(matplotlib.rcParams)
     figure = make_posterior(location, mesh).plot_fields(
@@ -108,16 +107,14 @@ def test_overview_has_four_titled_panels(tmp_path, location, mesh):
 
 
 def test_sensors_are_filled_with_readings_on_the_scale_of_the_solution():
+    """Variance reduction is drawn between nothing and all."""
     posterior = make_posterior()
-    panel = make_posterior().plot_fields().axes[2]
+    _, _, panel, reduction = posterior.plot_fields().axes[:4]
     marks = panel.collections[-1]
     np.testing.assert_array_equal(marks.get_array(), posterior.sensors.values)
     assert marks.norm is panel.collections[0].norm
     np.testing.assert_array_equal(marks.get_offsets(), posterior.sensors.points)
-
-
-def test_variance_reduction_is_drawn_between_nothing_and_all():
-    norm = make_posterior().plot_fields().axes[3].collections[0].norm
+    norm = reduction.collections[0].norm
     assert (norm.vmin, norm.vmax) == (0.0, 1.0)
 
 

@@ -126,6 +126,7 @@ def test_text_from_files_stays_text(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # 3 s; slices themselves are quick, and tested with the figures
 def test_a_body_in_space_is_shown_by_a_slice(tmp_path):
     """Of values of cells; slices of values of nodes are drawn for the tests of pictures."""
     posterior, _ = make_posterior(3, location="cells", num=2, num_draws=10)

@@ -64,12 +64,12 @@ def assert_it_follows_what_it_refers_to(look, monkeypatch):
     np.testing.assert_allclose(look(), 5.0 * first, rtol=1e-9)
 
 
-@pytest.mark.parametrize("build", [lambda: named(scaled), circle])
-def test_what_a_function_refers_to_may_change_between_runs(build, monkeypatch):
+@pytest.mark.parametrize(("build", "kernel"), [(lambda: named(scaled), "pcn"), (circle, "chmc")])
+def test_what_a_function_refers_to_may_change_between_runs(build, kernel, monkeypatch):
     """The noise-free readings, or the points of a manifold, are those of today's function."""
 
     def largest():
-        chain = invlift.sample(build(), chains=1, warmup=1, draws=2, seed=1).chains[0]
+        chain = invlift.sample(build(), kernel, chains=1, warmup=1, draws=2, seed=1).chains[0]
         draws = chain.draws
         name = "predicted" if "predicted" in draws else "u"
         scale = draws.get("rate", np.ones(2))

@@ -80,6 +80,7 @@ def test_parts_in_turn_have_the_whole_distribution():
     assert np.abs(reading - SUM).max() < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"num_parts": 1}, {"has_gram_term": False}])
 def test_one_part_alone_or_another_density_is_wrong(options):
     """Negative controls."""

@@ -27,7 +27,7 @@ def chain_of(name, *, num_draws=60, seed=8):
     return run_chain(target, plan, chain_key(seed, 0), start_chain(plan, START))
 
 
-@pytest.mark.parametrize("name", ["chmc", "chmc-fixed", "pcn", "nuts"])
+@pytest.mark.parametrize("name", ["chmc", pytest.param("nuts", marks=pytest.mark.slow)])
 def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
     tens = chain_of(name)
     monkeypatch.setattr(chain_module, "BLOCK", 7)
@@ -40,7 +40,7 @@ def test_the_law_does_not_depend_on_the_length_of_a_block(name, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "is_small", "num_evaluations"),
-    [("chmc", True, 1), ("chmc", False, 10), ("nuts", False, 1), ("pcn", False, 1)],
+    [("chmc", True, 1), ("chmc", False, 10), ("nuts", False, 1)],
 )
 def test_a_state_that_is_carried_whole_is_evaluated_once(
     name, is_small, num_evaluations, monkeypatch

@@ -103,9 +103,13 @@ def draws_of(target, kernel, warmup=300, draws=2000, size=3):
 
 
 SAMPLERS = [HMC(), NUTS(metric="dense"), EllipticalSlice(), RiemannianHMC(num_steps=4)]
-SLOW_SAMPLERS = [RiemannianHMC(metric="softabs", num_steps=4)]
-SLOW_SAMPLERS += [HMC(metric="identity"), HMC(metric="dense"), NUTS(metric="identity"), NUTS()]
-SAMPLERS += [pytest.param(kernel, marks=pytest.mark.slow) for kernel in SLOW_SAMPLERS]
+
+
+def slow(case):
+    return pytest.param(case, marks=pytest.mark.slow)
+
+
+SOFTABS = slow(RiemannianHMC(metric="softabs", num_steps=4))
 #: One proposal or one trajectory a transition: more of them are needed.
 METROPOLIS = [
     MALA(),
@@ -119,7 +123,7 @@ METROPOLIS = [
 
 
 def test_every_kernel_on_densities_is_tried():
-    fast = {type(kernel) for kernel in [*SAMPLERS[:4], *METROPOLIS]}
+    fast = {type(kernel) for kernel in [*SAMPLERS, *METROPOLIS]}
     assert {kernel for kernel in KERNELS.values() if kernel.target_kind == "density"} == fast
 
 
@@ -132,7 +136,7 @@ def test_a_momentum_beyond_all_numbers_has_infinite_energy():
     assert not usual(momentum) >= 0.0
 
 
-@pytest.mark.parametrize("kernel", [*SAMPLERS, *METROPOLIS], ids=str)
+@pytest.mark.parametrize("kernel", [*SAMPLERS, SOFTABS, *METROPOLIS], ids=str)
 def test_moments_of_an_exact_posterior(kernel):
     warmup, draws = (600, 5000) if kernel in METROPOLIS else (300, 2000)
     run = draws_of(TARGET, kernel, warmup, draws)
@@ -189,7 +193,7 @@ class WrongKineticEnergy(MAMS, settings=True):
     ("kernel", "draws"),
     [
         (ByDensity(), 5000),
-        (SymmetricRandomWalk(), 20_000),
+        pytest.param(SymmetricRandomWalk(), 20_000, marks=pytest.mark.slow),
         (SymmetricMALA(), 5000),
         (WrongKineticEnergy(target_acceptance=0.7), 5000),
     ],
@@ -209,6 +213,7 @@ class Isotropic(LinearAndSkewed):
         return jnp.eye(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "general"),
     [(RandomWalk(), PositionDependentRandomWalk()), (MALA(), SimplifiedManifoldMALA())],
@@ -246,9 +251,13 @@ class Counted(LinearAndSkewed):
 
 
 EVALUATIONS = []
+#: One of those that are accepted by the same function.
+COUNTED = [MALA(), MAMS(), PositionDependentMALA(), RandomWalk()]
 
 
-@pytest.mark.parametrize("kernel", METROPOLIS, ids=str)
+@pytest.mark.parametrize(
+    "kernel", [each if each in COUNTED else slow(each) for each in METROPOLIS], ids=str
+)
 def test_evaluations_of_the_model_are_counted(kernel):
     target = Counted(TARGET.matrix, TARGET.observed)
     state = jax.jit(kernel.init)(target, jnp.asarray([0.5, -0.3, 0.2]))
@@ -352,9 +361,15 @@ def test_metric_is_estimated_from_the_positions_of_its_window():
 # Interruptions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KERNELS)
+#: Of each adaptation, and of each kind of state that is carried: whole, in part, or not at all.
+RESUMED = ("chmc", "constrained-rmhmc", "nuts", "pd-mala", "laplace")
+EACH = [name if name in RESUMED else slow(name) for name in KERNELS]
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", EACH)
 def test_stopped_and_saved_chain_goes_on_to_the_same_bits(name, tmp_path):
-    kernel = KERNELS[name]()
+    kernel = NUTS(metric="dense") if name == "nuts" else KERNELS[name]()
     target = SPHERE if kernel.target_kind == "manifold" else TARGET
     start = np.array([0.0, 0.6, 0.8])
     plan = Plan(kernel, 90, 40)
@@ -399,16 +414,19 @@ class UndefinedAbove(Density):
 
 
 #: Trajectories that reach the edge are rejected, however short their steps are.
-SHORT = {MAMS(): MAMS(trajectory_length=0.5, target_acceptance=0.6)}
+SHORT = MAMS(trajectory_length=0.5, target_acceptance=0.6)
 
 
-@pytest.mark.parametrize("kernel", [EllipticalSlice(), *METROPOLIS], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [EllipticalSlice(), PositionDependentMALA(), RandomWalk(), slow(MALA()), slow(SHORT)],
+    ids=str,
+)
 def test_no_chain_ends_where_the_likelihood_is_not_a_number(kernel):
     target = UndefinedAbove(jnp.asarray(1.0))
     starts = np.full((4, 2), -1.0)
-    warmup, draws = (200, 5000) if kernel in METROPOLIS else (10, 2000)
-    plan = Plan(SHORT.get(kernel, kernel), warmup, draws)
-    run = run_chains(target, plan, starts, seed=2)
+    warmup, draws = (10, 2000) if kernel == EllipticalSlice() else (200, 5000)
+    run = run_chains(target, Plan(kernel, warmup, draws), starts, seed=2)
     positions = stacked(run, "position")
     assert positions[..., 0].max() <= 0.5
     # The standard normal distribution below one half: its mean is -phi(1/2) / Phi(1/2).
@@ -441,10 +459,11 @@ def problem_with(shift=0.0):
 
 
 OPTIONS = {"warmup": 400, "draws": 4000, "seed": 5}
-#: Draws a chain of those that take small steps, or stay long where they are far out.
-MANY = {"constrained-langevin": 12_000, "constrained-rwm": 20_000, "mala": 20_000}
-MANY |= {"pcn": 30_000, "pd-rwm": 30_000, "rwm": 40_000, "smmala": 12_000}
-MANY |= {"laplace-mala": 20_000, "pd-mala": 12_000, "rmhmc": 6_000}
+#: Draws a chain: more of those that take small steps.  Each kernel on manifolds, and one that needs
+#: the density, its gradient, the likelihood, the metric, and the Laplace approximation.
+MANY = {"chmc-fixed": 4000, "chmc-nuts": 4000, "constrained-rmhmc": 4000, "nuts": 4000}
+MANY |= {"constrained-langevin": 12_000, "constrained-rwm": 20_000, "elliptical-slice": 4000}
+MANY |= {"laplace-mala": 20_000, "smmala": 12_000}
 
 
 def summaries(run):
@@ -458,10 +477,9 @@ def expected():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"chmc", "gpcn", "laplace"}))
+@pytest.mark.parametrize("name", MANY)
 def test_kernels_agree_on_a_nonlinear_problem(name, expected):
-    draws = MANY.get(name, OPTIONS["draws"])
-    run = sample(problem_with(), name, **OPTIONS | {"draws": draws})
+    run = sample(problem_with(), name, **OPTIONS | {"draws": MANY[name]})
     for first, second in zip(summaries(run), expected, strict=True):
         assert_same_mean(first, second)
 
@@ -487,14 +505,6 @@ def test_gpcn_agrees_where_its_reference_is_close():
     other = moments(sample(problem, "laplace", **OPTIONS | {"draws": 20_000}))
     with pytest.raises(AssertionError, match="standard errors"):
         assert_same_mean(other[1], expected[1])
-
-
-@pytest.mark.slow
-def test_softabs_agrees_on_a_nonlinear_problem(expected):
-    options = OPTIONS | {"draws": 1500}  # a third of them is effective, and each is dear
-    run = sample(problem_with(), RiemannianHMC(metric="softabs"), **options)
-    for first, second in zip(summaries(run), expected, strict=True):
-        assert_same_mean(first, second)
 
 
 @pytest.mark.slow

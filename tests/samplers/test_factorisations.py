@@ -1,5 +1,7 @@
 """Factorisations that kernels report, against those that are computed."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,20 +19,31 @@ from invlift.inverse.jacobians import dense
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets import lifted
-from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.kernels import KERNELS
 from invlift.samplers.kernels.chmc import ConstrainedHMC
 from invlift.samplers.kernels.riemannian import RiemannianHMC
 
 NUM_SENSORS = 4
-CASES = {name: kernel() for name, kernel in KERNELS.items()}
-CASES |= {f"chmc with {name}": ConstrainedHMC(retraction=name) for name in RETRACTIONS}
+#: Of those that count alike one: the rest is counted by test_density_kernels.
+SLOW = (
+    "pd-mala",
+    "chmc-fixed",
+    "chmc-nuts",
+    "constrained-langevin",
+    "constrained-rmhmc",
+    "gpcn",
+    "rmhmc",
+)
+CASES = {name: KERNELS[name]() for name in ("chmc", "nuts", "elliptical-slice", *SLOW)}
+CASES |= {
+    f"chmc with {name}": ConstrainedHMC(retraction=name)
+    for name in ("newton-line-search", "symmetric-newton")
+}
 CASES["rmhmc with softabs"] = RiemannianHMC(metric="softabs", num_steps=2)
-#: One of each way to count; the others take a minute of compilation.
-DEFAULT = ("chmc", "nuts", "elliptical-slice", "pd-mala", "rmhmc")
-EACH = [pytest.param(n, marks=() if n in DEFAULT else pytest.mark.slow) for n in CASES]
+EACH = [*list(CASES)[:3], *(pytest.param(n, marks=pytest.mark.slow) for n in list(CASES)[3:])]
 
 
+@cache
 def build_problem():
     mesh = box_mesh(2, 3)
     points = interior_points(2, NUM_SENSORS)
@@ -59,10 +72,16 @@ def computed(monkeypatch):
 def reported(kernel, computed, num_draws=3):
     """Sum of a kernel's statistic, and what was computed in the meantime."""
     target = target_of(build_problem(), kernel)
-    lift = lifted.LiftedPosterior(target.problem).lift
-    position = target.from_lifted(lift(0.3 * jnp.ones(target.problem.num_unknowns)))
-    state = jax.jit(kernel.init)(target, position)
-    step = jax.jit(lambda key, state: kernel.step(target, key, state, tuning_of(kernel, position)))
+
+    @jax.jit
+    def start(target, unknowns):
+        position = target.from_lifted(lifted.LiftedPosterior(target.problem).lift(unknowns))
+        adaptation = kernel.adaptation
+        tuning = adaptation.tuning(adaptation.init(position.size), jnp.asarray(True))
+        return kernel.init(target, position), tuning
+
+    state, tuning = start(target, np.full(target.problem.num_unknowns, 0.3))
+    step = jax.jit(lambda key, state: kernel.step(target, key, state, tuning))
     jax.effects_barrier()
     computed.clear()
     total = 0
@@ -71,12 +90,6 @@ def reported(kernel, computed, num_draws=3):
         total += int(statistics["num_factorisations"])
     jax.effects_barrier()
     return total, len(computed)
-
-
-def tuning_of(kernel, position):
-    """What the kernel is tuned to at first."""
-    adaptation = kernel.adaptation
-    return adaptation.tuning(adaptation.init(position.size), jnp.asarray(True))
 
 
 def test_third_derivatives_are_taken_where_they_cost_less_than_they_save(monkeypatch):
@@ -94,6 +107,7 @@ def test_third_derivatives_are_taken_where_they_cost_less_than_they_save(monkeyp
     assert found == [3, 2]
 
 
+@pytest.mark.usefixtures("programs_of_short_chains")
 @pytest.mark.parametrize("name", EACH)
 def test_what_is_reported_is_what_is_computed(name, computed):
     total, found = reported(CASES[name], computed)

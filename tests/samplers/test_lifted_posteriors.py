@@ -45,8 +45,7 @@ def unit_variables(parameters, mean, covariance):
     )
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1e-3])
-@pytest.mark.parametrize("shape", [(2, 4), (6, 2)])
+@pytest.mark.parametrize(("shape", "sigma"), [((2, 4), 0.3), ((6, 2), 1e-3)])
 def test_linear_problem_with_known_noise_is_sampled_exactly(shape, sigma):
     system, matrix, observed = linear_system(shape, known_noise(sigma), sigma=sigma)
     run = run_posterior(system, draws=1000)
@@ -91,7 +90,10 @@ def with_noise_scale(run):
 
 @pytest.mark.parametrize(
     ("shape", "kernel"),
-    [((2, 4), ConstrainedHMC()), ((6, 2), ConstrainedHMC()), ((6, 2), ConstrainedNUTS())],
+    [
+        ((2, 4), ConstrainedHMC()),
+        pytest.param((6, 2), ConstrainedNUTS(), marks=pytest.mark.slow),
+    ],
 )
 def test_linear_problem_with_unknown_noise_agrees_with_quadrature(shape, kernel):
     system, matrix, observed = linear_system(shape, gaussian_noise(lognormal(LOCATION, SCALE)))
@@ -99,6 +101,7 @@ def test_linear_problem_with_unknown_noise_agrees_with_quadrature(shape, kernel)
     assert_mean_within(with_noise_scale(run), unknown_noise_moments(matrix, observed))
 
 
+@pytest.mark.slow
 def test_without_the_gram_term_the_noise_scale_is_wrong():
     """Negative control: the density that leaves out -(1/2) log det G."""
     shape = (2, 4)
@@ -116,8 +119,8 @@ def loop(theta):
     return (theta[1] ** 2 + theta[0] ** 2 * (theta[0] ** 2 - 0.5))[None]
 
 
-def loop_system(sigma, system=LiftedPosterior):
-    return system(jax_problem(loop, 2, known_noise(sigma), np.array([1.0])))
+def loop_system(sigma):
+    return LiftedPosterior(jax_problem(loop, 2, known_noise(sigma), np.array([1.0])))
 
 
 def loop_features(theta):
@@ -125,11 +128,12 @@ def loop_features(theta):
     return np.stack([theta[..., 0] ** 2, theta[..., 0] ** 4, np.abs(theta[..., 1])], axis=-1)
 
 
-def loop_moments(sigma):
+def loop_moments(sigma, has_gram_term=True):
     """Exact expectations by quadrature in angle and value f = F(theta).
 
     Along a ray F = a r^4 + b r^2, which has one root for every f > 0, and
-    r dr = df / (2 sqrt(b^2 + 4 a f)).
+    r dr = df / (2 sqrt(b^2 + 4 a f)).  Without the Gram term each point counts as often as the
+    gradient of F is long.
     """
     angle = np.linspace(0, 2 * np.pi, 2000, endpoint=False)[:, None] + 1e-3
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
@@ -141,12 +145,15 @@ def loop_moments(sigma):
         np.broadcast_arrays(np.cos(angle), np.sin(angle)), axis=-1
     )
     mass = weights * np.exp(-0.5 * square) / root
+    if not has_gram_term:
+        slopes = 4 * theta[..., 0] ** 3 - theta[..., 0], 2 * theta[..., 1]
+        mass = mass * np.hypot(*slopes)
     return np.einsum("ij,ijk->k", mass, loop_features(theta)) / mass.sum()
 
 
 def test_quadrature_of_the_loop_agrees_with_a_grid():
     """The reference itself, where the noise is large enough for a plain grid."""
-    axis = np.linspace(-3, 3, 1501)
+    axis = np.linspace(-3, 3, 751)
     theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     value = theta[..., 1] ** 2 + theta[..., 0] ** 2 * (theta[..., 0] ** 2 - 0.5)
     mass = np.exp(-0.5 * np.sum(theta**2, axis=-1) - 0.5 * ((value - 1) / 0.1) ** 2)
@@ -167,19 +174,15 @@ def test_loop_agrees_with_quadrature_at_any_noise_scale(loop_runs, sigma):
     assert_mean_within(loop_features(theta), loop_moments(sigma))
     # The loop is walked around, not only its near part.
     assert_mean_within(theta, np.zeros(2), min_ess=200)
+    # Negative control.
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_mean_within(loop_features(theta), loop_moments(sigma, has_gram_term=False))
 
 
 def test_step_size_and_effective_draws_do_not_depend_on_the_noise(loop_runs):
     steps = {s: np.mean([chain.step_size for chain in run.chains]) for s, run in loop_runs.items()}
     assert max(steps.values()) < 1.5 * min(steps.values())
     assert min(steps.values()) > 0.1
-
-
-def test_without_the_gram_term_the_loop_is_wrong():
-    """Negative control: the quadrature tells the two densities apart."""
-    run = run_posterior(loop_system(1e-3, WithoutGramTerm), draws=3000)
-    with pytest.raises(AssertionError, match="standard errors"):
-        assert_mean_within(loop_features(stacked(run, "parameters")), loop_moments(1e-3))
 
 
 # Against ordinary NUTS --------------------------------------------------------------------------

@@ -51,12 +51,6 @@ def by_hand(x, y=None, counts=None):
         numpyro.sample("count", dist.Poisson(jnp.exp(0.5 * b + a * x)), obs=counts)
 
 
-PROBLEMS = {
-    "schools": lambda: invlift.from_numpyro(schools, ERRORS, effects=EFFECTS),
-    "mixed": lambda: invlift.from_numpyro(mixed, X, y=Y, counts=COUNTS),
-}
-
-
 @pytest.fixture(scope="module")
 def of_nuts():
     mcmc = MCMC(
@@ -83,17 +77,20 @@ def test_readings_and_counts_together_agree_with_nuts(of_nuts):
         assert_same_mean(stacked(of_lifted(COUNTS[::-1].copy()), "a"), of_nuts["a"])
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_models_are_calibrated_and_not_without_the_gram_term(name):
-    problem = PROBLEMS[name]()
+@pytest.fixture(scope="module")
+def problem():
+    return invlift.from_numpyro(schools, ERRORS, effects=EFFECTS)
+
+
+def test_a_model_is_calibrated_and_not_without_the_gram_term(problem):
     right = invlift.calibrate(problem, simulations=100, warmup=100, seed=1)
     assert min(right.p_values().values()) > 1e-3
     wrong = invlift.calibrate(problem, ChmcWithoutGramTerm(), simulations=100, warmup=100, seed=1)
     assert min(wrong.p_values().values()) < 1e-4
 
 
-def test_draws_predict_by_numpyros_own_tool():
-    draws = PROBLEMS["schools"]().sample(chains=2, warmup=200, draws=500, seed=1)
+def test_draws_predict_by_numpyros_own_tool(problem):
+    draws = problem.sample(chains=2, warmup=200, draws=500, seed=1)
     found = Predictive(schools, draws)(jax.random.key(1), ERRORS)["effect"]
     assert found.shape == (1000, 8)
     spread = np.std(found, axis=0)

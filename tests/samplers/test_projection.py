@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sampler_cases import (
+    PLANE,
     SEMI_AXES,
     RelativeDensity,
     flat,
     on_ellipse,
-    on_ellipsoid,
     on_plane,
     on_sphere,
     on_torus,
@@ -44,33 +44,33 @@ def nearest_root(metric, position, origin):
     return roots[np.argmin(np.abs(roots))]
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("constraint_fn", "metric"),
     [(on_sphere, np.ones(3)), (on_ellipse, 1 / np.array(SEMI_AXES[:2]) ** 2)],
     ids=["sphere", "ellipse"],
 )
-def test_projection_finds_the_nearest_root(constraint_fn, metric, seed):
-    rng = np.random.default_rng(seed)
-    position = rng.normal(size=metric.size)
-    position /= np.sqrt(position @ (metric * position))
-    origin = position + 0.2 * rng.normal(size=metric.size)
+def test_projection_finds_the_nearest_root(constraint_fn, metric):
     system = RelativeDensity(constraint_fn, flat)
-    projection = project(system, jnp.asarray(position), jnp.asarray(origin))
-    multiplier = nearest_root(metric, position, origin)
-    assert projection.is_converged
-    np.testing.assert_allclose(projection.multiplier, [multiplier], rtol=1e-10, atol=1e-13)
-    expected = origin - multiplier * 2 * metric * position
-    np.testing.assert_allclose(projection.position, expected, rtol=1e-11, atol=1e-12)
-    assert np.abs(constraint_fn(projection.position)).max() < 1e-10
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        position = rng.normal(size=metric.size)
+        position /= np.sqrt(position @ (metric * position))
+        origin = position + 0.2 * rng.normal(size=metric.size)
+        projection = project(system, position, origin)
+        multiplier = nearest_root(metric, position, origin)
+        assert projection.is_converged
+        np.testing.assert_allclose(projection.multiplier, [multiplier], rtol=1e-10, atol=1e-13)
+        expected = origin - multiplier * 2 * metric * position
+        np.testing.assert_allclose(projection.position, expected, rtol=1e-11, atol=1e-12)
+        found = np.asarray(projection.position)
+        assert abs(found @ (metric * found) - 1.0) < 1e-10
 
 
 def test_linear_constraint_is_met_from_the_start():
     system = RelativeDensity(on_plane, flat)
-    origin = jnp.asarray([3.0, -1.0, 2.0, 0.5, -4.0])
-    projection = project(system, jnp.zeros(5), origin)
-    jacobian = np.asarray(jax.jacrev(on_plane)(origin))
-    expected = origin - np.linalg.pinv(jacobian) @ np.asarray(on_plane(origin))
+    origin = np.array([3.0, -1.0, 2.0, 0.5, -4.0])
+    projection = project(system, np.zeros(5), origin)
+    expected = origin - np.linalg.pinv(PLANE) @ (PLANE @ origin - [0.7, -0.4])
     np.testing.assert_allclose(projection.position, expected, atol=1e-13)
     # The one evaluation only finds that nothing is left to do.
     assert projection.work[0] == 1
@@ -83,38 +83,41 @@ class WithThirdDerivative(ManifoldNormalSpace):
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])
-@pytest.mark.parametrize("constraint_fn", [on_sphere, on_ellipsoid, on_torus])
-def test_order_of_convergence(constraint_fn, order):
+def test_order_of_convergence(order):
     """Each error is about that power of the last."""
     method = RETRACTIONS["newton"] if order == 2 else CHEBYSHEV
     space_class = WithThirdDerivative if order == 4 else ManifoldNormalSpace
-    system = RelativeDensity(constraint_fn, flat)
-    position = project(system, jnp.asarray([1.2, 1.5, 0.3]), jnp.asarray([1.2, 1.5, 0.3])).position
-    point = system.point(position)
-    tangent = project_momentum(system, point, jnp.asarray([0.5, -0.4, 0.7]))
-    errors = []
-    sizes = np.geomspace(0.05, 0.4, 6)
-    for size in sizes:
+    system = RelativeDensity(on_torus, flat)
+    rough = np.array([1.2, 1.5, 0.3])
+    position = project(system, rough, rough).position
+
+    @jax.jit
+    def error(system, position, size):
+        point = system.point(position)
+        tangent = project_momentum(system, point, jnp.asarray([0.5, -0.4, 0.7]))
         origin = position + size * tangent
         root = project(system, position, origin).multiplier
         off = root + 0.05 * size
         space = space_class(*system.on_normal_space(point, origin))
         step, _ = method.correct(system, point, space, off)
-        errors.append(float(jnp.abs(off + step - root)[0]))
+        return jnp.abs(off + step - root)[0]
+
+    sizes = np.geomspace(0.05, 0.4, 6)
+    errors = [float(error(system, position, size)) for size in sizes]
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert order - 0.3 < slope < order + 0.7
 
 
 def test_expected_limit_is_recognised_early_and_another_is_not():
     system = RelativeDensity(on_sphere, flat)
-    position, origin = jnp.asarray([0.0, 1.0, 0.0]), jnp.asarray([0.6, 1.1, 0.0])
+    position, origin = np.array([0.0, 1.0, 0.0]), np.array([0.6, 1.1, 0.0])
     whole = project(system, position, origin)
     assert whole.is_converged
     assert not whole.is_expected
     early = project(system, position, origin, whole.position)
     assert early.is_expected
     assert early.work[0] < whole.work[0]
-    other_root = whole.position * jnp.asarray([1.0, -1.0, 1.0])
+    other_root = np.asarray(whole.position) * [1.0, -1.0, 1.0]
     late = project(system, position, origin, other_root)
     assert late.is_converged
     assert not late.is_expected
@@ -139,13 +142,17 @@ def test_constraint_that_is_not_finite_stops_the_search_at_once():
 
 
 def test_projected_momentum_is_tangent_and_the_rest_is_normal():
-    system = RelativeDensity(on_ellipse, flat)
-    point = system.point(jnp.asarray([2.0 * np.cos(0.7), np.sin(0.7)]))
-    momentum = jnp.asarray([0.3, -1.1])
-    tangent = project_momentum(system, point, momentum)
-    np.testing.assert_allclose(system.apply_jacobian(point, tangent), 0.0, atol=1e-14)
+    system, momentum = RelativeDensity(on_ellipse, flat), np.array([0.3, -1.1])
+    position = np.array([2.0 * np.cos(0.7), np.sin(0.7)])
+    normal = position / np.array(SEMI_AXES[:2]) ** 2
+
+    @jax.jit
+    def projected(momentum):
+        return project_momentum(system, system.point(position), momentum)
+
+    tangent = np.asarray(projected(momentum))
+    np.testing.assert_allclose(normal @ tangent, 0.0, atol=1e-14)
     removed = momentum - tangent
-    normal = point.jacobian.entries[0]
     np.testing.assert_allclose(removed[0] * normal[1], removed[1] * normal[0], atol=1e-14)
-    assert jnp.linalg.norm(removed) > 1e-2
-    np.testing.assert_allclose(project_momentum(system, point, tangent), tangent, atol=1e-14)
+    assert np.linalg.norm(removed) > 1e-2
+    np.testing.assert_allclose(projected(tangent), tangent, atol=1e-14)

@@ -48,12 +48,9 @@ def test_audits_cost_little_agree_and_leave_the_draws_as_they_are(audited, monke
     assert np.mean(info["num_projection_failures"] > 0) > 0.4
 
 
-def test_followed_to_the_end_there_is_nothing_to_audit():
-    _, info = chains_on_flower(ConstrainedHMC(return_check="exact"), num_draws=100)
-    assert info["num_return_audits"].sum() == 0
-
-
-@pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedNUTS()])
+@pytest.mark.parametrize(
+    "kernel", [ConstrainedHMC(), pytest.param(ConstrainedNUTS(), marks=pytest.mark.slow)]
+)
 def test_a_wrong_early_check_is_reported(kernel, monkeypatch):
     """Negative control: it takes every way back for one that leads to the start."""
     monkeypatch.setattr(retractions, "CERTAIN_ERROR", 1e3)

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -69,9 +70,8 @@ def test_chains_are_complete_and_differ(whole):
     assert np.unique(ends, axis=0).shape == (4, 3)
 
 
-@pytest.mark.parametrize("num_workers", [1, 4])
-def test_threads_give_the_same_bits(whole, num_workers):
-    with ThreadPoolExecutor(num_workers) as executor:
+def test_threads_give_the_same_bits(whole):
+    with ThreadPoolExecutor(4) as executor:
         assert_same_run(run(executor=executor), whole)
 
 
@@ -144,11 +144,9 @@ def test_interrupted_run_keeps_its_draws_and_goes_on_to_the_same_end(whole, tmp_
 @pytest.mark.parametrize(
     ("lengths", "kept", "length"),
     [
-        ([5, 5, 5], [0, 1, 2], 5),
         ([100, 10, 100, 0], [0, 2], 100),
         ([100, 90, 80, 70], [0, 1, 2, 3], 70),
         ([100, 10, 0], [0, 1], 10),
-        ([0, 7, 0], [1], 7),
         ([0, 0], [], 0),
     ],
 )
@@ -172,11 +170,8 @@ def test_run_interrupted_during_warm_up_goes_on_to_the_same_end(whole, tmp_path,
 
 def test_longer_plan_goes_on_where_a_finished_one_ended(whole, tmp_path):
     store = store_in(tmp_path)
-    short = Plan(ConstrainedHMC(), 40, 70)
-    run_chains(SPHERE, short, STARTS, SEED, store=store)
-    longer = run(store=store)
-    for chain, expected in zip(longer.chains, whole.chains, strict=True):
-        np.testing.assert_array_equal(chain.draws["position"], expected.draws["position"])
+    run_chains(SPHERE, Plan(ConstrainedHMC(), 40, 70), STARTS, SEED, store=store)
+    assert_same_run(run(store=store), whole)
 
 
 def test_error_in_a_chain_is_raised(tmp_path):
@@ -198,11 +193,23 @@ def warmup_block(state, iteration):
     return Block(end, 10, True, {"position": np.tile(values, (10, 1))}, stats, {})
 
 
-def save_pieces(store, chain=0):
-    """Chain states after 10, 20 and 30 iterations, each saved as a piece of its own."""
+def save_pieces(store, chain=0, after=None):
+    """Chain states after 10, 20 and 30 iterations, each saved as a piece of its own.
+
+    ``after`` is called once the second is saved.
+    """
     state = start_chain(PLAN, STARTS[0])
     for iteration in (10, 20, 30):
         store.save(chain, state, [state.add(PLAN, warmup_block(state, iteration))])
+        if iteration == 20 and after:
+            after()
+
+
+@pytest.fixture
+def claimed(tmp_path):
+    store = store_in(tmp_path)
+    store.claim(is_resuming=False)
+    return store
 
 
 def refused(call, *arguments, **keywords):
@@ -213,34 +220,29 @@ def refused(call, *arguments, **keywords):
     return message
 
 
-def test_saved_chain_is_loaded_piece_by_piece(tmp_path):
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    assert store.load(0, PLAN) is None
-    save_pieces(store)
+def test_saved_chain_is_loaded_piece_by_piece(claimed, tmp_path):
+    assert claimed.load(0, PLAN) is None
+    save_pieces(claimed)
     assert len(list(tmp_path.glob("*.piece"))) == 3
-    loaded = store.load(0, PLAN)
+    loaded = claimed.load(0, PLAN)
     assert loaded.position.iteration == 30
     np.testing.assert_array_equal(loaded.position.values, np.full(3, 30.0))
     saved = np.concatenate([block["step_size"] for block in loaded.warmup_blocks])
     np.testing.assert_array_equal(saved, np.arange(10.0, 40.0))
 
 
-def test_chain_one_does_not_load_the_pieces_of_chain_ten(tmp_path):
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    save_pieces(store, chain=10)
-    assert store.load(1, PLAN) is None
+def test_chain_one_does_not_load_the_pieces_of_chain_ten(claimed, tmp_path):
+    save_pieces(claimed, chain=10)
+    assert claimed.load(1, PLAN) is None
     # Nor under the name of one of its own.
     piece = tmp_path / "chain-10-00000010.piece"
     piece.rename(tmp_path / "chain-1-00000010.piece")
-    assert "another run or chain" in refused(store.load, 1, PLAN)
+    assert "another run or chain" in refused(claimed.load, 1, PLAN)
 
 
 @pytest.mark.parametrize(("missing", "found"), [(10, "begins with iteration 0"), (20, "with 20")])
-def test_missing_piece_is_named_and_the_remedy_works(tmp_path, missing, found):
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
+def test_missing_piece_is_named_and_the_remedy_works(claimed, tmp_path, missing, found):
+    store = claimed
     save_pieces(store)
     path = tmp_path / f"chain-0-000000{missing}.piece"
     content = path.read_bytes()
@@ -256,11 +258,9 @@ def test_missing_piece_is_named_and_the_remedy_works(tmp_path, missing, found):
     assert state.position.iteration == missing - 10
 
 
-def test_pieces_of_another_run_are_refused(tmp_path):
+def test_pieces_of_another_run_are_refused(claimed, tmp_path):
     """Whatever run.json says: another seed's chains must not be taken up."""
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    save_pieces(store)
+    save_pieces(claimed)
     other = store_in(tmp_path, seed=SEED + 1)
     (tmp_path / "run.json").write_text(json.dumps(asdict(other.run) | {"choices": {}}))
     other.claim(is_resuming=True)
@@ -280,15 +280,13 @@ def test_new_run_does_not_touch_the_chains_of_an_old_one(tmp_path):
     store.claim(is_resuming=True)
 
 
-def test_a_folder_that_was_removed_is_made_again_with_all_there_is(tmp_path):
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_folder_that_was_removed_or_what_is_left_of_it_is_made_whole_again(tmp_path, is_removed):
     folder = tmp_path / "chains"
     store = store_in(folder)
     store.claim(is_resuming=False)
-    state = start_chain(PLAN, STARTS[0])
-    for iteration in (10, 20, 30):
-        store.save(0, state, [state.add(PLAN, warmup_block(state, iteration))])
-        if iteration == 20:
-            shutil.rmtree(folder)
+    remove = partial(shutil.rmtree, folder) if is_removed else (folder / "run.json").unlink
+    save_pieces(store, after=remove)
     store.claim(is_resuming=True)
     loaded = store.load(0, PLAN)
     assert loaded.position.iteration == 30
@@ -333,19 +331,6 @@ def test_a_folder_that_another_chain_has_made_again_lacks_pieces_of_this_one(tmp
         assert store.load(chain, PLAN).position.iteration == 20
 
 
-def test_what_is_left_of_a_folder_does_not_stand_in_the_way(tmp_path):
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    state = start_chain(PLAN, STARTS[0])
-    for iteration in (10, 20, 30):
-        store.save(0, state, [state.add(PLAN, warmup_block(state, iteration))])
-        if iteration == 20:
-            (tmp_path / "run.json").unlink()
-    loaded = store.load(0, PLAN)
-    assert loaded.position.iteration == 30
-    assert sum(len(block["step_size"]) for block in loaded.warmup_blocks) == 30
-
-
 def test_a_folder_is_for_one_run_at_a_time(tmp_path):
     first, second = store_in(tmp_path), store_in(tmp_path)
 
@@ -387,7 +372,7 @@ def test_chains_of_another_problem_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"[1, 2]", b"\xff\xfe", b"not json", b"[" * 5000, b'{"problem": 1, "seed": 2}'],
+    [b"", b"{}", b"[1, 2]", b"\xff\xfe", b"[" * 5000],
 )
 def test_corrupted_record_of_a_run_is_refused(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content)
@@ -408,7 +393,6 @@ def altered_arrays(content):
 DAMAGES = {
     "empty": lambda content: b"",
     "cut": lambda content: content[: len(content) // 2],
-    "text": lambda content: b"hello",
     "archive": lambda content: content.partition(b"\n")[2],
     "altered": altered_arrays,
     "iterations": lambda content: content.replace(b" 10 20 ", b" 10 25 ", 1),
@@ -417,23 +401,19 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_piece_is_named(tmp_path, damage):
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    save_pieces(store, chain=2)
+def test_damaged_piece_is_named(claimed, tmp_path, damage):
+    save_pieces(claimed, chain=2)
     piece = tmp_path / "chain-2-00000020.piece"
     content = piece.read_bytes()
     piece.write_bytes(DAMAGES[damage](content))
     assert piece.read_bytes() != content
-    assert piece.name in refused(store.load, 2, PLAN)
+    assert piece.name in refused(claimed.load, 2, PLAN)
 
 
-def test_a_chain_that_the_system_does_not_reproduce_is_refused(tmp_path):
+def test_a_chain_that_the_system_does_not_reproduce_is_refused(claimed):
     """What no digest of the functions has seen: here the record is another function's."""
-    store = store_in(tmp_path)
-    store.claim(is_resuming=False)
-    run(store=store)
-    state = store.load(0, PLAN)
+    run(store=claimed)
+    state = claimed.load(0, PLAN)
     position, found = state.position, state.recorded["position"]
     check_reproduced(SPHERE, PLAN, position, {"position": found}, 0)
     altered = {"position": found * (1.0 + 1e-5)}
@@ -621,12 +601,8 @@ def test_work_is_sent_to_each_process_that_does_not_have_it(whole, monkeypatch):
 def test_what_was_computed_is_saved_when_a_worker_fails(tmp_path, monkeypatch):
     """Also what other chains were computing at that time."""
     monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
-    run_segment, failed, waits, waited = (
-        workers.run_segment,
-        threading.Event(),
-        threading.Event(),
-        [],
-    )
+    run_segment, waited = workers.run_segment, []
+    failed, waits = threading.Event(), threading.Event()
 
     def fails_later(work, segment, *rest):
         iteration = segment.position.iteration if segment.position else 0

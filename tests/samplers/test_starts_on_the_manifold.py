@@ -10,9 +10,9 @@ from invlift.errors import InputError
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.constrained import landing
-from invlift.samplers.constrained.landing import onto_manifold
+from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.constrained.likely_starts import likely_position
-from invlift.samplers.kernels import ConstrainedHMC, ConstrainedNUTS, ConstrainedRandomWalk
+from invlift.samplers.kernels import ConstrainedHMC, ConstrainedRandomWalk
 
 ON = np.array([0.0, 0.6, 0.8])
 
@@ -21,7 +21,7 @@ def run(starts, kernel=None, target=SPHERE):
     return run_chains(target, Plan(kernel or ConstrainedHMC(), 4, 4), np.asarray(starts), 1)
 
 
-@pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedNUTS(), ConstrainedRandomWalk()])
+@pytest.mark.parametrize("kernel", [ConstrainedHMC(), ConstrainedRandomWalk()])
 def test_a_start_off_the_manifold_is_refused_by_the_chain_it_is_of(kernel):
     message = "chain 1, start: expected a position on the manifold.*one about 8e-05 away"
     with pytest.raises(InputError, match=message):
@@ -36,12 +36,11 @@ def test_the_distance_is_one_of_positions_whatever_the_unit_of_the_constraint():
     def in_small_units(position):
         return 1e-9 * (position @ position - jnp.ones(1))
 
-    near, far = (1.0 + 1e-12) * ON, (1.0 + 1e-6) * ON
     for constraint in (in_large_units, in_small_units):
         target = RelativeDensity(constraint, flat)
-        run([near], target=target)
-        with pytest.raises(InputError, match="about 8e-07 away"):
-            run([far], target=target)
+        for away in (1e-12, 1e-6):
+            found = distance_from_manifold(target, (1.0 + away) * ON)
+            assert found == pytest.approx(0.8 * away, rel=0.05)  # of the largest coordinate
 
 
 def test_a_start_at_which_the_target_is_not_a_number_is_refused():
@@ -50,13 +49,13 @@ def test_a_start_at_which_the_target_is_not_a_number_is_refused():
 
 
 def ellipsoid(position):
-    return position @ (jnp.array([1.0, 4.0, 100.0]) * position) - jnp.ones(1)
+    return position @ (np.array([1.0, 4.0, 100.0]) * position) - np.ones(1)
 
 
 def test_rough_starts_are_moved_onto_the_manifold_and_checked():
     rough = np.random.default_rng(3).standard_normal((4, 3))
     target = RelativeDensity(ellipsoid, flat)
-    options = {"kernel": ConstrainedHMC(splitting="geodesic"), "warmup": 5, "draws": 5}
+    options = {"kernel": ConstrainedRandomWalk(), "warmup": 5, "draws": 5}
     drawn = sample(target, starts=rough, **options)
     for chain in drawn.chains:
         assert all(abs(ellipsoid(draw)[0]) < 1e-8 for draw in chain.draws["position"])
@@ -64,7 +63,7 @@ def test_rough_starts_are_moved_onto_the_manifold_and_checked():
         assert abs(ellipsoid(onto_manifold(target, row))[0]) < 1e-12
     # negative control: they are not on it as they are
     with pytest.raises(InputError, match="chain 0, start: expected a position on the manifold"):
-        run(rough, target=target)
+        run(rough, ConstrainedRandomWalk(), target)
     # where there is no manifold
     none = RelativeDensity(lambda position: position @ position + jnp.ones(1), flat)
     with pytest.raises(InputError, match="chain 0, start: expected values from which the manifold"):
@@ -75,7 +74,8 @@ def test_constraints_that_follow_from_others_are_named(monkeypatch):
     def on_a_circle(position):
         return jnp.stack([position @ position - 1.0, position[0], 2.0 * position[0]])
 
-    options = {"starts": np.ones((1, 3)), "chains": 1, "warmup": 2, "draws": 2}
+    kernel = ConstrainedRandomWalk()
+    options = {"starts": np.ones((1, 3)), "kernel": kernel, "chains": 1, "warmup": 2, "draws": 2}
     with pytest.raises(InputError, match=r"^constraint [12]: .*1 of 3 that depend"):
         sample(RelativeDensity(on_a_circle, flat), **options)
     two = RelativeDensity(lambda position: on_a_circle(position)[:2], flat)
@@ -108,17 +108,6 @@ def test_positions_are_moved_along_the_manifold_to_where_they_are_likely(logdens
     least = np.min(unlikely(surface))
     assert unlikely(landed) > least + 0.5
     assert unlikely(found) < least + 0.05
-
-
-def test_a_target_is_saved_and_resumed_to_the_same_bits(tmp_path):
-    target = RelativeDensity(ellipsoid, flat)
-    starts = np.random.default_rng(3).standard_normal((2, 3))
-    options = {"starts": starts, "chains": 2, "warmup": 10, "seed": 2}
-    whole = sample(target, draws=40, **options)
-    sample(target, draws=15, checkpoint=tmp_path / "chains", **options)
-    again = sample(target, draws=40, checkpoint=tmp_path / "chains", resume=True, **options)
-    for one, other in zip(whole.chains, again.chains, strict=True):
-        np.testing.assert_array_equal(one.draws["position"], other.draws["position"])
 
 
 @pytest.mark.parametrize(

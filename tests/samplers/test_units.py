@@ -9,12 +9,13 @@ from sampler_cases import run_posterior
 from test_lifted_posteriors import linear, linear_moments, unit_variables
 
 from invlift.inverse.inverse_problem import jax_problem
+from invlift.inverse.jacobians import dense
 from invlift.inverse.noise import known_noise
 from invlift.inverse.starts import initial_position
-from invlift.inverse.targets.lifted import MAX_DENSE, LiftedPosterior
+from invlift.inverse.targets import lifted
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
-from invlift.samplers.constrained.retractions import RETRACTIONS
 from invlift.samplers.kernels import ConstrainedHMC
 
 
@@ -44,18 +45,20 @@ def build(num_readings, num_unknowns, units):
     return LiftedPosterior(problem)
 
 
-CASES = {
-    "few": (4, 6, "chebyshev"),
-    "more than unknowns": (6, 3, "chebyshev"),
-    "so many that systems are solved by iteration": (MAX_DENSE + 1, MAX_DENSE + 10, "chebyshev"),
-    "line search": (4, 6, "newton-line-search"),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_draws_do_not_depend_on_the_units_of_the_readings(name):
-    num_readings, num_unknowns, retraction = CASES[name]
-    assert retraction in RETRACTIONS
+@pytest.mark.parametrize(
+    ("num_readings", "num_unknowns", "retraction", "most_dense"),
+    [
+        (4, 6, "chebyshev", 64),
+        pytest.param(6, 3, "newton-line-search", 64, marks=pytest.mark.slow),
+        # Solved by iteration, as of many readings; of another size, for a program of its own.
+        (5, 7, "chebyshev", 4),
+    ],
+)
+def test_draws_do_not_depend_on_the_units_of_the_readings(
+    num_readings, num_unknowns, retraction, most_dense, monkeypatch
+):
+    monkeypatch.setattr(lifted, "MAX_DENSE", most_dense)
+    monkeypatch.setattr(dense, "FEW_ROWS", most_dense // 2)
     one = np.ones(num_readings)
     mixed = np.where(np.arange(num_readings) % 2, 1e6, 1e-6)
     plan = Plan(ConstrainedHMC(retraction=retraction), 20, 20)

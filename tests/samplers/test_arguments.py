@@ -1,0 +1,46 @@
+"""Arguments of `sample` that are no good, or ask for more than there is, end in one line."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from invlift.app.sampling import sample
+from invlift.errors import InputError
+from invlift.inverse.distributions import normal
+from invlift.inverse.inverse_problem import inverse_problem
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return inverse_problem(
+        lambda a: a * jnp.arange(3.0), {"a": normal(1.0, 0.1)}, 0.1, np.arange(3.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"executor": 3}, "executor: expected an executor"),
+        ({"on_progress": 3}, "on_progress: expected a function"),
+        ({"checkpoint": 5}, "checkpoint: expected a path"),
+        ({"draws": 10**10}, r"draws: expected draws that fit .* which take .* GB"),
+    ],
+)
+def test_they_are_refused(problem, options, expected):
+    with pytest.raises(InputError, match=expected):
+        sample(problem, chains=2, **({"draws": 20} | options))
+
+
+def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog):
+    run = sample(problem, chains=2, warmup=10, draws=20, max_seconds=1e-3)
+    assert run.chains == []
+    assert "max_seconds = 0.001 was over before all chains had a draw" in caplog.text
+
+
+def test_other_files_among_the_pieces_of_chains_are_let_be(problem, tmp_path):
+    options = {"chains": 1, "warmup": 10, "seed": 1, "checkpoint": tmp_path}
+    sample(problem, draws=10, **options)
+    (tmp_path / "chain-x-1.piece").write_text("not one of ours")
+    (tmp_path / "chain-0-copy.piece").write_text("nor this")
+    resumed = sample(problem, draws=20, resume=True, **options)
+    assert len(resumed.chains[0].draws["a"]) == 20
