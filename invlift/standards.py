@@ -1,6 +1,19 @@
-"""By what the statistics of a sampler are judged: said by kernels, used by verdicts."""
+"""By what is judged: statistics of a sampler, as its kernel says, and the fit of a model to data.
+
+Checks before a run and the verdict after it judge the fit alike.
+"""
 
 from typing import NamedTuple
+
+#: Of all readings together. Under a true model the p-value keeps away from 0.
+MIN_MISFIT_P_VALUE = 0.01
+#: Beyond these no noise of the kind that is assumed explains the readings.
+DOUBTFUL_RESIDUAL, DOUBTFUL_P_VALUE = 6.0, 1e-6
+#: Residuals of a model that explains nothing are as large as the readings' own spread: the least
+#: part of it, and the fewest readings, of which that does not happen by chance.
+MAX_UNEXPLAINED, MIN_READINGS = 0.9, 4
+#: Tail of a prior in which a value contradicts it.
+PRIOR_TAIL = 1e-3
 
 
 class Standards(NamedTuple):

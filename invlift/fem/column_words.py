@@ -26,22 +26,7 @@ _REFUSED = {
 _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 #: Columns that say what a reading is of.
-_PLACES = (
-    "x",
-    "y",
-    "z",
-    "x2",
-    "y2",
-    "z2",
-    "radius",
-    "kind",
-    "over",
-    "experiment",
-    "a",
-    "b",
-    "m",
-    "n",
-)
+_PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
 _UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
 #: Prefixes of units, and their factors.
 _PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "d": 0.1, "c": 1e-2, "m": 1e-3, "u": 1e-6,

@@ -21,7 +21,15 @@ from invlift.posterior.diagnostics import Diagnostics
 from invlift.posterior.names import vector_of
 from invlift.posterior.parts import recorded, total
 from invlift.posterior.scalars import movement
-from invlift.standards import Standards
+from invlift.standards import (
+    DOUBTFUL_P_VALUE,
+    DOUBTFUL_RESIDUAL,
+    MAX_UNEXPLAINED,
+    MIN_MISFIT_P_VALUE,
+    MIN_READINGS,
+    PRIOR_TAIL,
+    Standards,
+)
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -43,15 +51,9 @@ WARN_FAILURE_SHARE = 0.05
 MAX_FAILURE_SHARE = 0.30
 # In a sound model standardised residuals scatter less than a standard normal variable.
 MAX_RESIDUAL = 4.0
-# Of all readings together. Under a true model the p-value keeps away from 0.
-MIN_MISFIT_P_VALUE = 0.01
-# Beyond these no noise of the kind that is assumed explains the readings.
-DOUBTFUL_RESIDUAL, DOUBTFUL_P_VALUE = 6.0, 1e-6
-# Residuals of a model that explains nothing are as large as the readings' own spread; of few
-# readings that happens by chance, where the noise's scale is one that its prior has.
-MAX_UNEXPLAINED, MIN_READINGS, MANY_READINGS = 0.9, 4, 10
-# Tail of a prior in which the median of a posterior contradicts it.
-PRIOR_TAIL = 1e-3
+# Readings of which a model that explains nothing is noted where the noise's scale is one that its
+# prior has: of fewer that may be chance.
+MANY_READINGS = 10
 MAX_STUCK_SHARE = 0.20
 # Chains that agree, and have this share of the effective draws asked for, want more draws alone.
 NEARLY = 0.5

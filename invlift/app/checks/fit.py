@@ -12,13 +12,17 @@ from invlift.app.checks.findings import Finding
 from invlift.app.start_search import MAX_MISFIT, Fit, Start, name_of_reading
 from invlift.inverse.problem import InverseProblem
 from invlift.programs.compilation import program
+from invlift.standards import (
+    DOUBTFUL_P_VALUE,
+    DOUBTFUL_RESIDUAL,
+    MAX_UNEXPLAINED,
+    MIN_MISFIT_P_VALUE,
+    MIN_READINGS,
+    PRIOR_TAIL,
+)
 
-#: Standard deviations of the noise, and p-value of all misfits together, beyond which no noise of
-#: the kind that is assumed explains the readings; and the p-value that is worth a note.
-FAR, HOPELESS, SMALL = 6.0, 1e-6, 0.01
-#: Least part of the readings' spread that is left by a model that explains nothing, and the fewest
-#: readings that show it; draws of the noise's scale from its prior, and the quantile at its end.
-UNEXPLAINED, FEWEST, NUM_DRAWS, END = 0.9, 4, 1000, 0.999
+#: Draws of the noise's scale from its prior.
+NUM_DRAWS = 1000
 #: Units that readings are often in by mistake, and what one of them is in the unit of the others.
 UNITS = {"feet": 0.3048, "inches": 0.0254, "thousandths": 1e-3, "hundredths": 1e-2, "tenths": 0.1,
          "tens": 10.0, "hundreds": 100.0, "thousands": 1e3}  # fmt: skip
@@ -41,10 +45,14 @@ def check_fit(problem: InverseProblem, start: Start) -> Finding:
     most = float(np.abs(eta[worst]))
     detail = f"unknowns fitted to the readings miss them by up to {most:.3g} sd of the noise"
     detail += f" (p-value of all {p_value:.2g})"
-    if most > FAR or p_value < HOPELESS:
+    if most > DOUBTFUL_RESIDUAL or p_value < DOUBTFUL_P_VALUE:
         return Finding("bad", "fit", f"{detail}, most at {_reading(problem, start.fit, worst)}")
-    notes = [f"{name}: {value:.2g}" for name, value in _by_group(problem, eta) if value < SMALL]
-    if p_value < SMALL or notes:
+    notes = [
+        f"{name}: {value:.2g}"
+        for name, value in _by_group(problem, eta)
+        if value < MIN_MISFIT_P_VALUE
+    ]
+    if p_value < MIN_MISFIT_P_VALUE or notes:
         detail += f", most at {_reading(problem, start.fit, worst)}"
         detail += f"; p-values of {', '.join(notes)}" if notes else ""
         return Finding("note", "fit", detail)
@@ -77,8 +85,8 @@ def _of_unknown_noise(problem: InverseProblem, fit: Fit) -> Finding:
     detail += f"scale {sigma:.3g}"
     zetas = np.stack(list(_draws_of_parameters(problem)))
     of_prior = np.median(np.asarray(_scales(problem.noise, zetas)), axis=-1)
-    end = float(np.quantile(of_prior, END))
-    is_nothing = observed.size >= FEWEST and rms >= UNEXPLAINED * spread
+    end = float(np.quantile(of_prior, 1.0 - PRIOR_TAIL))
+    is_nothing = observed.size >= MIN_READINGS and rms >= MAX_UNEXPLAINED * spread
     is_above = sigma > end
     worst = int(np.argmax(np.abs(left)))
     if is_above:
