@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 
-#: Exit status of what was stopped before it was done.
-STOPPED = 3
+#: Exit status of bad input, and of what was stopped before it was done.
+BAD_INPUT, STOPPED = 2, 3
 #: New objects between two searches for unused ones. JAX makes millions that stay: with Python's own
 #: 700, searches take 2 s of a run of half a minute.
 NUM_NEW_OBJECTS = 100_000
@@ -26,6 +26,14 @@ def main() -> None:
         if signal.getsignal(number) is handler:  # not where it is ignored
             signal.signal(number, _stop)
     gc.set_threshold(NUM_NEW_OBJECTS)
+    from invlift.app.environment import prepare_environment
+    from invlift.errors import InputError
+
+    try:
+        prepare_environment()
+    except InputError as error:
+        print(f"invlift: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
     from invlift.app.cli import main
 
     try:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import jax.errors
 import numpy as np
 
 #: Characters of each of the four parts that are shown: a file may hold anything.
@@ -64,6 +63,8 @@ def as_input_error(where: str, expected: str, remedy: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
+        import jax.errors  # commands tell errors of what they find before JAX can be imported
+
         traced = jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
         remedy = USE_JAX if isinstance(error, traced) else remedy
         raise InputError(where, expected, first_line(error), remedy) from error

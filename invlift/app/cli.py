@@ -11,12 +11,15 @@ import importlib.metadata
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 import jax
 from rich.console import Console
 
 from invlift.app.commands.common import BAD_VERDICT, interrupts_raise
+from invlift.app.environment import check_platform
 from invlift.errors import InputError
 from invlift.programs.compilation import keep_compiled_programs
 from invlift.programs.precision import enable_x64
@@ -33,6 +36,21 @@ class _Console(Console):
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
+    def print(self, *things, **style) -> None:
+        """As usual; an error of the system names what could not be printed to."""
+        with _named(self.file):
+            super().print(*things, **style)
+
+
+@contextmanager
+def _named(stream: TextIO) -> Iterator[None]:
+    """Let an error of the system that names no file name a stream."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or stream.name
+        raise
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, by default with the arguments of the process, and exit."""
@@ -46,9 +64,11 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     keep_compiled_programs()
     try:
+        check_platform()
         with interrupts_raise():
             status = _command(parsed.command)(parsed, _Console(), _Console(stderr=True))
-        sys.stdout.flush()
+        with _named(sys.stdout):
+            sys.stdout.flush()
     except InputError as error:
         status = _refuse(error)
     except OSError as error:
@@ -100,8 +120,8 @@ _OUT_OF_MEMORY = InputError(
 )  # fmt: skip
 #: What a command has saved of its work when the system refuses it something.
 _SAVED = {
-    "run": "; chains saved so far are kept, --resume goes on with them",
-    "calibrate": "; simulations that are done are kept, --resume goes on with them",
+    "run": "; what chains have saved is kept, --resume goes on from there",
+    "calibrate": "; what simulations have saved is kept, --resume goes on from there",
 }
 
 

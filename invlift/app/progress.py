@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from invlift.app.start_search import PHASES
 from invlift.samplers.chains.chain import Progress
+
+logger = logging.getLogger(__name__)
 
 #: Least time between two lines about the same thing, and between two changes of a line, s.
 LINE_INTERVAL, CHANGE_INTERVAL = 10.0, 0.2
@@ -51,6 +56,13 @@ def display(
             tasks = {name: bars.add_task(name, total=total, text="compiling") for name in names}
             yield lambda name, num, text: bars.update(tasks[name], completed=num, text=text)
         return
+    yield _now_and_then(total, partial(console.print, highlight=False, soft_wrap=True))
+
+
+def _now_and_then(
+    total: int | None, show: Callable[[str], None]
+) -> Callable[[str, int, str], None]:
+    """A function that shows a line about each name every ten seconds, and the last."""
     lock, last_time, of_total = threading.Lock(), {}, f"/{total}" if total else ""
 
     def show_line(name: str, num_done: int, text: str) -> None:
@@ -59,9 +71,46 @@ def display(
             if now - last_time.get(name, -LINE_INTERVAL) < LINE_INTERVAL and num_done != total:
                 return
             last_time[name] = now
-        console.print(f"{name}: {num_done}{of_total} {text}", highlight=False, soft_wrap=True)
+        show(f"{name}: {num_done}{of_total} {text}")
 
-    yield show_line
+    return show_line
+
+
+@contextmanager
+def phases_display(console: Console, text: str) -> Iterator[None]:
+    """Show what is being done, and what the search for starts is at.
+
+    On a terminal a line that changes; else lines, the first after ten seconds.
+    """
+    began = last = time.monotonic()
+    with console.status(text) as status:
+
+        def show(chain: int, phase: str) -> None:
+            nonlocal last
+            if console.is_terminal:
+                status.update(f"{text}: {phase}")
+            elif (now := time.monotonic()) - last > LINE_INTERVAL:
+                last = now
+                line = f"{phase}, after {now - began:.0f} s"
+                console.print(line, highlight=False, soft_wrap=True)
+
+        with _starts_told(show):
+            yield
+
+
+@contextmanager
+def _starts_told(show: Callable[[int, str], None]) -> Iterator[None]:
+    """Show what the search for the start of a chain is at, in this process."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            show(record.chain, record.getMessage())
+
+    PHASES.addHandler(handler := Handler())
+    try:
+        yield
+    finally:
+        PHASES.removeHandler(handler)
 
 
 def _joined(lines: Mapping[str, str]) -> str:
@@ -91,7 +140,8 @@ def progress_display(
                 parts.append(f"{failed[name]} {failures}")
             tell(name, progress.iteration, ", ".join(parts))
 
-        yield show
+        with _starts_told(lambda chain, phase: tell(names[chain], 0, phase)):
+            yield show
 
 
 @contextmanager
@@ -116,11 +166,20 @@ def simulations_display(console: Console, num: int) -> Iterator[Callable[[Any, i
 
 
 def if_watched(open_display: Callable, *arguments):
-    """A display for a person at a notebook or terminal; silence for programs."""
+    """A display for a person at a notebook or terminal; for programs, lines of the log."""
     console = Console(stderr=True)
-    if console.is_terminal or console.is_jupyter:
-        return open_display(console, *arguments)
-    return nullcontext(lambda *_: None)
+    if not (console.is_terminal or console.is_jupyter):
+        console = _Log()
+    return open_display(console, *arguments)
+
+
+class _Log:
+    """In the place of a console: what is printed goes to this module's logger, level INFO."""
+
+    is_terminal = is_jupyter = False
+
+    def print(self, text: str, **style) -> None:
+        logger.info(text)
 
 
 def phase_of(progress: Progress) -> str:

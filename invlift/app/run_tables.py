@@ -47,9 +47,9 @@ def _resolve(value: Any, info: ValidationInfo) -> Path:
         str(path).encode("utf-8")
     except UnicodeEncodeError as error:
         raise problem(
-            expected="a path whose name is text in UTF-8, as a problem file must be",
+            expected="a path whose name is text in the encoding of this system",
             found=printable(f"{path}"),
-            remedy="rename the folder or file, or choose another",
+            remedy="set PYTHONUTF8=1 if the name is text in UTF-8, else rename the folder or file",
         ) from error
     return path
 

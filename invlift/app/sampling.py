@@ -118,7 +118,9 @@ def sample(
         Go on with the chains saved in ``checkpoint``.
     on_progress : callable, optional
         Told of every block of iterations, from the chains' threads.  By default there is a bar for
-        each chain in notebooks and on terminals.
+        each chain in notebooks and on terminals; elsewhere lines go to the log of
+        ``invlift.app.progress``, level INFO:
+        ``logging.basicConfig(filename="run.log", level=logging.INFO)`` has them in a file.
 
     Returns
     -------
@@ -136,6 +138,7 @@ def sample(
         holds chains that are not to be resumed or belong to another problem.
     """
     problem = plain(problem)
+    _check_is_target(problem)
     require_float64()
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
@@ -190,6 +193,14 @@ def sample(
             f"chains{kept}"
         )
     return replace(run, problem=digest(problem))
+
+
+def _check_is_target(problem) -> None:
+    """Refuse what is neither a problem nor a target."""
+    if not isinstance(problem, InverseProblem) and not hasattr(problem, "describe"):
+        expected = "a problem, or a target"
+        remedy = "make one: invlift.inverse_problem, invlift.manifold_problem"
+        raise InputError("problem", expected, f"{problem!r}"[:80], remedy)
 
 
 def _check_objects(executor, on_progress, checkpoint) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from invlift.app.problem_file import ProblemSpec, read_problem
@@ -14,6 +15,8 @@ from invlift.posterior.run_folder import PROBLEM_FILES, REMEDY, problem_file
 
 #: Of what file and name in it the chains beside it are, and with what sampler.
 SOURCE = "chains/source.json"
+#: What was found against the problem before its chains began.
+OBJECTIONS = "chains/objections.json"
 
 
 def save_problem(spec: ProblemSpec | PythonSpec) -> None:
@@ -26,6 +29,22 @@ def save_problem(spec: ProblemSpec | PythonSpec) -> None:
     for name, text in texts.items():
         with replace_on_success(directory / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def keep_objections(directory: Path, objections: Sequence[str]) -> None:
+    """Write what was found against a problem, so that a resumed run need not look again."""
+    with replace_on_success(directory / OBJECTIONS) as temporary:
+        temporary.write_text(json.dumps(objections), encoding="utf-8")
+
+
+def kept_objections(directory: Path) -> list[str] | None:
+    """What :func:`keep_objections` has written; None if it has not, or the file is damaged."""
+    try:
+        kept = json.loads((directory / OBJECTIONS).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_kept = isinstance(kept, list) and all(isinstance(each, str) for each in kept)
+    return kept if is_kept else None
 
 
 def text_of(spec: ProblemSpec | PythonSpec) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -26,10 +28,16 @@ from invlift.samplers.constrained.landing import (
 from invlift.samplers.constrained.likely_starts import likely_position
 from invlift.samplers.kernels.base import Kernel
 
+#: What searches are at, with the number of the chain: for displays, so that no other log has it.
+PHASES = logging.getLogger(f"{__name__}.phases")
+PHASES.setLevel(logging.INFO)
+PHASES.propagate = False
+
 #: Prior draws tried for a chain until there are enough at which all is finite.
 MAX_STARTS = 20
 #: Starts that are compared.  With more unknowns than FEW_UNKNOWNS, where one may take seconds, the
-#: first NUM_AGREEING are enough if no start's mode outweighs another's.
+#: first NUM_AGREEING are enough if no start's mode outweighs another's, and the first alone if its
+#: mode is as likely as that of data which the prior itself has made.
 NUM_CANDIDATES, NUM_AGREEING, FEW_UNKNOWNS = 12, 3, 100
 #: By how much the log mass of a mode falls short of another's that outweighs it.
 NEGLIGIBLE = np.log(100.0)
@@ -38,6 +46,10 @@ MAX_MISFIT = 10.0
 #: Most that a start which was moved onto a manifold may be away from it, and random directions by
 #: which the sensitivity of the readings is then estimated, to a fifth of it.
 CLOSE_ENOUGH, NUM_DIRECTIONS = 1e-9, 16
+
+
+#: Prior draws for which readings must be alike to be so for all.
+NUM_ALIKE = 3
 
 
 class Fit(NamedTuple):
@@ -93,6 +105,9 @@ def find_start(
     draws still decide between them, so that chains that start in different ones show it.  With few
     unknowns the density at the draw itself is also to be no less than a hundredth of the highest:
     from far above the noise's scale a chain may still come to another mode than the nearest.
+    With many unknowns and known noise a first mode at which |w|^2 + |eta|^2 is no more than d is
+    taken at once: of data that the prior has made it is chi-squared with d degrees of freedom in a
+    linear problem, so that hardly another mode can outweigh it.
 
     For a problem with a lifted form of its own, whose derivatives are not to be dense, it is the
     first draw of that form that the shortest moves lead onto the manifold, to where readings are
@@ -126,6 +141,7 @@ def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> It
     problem = target.problem
     own = None if approximation is not None else problem.own_lifted()
     for attempt in range(MAX_STARTS):
+        PHASES.info("looking at start %d", attempt + 1, extra={"chain": chain})
         if own is None:
             lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
@@ -157,12 +173,15 @@ def _of_a_likely_mode(problem: InverseProblem, draws: Iterator[_Draw]) -> Start 
     starts, masses, logdensities = [], [], []
     has_many = problem.num_unknowns > FEW_UNKNOWNS
     for draw in draws:
-        log_mass, sensitivity, *fit = map(np.asarray, _look_at_mode(problem, draw.lifted))
+        looked = map(np.asarray, _look_at_mode(problem, draw.lifted))
+        log_mass, norm, sensitivity, *fit = looked
         starts.append(Start(draw.position, draw.misfit, sensitivity, Fit(*fit)))
         masses.append(np.nan_to_num(log_mass, nan=-np.inf))
         logdensities.append(0.0 if has_many else np.nan_to_num(draw.logdensity, nan=-np.inf))
         is_agreed = len(masses) == NUM_AGREEING and min(masses) >= max(masses) - NEGLIGIBLE
-        if len(masses) == NUM_CANDIDATES or (has_many and is_agreed):
+        is_expected = not problem.noise.num_parameters and norm <= problem.num_observations
+        is_enough = is_agreed or (len(masses) == 1 and is_expected)
+        if len(masses) == NUM_CANDIDATES or (has_many and is_enough):
             break
     likely = _not_outweighed(range(len(starts)), masses)
     return next((starts[index] for index in _not_outweighed(likely, logdensities)), None)
@@ -178,6 +197,7 @@ def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
     """Why there is no start; constraints that follow from others are an error of their own."""
     where, own = f"chain {chain}, start", problem.own_lifted()
     _check_signs(problem, where)
+    _check_repeated(problem, where, seed)
     if own is not None:
         _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
         position = onto_manifold(own, rough)
@@ -226,6 +246,27 @@ def _check_signs(problem: InverseProblem, where: str) -> None:
         raise InputError(where, expected, found, remedy)
 
 
+def _check_repeated(problem: InverseProblem, where: str, seed: int) -> None:
+    """Refuse readings that are alike for any unknowns but differ by far more than their noise."""
+    rng, noise = np.random.default_rng(seed), problem.noise
+    theta = [rng.standard_normal(problem.num_unknowns) for _ in range(NUM_ALIKE)]
+    predicted = np.stack([np.asarray(_predicted(problem, each)) for each in theta])
+    readings = np.asarray(problem.observed)
+    sigma = np.asarray(noise.sigma(jnp.zeros(noise.num_parameters)))
+    sigma = np.broadcast_to(sigma, readings.shape) * (np.abs(readings) if noise.relative else 1.0)
+    order = np.lexsort(predicted)
+    for one, other in pairwise(order):
+        is_alike = np.array_equal(predicted[:, one], predicted[:, other])
+        apart = abs(readings[one] - readings[other])
+        if is_alike and apart > MAX_MISFIT * (sigma[one] + sigma[other]):
+            names = [name_of_reading(problem, index) for index in sorted((one, other))]
+            values = [f"{readings[index]:g}" for index in sorted((one, other))]
+            expected = f"readings that differ by their noise alone of {' and '.join(names)}, which "
+            expected += "are predicted alike"
+            remedy = "correct one, or give them more noise"
+            raise InputError(where, expected, " and ".join(values), remedy)
+
+
 def _landed(own, seed, chain, attempt) -> np.ndarray:
     """Likely point on the lifted manifold near a draw, with its noise parameters; NaN without one.
 
@@ -269,6 +310,11 @@ def _miss(own, position):
 
 
 @program
+def _predicted(problem: InverseProblem, theta):
+    return problem.predict(theta)
+
+
+@program
 def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
     """A draw from the prior moved onto the data, lifted, and its log density; or one of an
     approximation, all of which are as good.
@@ -289,13 +335,16 @@ def from_lifted(target, lifted):
 
 @program
 def _look_at_mode(problem: InverseProblem, lifted):
-    """Log mass, sensitivity of readings and what `Fit` holds at the mode near a lifted point."""
+    """Log mass, |w|^2 + |eta|^2, sensitivity of readings and what `Fit` holds at the mode near a
+    lifted point.
+    """
     mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
     whole = problem.whole
     predicted = whole.predict(jnp.concatenate([mode.zeta, mode.white]))
     eta, _ = whole.noise_variables(predicted, mode.zeta)
     sigma = jnp.broadcast_to(whole.noise.sigma(mode.zeta), eta.shape)
-    return mode.log_mass, jnp.linalg.norm(mode.by_white, axis=1), predicted, eta, sigma
+    norm = mode.white @ mode.white + mode.eta @ mode.eta
+    return mode.log_mass, norm, jnp.linalg.norm(mode.by_white, axis=1), predicted, eta, sigma
 
 
 @program

@@ -12,6 +12,7 @@ import numpy as np
 
 from invlift.app.start_search import (
     MAX_MISFIT,
+    Start,
     find_start,
     from_lifted,
     name_of_reading,
@@ -30,6 +31,7 @@ from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, static
+from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
     distance_from_manifold,
@@ -46,7 +48,10 @@ logger = logging.getLogger(__name__)
 
 
 class Starts(Module):
-    """Starts on the posterior of a problem, found by :func:`find_start`."""
+    """Starts on the posterior of a problem, found by :func:`find_start`.
+
+    That of the first chain may be known: it was found when the problem was looked over.
+    """
 
     #: They are lifted, and so on the manifold.
     is_exact: ClassVar[bool] = True
@@ -56,6 +61,7 @@ class Starts(Module):
     seed: int = static()
     num_chains: int = static()
     approximation: LaplaceApproximation | None = None
+    first: Start | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,9 +70,8 @@ class Starts(Module):
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain; a warning is logged if it does not reproduce the readings."""
-        position, misfit, *_ = find_start(
-            self.kernel, self.target, self.seed, chain, approximation=self.approximation
-        )
+        is_known = chain == 0 and self.first is not None
+        position, misfit, *_ = self.first if is_known else self.find(chain)
         if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
             worst = name_of_reading(self.target.problem, int(misfit.argmax()))
             logger.warning(
@@ -74,7 +79,18 @@ class Starts(Module):
                 f"standard deviations of the noise, of {worst}: they may contradict each other or "
                 "the model (a boundary or initial value, a unit, too small a noise)"
             )
-        return position
+        return np.asarray(position)
+
+    def find(self, chain: int, evaluate_fn: Callable = evaluate_state) -> Start:
+        """Search for the start of a chain: see :func:`find_start`."""
+        return find_start(
+            self.kernel,
+            self.target,
+            self.seed,
+            chain,
+            evaluate_fn,
+            approximation=self.approximation,
+        )
 
 
 class GivenStarts(Module):
@@ -155,12 +171,17 @@ STARTS = {"prior": Starts, "laplace": laplace_starts}
 
 
 def chosen_starts(
-    problem: InverseProblem | ConstrainedTarget, starts: str | np.ndarray | Mapping, num_chains: int
+    problem: InverseProblem | ConstrainedTarget,
+    starts: str | np.ndarray | Mapping | Starts | RoughStarts,
+    num_chains: int,
 ) -> Callable[[Kernel, Target, int], Starts | GivenStarts | RoughStarts]:
     """What makes the starts of a kernel on a target with a seed, as :func:`sample` is told to.
 
-    An InputError if there are none of that name, or not one row for each chain.
+    Starts of which some have been found are taken as they are.  An InputError if there are none of
+    that name, or not one row for each chain.
     """
+    if isinstance(starts, Starts | RoughStarts):
+        return lambda kernel, target, seed: starts
     is_problem = isinstance(problem, InverseProblem)
     size = problem.prior.num_white if is_problem else getattr(problem, "dimension", None)
     names = STARTS if is_problem else {} if size is None else {"prior": random_starts}

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import platformdirs
+from jax._src.xla_bridge import backends_are_initialized  # without a public name
 from jax.experimental import serialize_executable
 from jax.tree_util import PyTreeDef
 
@@ -71,13 +72,28 @@ def _note_hit(event: str, **_: Any) -> None:
 jax.monitoring.register_event_listener(_note_hit)
 
 
+class _Process:
+    """Whether this one was forked from one in which JAX ran: it would wait for threads of that."""
+
+    is_forked = False
+
+
+def _note_fork() -> None:
+    _Process.is_forked = backends_are_initialized()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
 class Program:
     """A function of pytrees that is compiled once for each structure and shapes of its arguments.
 
     Like ``jax.jit``, but it can be compiled ahead of its first call, for shapes alone
     (:meth:`prepare`), and what it has compiled is kept for later processes, which then need not
     even trace it (:func:`keep_compiled_programs`). It has positional arguments, arrays and pytrees
-    of them, and is called from outside other compiled programs.
+    of them, and is called from outside other compiled programs.  An InputError in a process that
+    was forked after JAX had begun.
 
     `effort` is what the compiler spends on it.  Compiled and run, the disc's evaluation of a
     position takes 0.7 s and 1.9 ms with "none", 2.0 s and 0.65 ms with "some", 4.2 s and 0.70 ms
@@ -124,6 +140,13 @@ class Program:
         return jax.tree.unflatten(found.structure, values)
 
     def _find(self, *key) -> _Compiled:
+        if _Process.is_forked:
+            raise InputError(
+                f"process {os.getpid()}",
+                "one that was not forked after JAX had begun, as it would wait for ever",
+                "one that was",
+                'start it anew: multiprocessing.get_context("spawn")',
+            )
         found = self._compiled.get(key)
         if found is None:
             with self._lock:  # of two threads that ask, one compiles

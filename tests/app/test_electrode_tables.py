@@ -12,6 +12,7 @@ from run_folders import run_from_prior
 from structured import box_mesh
 
 import invlift
+from invlift.app.checks import electrodes
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
 from invlift.inverse.reduced import reduced
@@ -131,6 +132,16 @@ def test_many_readings_of_points(tmp_path):
     again = readings(whole.problem.model, phi)
     for row, value in zip(map(str, whole.sensors.electrodes), again, strict=True):
         np.testing.assert_allclose(value, found[row], rtol=1e-9)
+
+
+def test_ground_that_ends_too_near_is_a_doubt(tmp_path, monkeypatch):
+    """It is a square with the line on its top; no doubt from where its error is allowed."""
+    problem = build(on_line(tmp_path)).problem
+    (found,) = electrodes.electrode_objections(problem)
+    worst = float(found.split(" up to ")[1].split(" % wrong")[0])
+    assert worst > 10.0
+    monkeypatch.setattr(electrodes, "TOO_FAR_OFF", 1.02 * worst / 100.0)
+    assert not electrodes.electrode_objections(problem)
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def test_what_is_kept_is_told_where_something_is(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("invlift.app.cli._command", lambda _: refuse)
     path, needed = write_problem(tmp_path), {"calibrate": ["--simulations", 2]}
-    words = {"run": "chains saved so far", "calibrate": "simulations that are done"}
+    words = {"run": "chains have saved", "calibrate": "simulations have saved"}
     for command in ("run", "calibrate", "report"):
         assert call(command, path, *needed.get(command, [])) == 2
         error = capsys.readouterr().err

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import h5py
 import meshio
 import numpy as np
 import pytest
@@ -179,8 +180,26 @@ def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
 def test_unphysical_elements_beside_groups_are_explained(tmp_path):
     text = GMSH_41.replace("2 0 0 0 1 1 0 1 2 0\n$EndEntities", "2 0 0 0 1 1 0 0 0\n$EndEntities")
     assert text != GMSH_41
-    with pytest.raises(InputError, match=r"physical group; save it with Mesh\.SaveAll = 0"):
+    with pytest.raises(InputError, match=r"physical group, or save it with Mesh\.SaveAll = 0"):
         read_mesh(write(tmp_path / "a.msh", text))
+
+
+def test_nodes_with_coordinates_on_curves_are_explained(tmp_path):
+    text = GMSH_41.replace("2 1 0 5\n", "2 1 1 5\n")
+    for line in ("0 0 0", "1 0 0", "1 1 0", "0 1 0", "0.5 0.5 0"):
+        text = text.replace(f"\n{line}\n", f"\n{line} 0.1 0.2\n")
+    with pytest.raises(InputError, match=r"\$Nodes: .* Mesh\.SaveParametric = 0$"):
+        read_mesh(write(tmp_path / "a.msh", text))
+
+
+def test_a_med_file_without_groups_is_explained(tmp_path):
+    path = tmp_path / "a.med"
+    meshio.Mesh(POINTS, [("triangle", CELLS)]).write(path)
+    assert read_mesh(path).num_cells == 4
+    with h5py.File(path, "r+") as file:
+        del file["FAS"]
+    with pytest.raises(InputError, match="expected groups in a MED file, found no groups"):
+        read_mesh(path)
 
 
 def test_element_with_a_node_that_does_not_exist(tmp_path):

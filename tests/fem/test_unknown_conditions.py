@@ -279,6 +279,10 @@ def test_a_posterior_has_the_known_value_in_all_of_the_part(posterior_of, tmp_pa
     for found in (posterior, load(tmp_path)):
         inside = found.at([[0.8, 0.4], [0.51, 0.4]])
         np.testing.assert_allclose(inside, np.log(5.0))
+        places = [[0.8, 0.4], [0.2, 0.4]]
+        conductivity = found.at(places, "conductivity")
+        np.testing.assert_allclose(conductivity, np.exp(found.at(places)))
+        assert conductivity.name == "conductivity"
         nodes = mesh.points[:, 0] > 0.6
         np.testing.assert_allclose(found.fields()["conductivity_mean"][nodes], 5.0)
     np.testing.assert_allclose(posterior.mean_over("high"), np.log(5.0))

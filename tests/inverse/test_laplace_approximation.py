@@ -76,7 +76,8 @@ def bent(theta):
 def test_mode_and_curvature_of_a_nonlinear_model():
     problem = jax_problem(bent, 3, known_noise(0.1), np.array([0.7, 0.4]))
     found, posterior = laplace_approximation(problem), OrdinaryPosterior(problem)
-    assert np.abs(jax.jit(jax.grad(posterior.logdensity))(found.mode)).max() < 0.05
+    # At the mode itself, not where steps begin to gain little: that was 0.05.
+    assert np.abs(jax.jit(jax.grad(posterior.logdensity))(found.mode)).max() < 1e-4
     # Gauss-Newton: without the curvature of the model.
     expected = np.linalg.inv(jax.jit(posterior.metric)(found.mode))
     np.testing.assert_allclose(covariance(found), expected, atol=1e-9)

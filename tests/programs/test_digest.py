@@ -15,7 +15,8 @@ import pytest
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
-from invlift.programs.digest import digest
+from invlift.programs import digest as digests
+from invlift.programs.digest import digest, is_of_library
 
 FACTOR = 2.0
 
@@ -205,3 +206,17 @@ def test_state_of_the_library_does_not_matter(monkeypatch):
     before = digest(prior)
     monkeypatch.setattr(Program, "num_begun", Program.num_begun + 7)
     assert digest(prior) == before
+
+
+def test_libraries_are_known_wherever_python_finds_them(monkeypatch):
+    """By PYTHONPATH in the folder of another environment: their insides have no digest."""
+    monkeypatch.setattr(digests, "_LIBRARIES", ())
+    digests._is_library.cache_clear()
+    try:
+        assert is_of_library(jnp.exp)
+        assert is_of_library(CubicSpline)
+        assert is_of_library(pytest.approx)
+        assert not is_of_library(single)
+        assert digest(lambda x: jnp.exp(x)) == digest(lambda x: jnp.exp(x))
+    finally:
+        digests._is_library.cache_clear()

@@ -96,6 +96,19 @@ def test_chains_run_side_by_side(monkeypatch):
         assert not run(executor=executor).is_interrupted
 
 
+def test_chains_are_saved_behind_their_warmup(tmp_path, monkeypatch):
+    """However soon it is over: a run that is killed then goes on from there."""
+    monkeypatch.setattr(workers, "LOCAL_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "FIRST_INTERVAL", 1e9)
+    monkeypatch.setattr(parallel, "SAVE_INTERVAL", 1e9)
+    store = store_in(tmp_path).claim(is_resuming=False)
+    run(store=store)
+    for chain in range(4):
+        ends = [int(piece.stem[-8:]) for piece in store._pieces(chain)]
+        assert len(ends) == 2
+        assert PLAN.num_warmup <= ends[0] < ends[1] == PLAN.num_warmup + PLAN.num_draws
+
+
 def test_fewer_chains_are_the_first_of_more(whole):
     alone = run_chains(SPHERE, PLAN, STARTS[:1], SEED)
     np.testing.assert_array_equal(

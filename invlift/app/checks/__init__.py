@@ -28,12 +28,14 @@ from invlift.app.checks.starts import (
     check_method,
     check_start,
     usual_position,
+    with_first,
 )
 from invlift.app.checks.time_step import check_time_step
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
 from invlift.app.sampling import target_of
+from invlift.app.starts import RoughStarts, Starts, chosen_starts
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain
 from invlift.samplers.chains.workers import single_threaded_blas
@@ -91,15 +93,14 @@ def check_problem(
         dependence = pool.submit(check_dependence, own)
         tell(check_tables(field, spec))
         tell(prior.result())
-        position, of_start = check_start(
-            KERNEL, lifted, own, seed, lambda _, *arguments: evaluate(*arguments)
-        )
-        tell(of_start)
+        starts = chosen_starts(own, "prior", 1)(KERNEL, lifted, seed)
+        starts = with_first(starts, lambda _, *arguments: evaluate(*arguments))
+        tell(of_start := check_start(starts))
         tell(predictions.result() + dependence.result() + time_step.result())
         is_fitted = all(each.level != "bad" for each in of_start)
         # Where readings are missed by far, the start is at the end of what numbers can hold: what
         # fails there is not the derivatives' fault.
-        position = position if is_fitted else usual_position(lifted)
+        position = starts[0] if is_fitted else usual_position(lifted)
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
@@ -108,8 +109,13 @@ def check_problem(
     return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")
 
 
-def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list[str]:
-    """What makes a problem not ready to run; what the chains run is compiled at the same time."""
+def find_objections(
+    problem: AnyProblem, spec: ProblemSpec | PythonSpec
+) -> tuple[list[str], Starts | RoughStarts]:
+    """What makes a problem not ready to run, and where its chains start, the first being known.
+
+    What the chains run is compiled at the same time.
+    """
     settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
     with single_threaded_blas():
         target = target_of(own, kernel)
@@ -118,6 +124,7 @@ def find_objections(problem: AnyProblem, spec: ProblemSpec | PythonSpec) -> list
         of_prior = pool.submit(check_prior, on_mesh(problem))
         pool.shutdown(wait=False)
         findings = check_places(on_mesh(problem))
-        _, of_start = check_start(kernel, target, own, settings.seed)
-    findings += of_start + of_prior.result()
-    return [str(finding) for finding in findings if finding.level == "bad"]
+        find_starts = chosen_starts(own, settings.starts, settings.chains)
+        starts = with_first(find_starts(kernel, target, settings.seed))
+    findings += check_start(starts) + of_prior.result()
+    return [str(finding) for finding in findings if finding.level == "bad"], starts

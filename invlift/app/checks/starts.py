@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,8 @@ import numpy as np
 
 from invlift.app.checks.findings import Finding
 from invlift.app.checks.fit import check_fit
-from invlift.app.start_search import Start, find_start, from_lifted, name_of_reading
-from invlift.app.starts import lifted_above, random_starts
+from invlift.app.start_search import Start, from_lifted, name_of_reading
+from invlift.app.starts import RoughStarts, Starts, lifted_above
 from invlift.errors import InputError
 from invlift.inverse.dependence import NONE, spread
 from invlift.inverse.problem import InverseProblem
@@ -22,7 +23,6 @@ from invlift.inverse.unknowns import NamedModel
 from invlift.programs.compilation import program
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import distance_from_manifold
-from invlift.samplers.kernels.base import Kernel
 from invlift.targets import Target
 
 #: Share of the noise below which a reading's dependence on the field is none.
@@ -34,24 +34,24 @@ BLIND = 1e-3
 MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 
-def check_start(
-    kernel: Kernel,
-    target: Target,
-    problem: InverseProblem | ManifoldProblem,
-    seed: int,
-    evaluate_fn: Callable = evaluate_state,
-) -> tuple[np.ndarray, list[Finding]]:
-    """Where the first chain would start, (target.dimension,), and what was found on the way there.
+def with_first(
+    starts: Starts | RoughStarts, evaluate_fn: Callable = evaluate_state
+) -> Starts | RoughStarts:
+    """The same with the start of the first chain found, where that is a search.
 
-    An InputError if there is no start.
+    An InputError if there is none.
     """
-    if isinstance(problem, ManifoldProblem):
-        position = random_starts(kernel, target, seed, 1)[0]
-        return position, [_constraint(target, position)]
-    start = find_start(kernel, target, seed, 0, evaluate_fn)
-    reduced = target.problem  # which may have other numbers in the place of many readings
-    findings = [check_fit(reduced.whole, start), check_sensitivity(reduced, start)]
-    return start.position, findings
+    if not isinstance(starts, Starts):
+        return starts
+    return replace(starts, first=starts.find(0, evaluate_fn))
+
+
+def check_start(starts: Starts | RoughStarts) -> list[Finding]:
+    """What the start of the first chain says."""
+    if not isinstance(starts, Starts):
+        return [_constraint(starts.target, starts[0])]
+    reduced = starts.target.problem  # which may have other numbers in the place of many readings
+    return [check_fit(reduced.whole, starts.first), check_sensitivity(reduced, starts.first)]
 
 
 def usual_position(target: Target) -> np.ndarray:

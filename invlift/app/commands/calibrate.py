@@ -15,7 +15,7 @@ from invlift.app.commands.common import (
     say,
     say_table,
 )
-from invlift.app.field_problem import plain, with_readings
+from invlift.app.field_problem import on_mesh, plain, with_readings
 from invlift.app.problem_file import as_typed
 from invlift.app.problems import build, noise_of, open_problem
 from invlift.app.progress import simulations_display
@@ -33,11 +33,11 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
     problem = with_readings(build(spec, needs_values=False), parsed.problem, "calibrate")
-    say(console, headline(problem))
-    problem = replace(plain(problem), noise=noise_of(spec, problem))
+    own = replace(plain(problem), noise=noise_of(spec, problem))
+    say(console, headline(own if on_mesh(problem) is None else replace(problem, problem=own)))
     with interrupts_raise(), simulations_display(errors, sizes["simulations"]) as on_simulation:
         calibration = calibrate(
-            problem,
+            own,
             settings.kernel(),
             **sizes,
             **{name: getattr(settings, name) for name in ("warmup", "seed", "starts")},

@@ -13,6 +13,7 @@ from invlift.app.commands.common import BAD_VERDICT, check_is_new, interruptible
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
+from invlift.app.progress import phases_display
 from invlift.app.simulate import prior_draws
 from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
@@ -43,7 +44,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
         console.print(f"[{STYLES[finding.level]}]{finding.level:>4}[/]  ", end="")
         say(console, str(finding))
 
-    with errors.status("looking, the first time also compiling"):
+    with phases_display(errors, "looking, the first time also compiling"):
         report = interruptible(partial(check_problem, on_finding=show), problem, spec)
     say(console, f"\n{report.verdict}")
     if picture is not None:

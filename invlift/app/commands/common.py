@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -91,16 +93,20 @@ def headline(problem: AnyProblem) -> str:
     return f"{size_of(field.mesh)}; {sizes}"
 
 
-def interruptible(fn: Callable, *arguments: Any) -> Any:
+def interruptible(fn: Callable, *arguments: Any, max_seconds: float | None = None) -> Any:
     """What a function returns; Ctrl-C ends the wait for it within half a second.
 
     It runs in a thread, as this one would not be told before the compiler is done.  An interruption
-    leaves the thread behind: the command is to end.
+    leaves the thread behind, and so does the end of its time, a TimeoutError: the command is to
+    end.
     """
+    end = math.inf if max_seconds is None else time.monotonic() + max_seconds
     pool = ThreadPoolExecutor(1, thread_name_prefix="command")
     try:
         done = pool.submit(fn, *arguments)
         while not done.done():
+            if time.monotonic() > end:
+                raise TimeoutError
             wait([done], timeout=MAX_SLEEP)
         return done.result()
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -22,14 +24,17 @@ from invlift.app.commands.common import (
 from invlift.app.dask import dask_executor
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
-from invlift.app.progress import progress_display
+from invlift.app.progress import phases_display, progress_display
 from invlift.app.sampling import sample, versions
-from invlift.app.saved_problem import save_problem, text_of
+from invlift.app.saved_problem import keep_objections, kept_objections, save_problem, text_of
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer
 from invlift.files.tables import integer
 from invlift.posterior.run_folder import PROBLEM_FILES
+from invlift.samplers.chains.results import Run
 
+#: Time that chains have at least, whatever was spent before they begin, s.
+SHORTEST = 1.0
 #: The file that says which run the saved chains belong to.
 RECORD = "run.json"
 
@@ -42,41 +47,64 @@ def execute(parsed, console: Console, errors: Console) -> int:
     if parsed.option:
         options["options"] = spec.sampler.options | method_options(parsed.option)
     spec = spec.with_overrides(out=parsed.out, **options)
-    directory, settings, kernel = spec.output.dir, spec.sampler, spec.sampler.kernel()
+    directory, settings = spec.output.dir, spec.sampler
     chains = directory / "chains"
     _check_is_ready(directory, parsed.resume)
     executor = _executor(parsed)
+    began = time.monotonic()
     problem, info = interruptible(build, spec), _run_info(spec)
-    with errors.status("looking for starts, the first time also compiling"):
-        objections = interruptible(find_objections, problem, spec)
-    if objections and not (parsed.anyway or parsed.resume):
-        found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
-        raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
+    say(console, headline(problem))
+    is_new = not directory.exists()
     with only_writer(chains):
         _check_is_ready(directory, parsed.resume)
-        say(console, headline(problem))
         if not parsed.resume:  # else the chains there may be another problem's
             save_problem(spec)
-        sizes = settings.chains, settings.warmup, settings.num_draws
-        with (
-            interrupts_raise(),
-            progress_display(errors, *sizes, kernel.standards.failures_in_brief) as on_progress,
-            executor as executor,
-        ):
-            names = "chains", "warmup", "draws", "seed", "starts"
-            run = sample(
-                problem,
-                kernel,
-                **{name: getattr(settings, name) for name in names},
-                max_seconds=settings.budget,
-                max_field_megabytes=spec.output.max_field_megabytes,
-                executor=executor,
-                checkpoint=chains,
-                resume=parsed.resume,
-                on_progress=on_progress,
-            )
+        objections, starts = kept_objections(directory), settings.starts
+        if objections is None or not parsed.resume:
+            try:
+                with phases_display(errors, "looking for starts, the first time also compiling"):
+                    objections, starts = interruptible(
+                        find_objections, problem, spec, max_seconds=settings.budget
+                    )
+            except TimeoutError:
+                text = f"the budget of {settings.budget:g} s was over while starts were looked for"
+                say(errors, f"invlift: stopped before warm-up: {text}; nothing is kept")
+                return BAD_VERDICT
+            keep_objections(directory, objections)
+        if not objections or parsed.anyway or parsed.resume:
+            spent = time.monotonic() - began
+            run = _sampled(spec, problem, starts, executor, spent, parsed.resume, errors)
             save_problem(spec)  # which may have been made longer, or removed
             return _write_results(spec, problem, run, objections, info, console, errors)
+    if is_new:
+        shutil.rmtree(directory)
+    found, remedy = "; ".join(objections), "mend that, or insist with --anyway"
+    raise InputError(parsed.problem, "a problem that is ready to run", found, remedy)
+
+
+def _sampled(
+    spec, problem, starts, executor, spent: float, is_resuming: bool, errors: Console
+) -> Run:
+    """Draw from the posterior; ``spent`` is how much of the budget is gone, s."""
+    settings, kernel = spec.sampler, spec.sampler.kernel()
+    sizes = settings.chains, settings.warmup, settings.num_draws
+    with (
+        interrupts_raise(),
+        progress_display(errors, *sizes, kernel.standards.failures_in_brief) as on_progress,
+        executor as executor,
+    ):
+        return sample(
+            problem,
+            kernel,
+            **{name: getattr(settings, name) for name in ("chains", "warmup", "draws", "seed")},
+            starts=starts,
+            max_seconds=settings.budget and max(settings.budget - spent, SHORTEST),
+            max_field_megabytes=spec.output.max_field_megabytes,
+            executor=executor,
+            checkpoint=spec.output.dir / "chains",
+            resume=is_resuming,
+            on_progress=on_progress,
+        )
 
 
 def _executor(parsed):

@@ -19,7 +19,7 @@ import meshio
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.mesh.foreign_formats import ReadingFailed, read_foreign
+from invlift.fem.mesh.foreign_formats import NO_GROUPS, ReadingFailed, read_foreign
 from invlift.fem.mesh.gmsh_numbers import check_gmsh_numbers
 from invlift.files.input_files import read_input
 
@@ -98,8 +98,11 @@ def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
             name,
             "a gmsh file whose elements all belong to physical groups",
             "elements with and without a physical group",
-            "save it with Mesh.SaveAll = 0, or as MSH version 2.2",
+            "put every surface (volume) in a physical group, or save it with Mesh.SaveAll = 0",
         )
+    if message == NO_GROUPS:
+        expected, remedy = "groups in a MED file", "define groups (in SALOME: Mesh > Create Group)"
+        raise InputError(name, expected, message, f"{remedy}, or {_CONVERT}")
     if "deduce file format" in message:
         found = f"the unknown file extension {path.suffix!r}"
         raise InputError(name, "a mesh format that meshio reads", found, _CONVERT)

@@ -29,6 +29,10 @@ SECONDS, SECONDS_PER_BYTE = 8.0, 1e-6
 MEMORY, MEMORY_PER_BYTE = 2**31, 100
 
 
+#: Why a MED file without groups is not read.
+NO_GROUPS = "no groups of nodes or elements"
+
+
 class ReadingFailed(Exception):
     """Reading took too long or too much memory, or meshio gave up; with the reason in words."""
 
@@ -79,11 +83,23 @@ def _main(path: str, result: str) -> None:
     _limit_memory(MEMORY + MEMORY_PER_BYTE * Path(path).stat().st_size)
     try:
         found = meshio.read(path)
+    except KeyError as reason:  # which is how meshio says that a MED file lacks a part
+        found = NO_GROUPS if _lacks_groups(path) else f"KeyError: {reason}"
     # meshio calls sys.exit when no reader accepts the file; its readers raise anything at all.
     except (Exception, SystemExit) as reason:
         is_telling = str(reason) and not isinstance(reason, SystemExit)
         found = f"{type(reason).__name__}: {reason}" if is_telling else ""
     Path(result).write_bytes(pickle.dumps(found))
+
+
+def _lacks_groups(path: str) -> bool:
+    """Whether a MED file has a mesh, and no part for its groups."""
+    if Path(path).suffix.lower() != ".med":
+        return False
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return "ENS_MAA" in file and "FAS" not in file
 
 
 def _limit_memory(size: int) -> None:

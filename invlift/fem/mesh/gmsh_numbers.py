@@ -58,6 +58,13 @@ def check_gmsh_numbers(content: bytes, name: str) -> None:
         where = f"{name}, ${section}"
         try:
             largest = walk(_Numbers(content, section, is_binary), section)
+        except _Parametric:
+            raise InputError(
+                where,
+                "coordinates x, y, z of nodes",
+                "coordinates on curves and surfaces beside them",
+                "save it with Mesh.SaveParametric = 0",
+            ) from None
         except (ValueError, IndexError, KeyError, OverflowError):
             raise InputError(
                 where,
@@ -92,6 +99,10 @@ def _format(content: bytes, name: str) -> tuple[bytes, bool]:
             f"{name}, $MeshFormat", "numbers of 8 bytes", f"{found!r}", "save the mesh as text"
         )
     return words[1], is_binary
+
+
+class _Parametric(Exception):
+    """Nodes have further coordinates, which meshio does not read."""
 
 
 class _Numbers:
@@ -139,6 +150,8 @@ def _walk_41(numbers: _Numbers, section: str) -> int:
         count = int(numbers.take(1)[0])
         num_found += count
         if section == "Nodes":
+            if kind == 1:  # in this section a flag
+                raise _Parametric
             largest = max(largest, int(numbers.take(count).max(initial=0)))
             numbers.skip(3 * count, "f8")
         else:

@@ -1,0 +1,116 @@
+"""The search for starts: once for each chain, told, within the budget, no longer than it pays."""
+
+import io
+import logging
+import threading
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from command_line import call
+from problem_files import SENSORS, write_problem
+from rich.console import Console
+
+from invlift import inverse_problem, known_noise, normal, sample
+from invlift.app import progress
+from invlift.app.commands import run as run_command
+from invlift.app.progress import phases_display
+from invlift.app.sampling import find_kernel, target_of
+from invlift.app.start_search import PHASES, find_start
+from invlift.errors import InputError
+
+QUICK = {"sampler.draws": 4, "sampler.warmup": 4}
+
+
+@pytest.fixture
+def looked_at():
+    """Chains and phases that searches tell."""
+    found = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            found.append((record.chain, record.getMessage()))
+
+    PHASES.addHandler(handler := Handler())
+    yield found
+    PHASES.removeHandler(handler)
+
+
+def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(tmp_path, looked_at):
+    path = write_problem(tmp_path, QUICK)
+    assert call("run", path) == 3
+    firsts = [chain for chain, phase in looked_at if phase == "looking at start 1"]
+    assert sorted(firsts) == [0, 1]
+    looked_at.clear()
+    assert call("run", path, "--resume", "--draws", 8) == 3
+    assert not looked_at
+    # Without what was found, or with a damaged file of it, the problem is looked over again.
+    (tmp_path / "out" / "chains" / "objections.json").write_text("[1")
+    assert call("run", path, "--resume", "--draws", 9) == 3
+    assert {chain for chain, _ in looked_at} == {0}
+
+
+def many_unknowns(observed):
+    """A linear model of 120 unknowns, whose prior makes readings of variance 1."""
+    size = 120
+    matrix = np.random.default_rng(1).standard_normal((observed.size, size)) / np.sqrt(size)
+    prior = {"a": normal(np.zeros(size), 1.0)}
+    return inverse_problem(lambda a: jnp.asarray(matrix) @ a, prior, known_noise(0.01), observed)
+
+
+@pytest.mark.parametrize(("scale", "num"), [(0.5, 1), (3.0, 3)])
+def test_further_starts_are_looked_at_where_data_are_not_as_the_prior_has_them(
+    looked_at, scale, num
+):
+    """Data of the prior's own scale need one; those of nine times its variance three."""
+    problem = many_unknowns(scale * np.random.default_rng(2).standard_normal(20))
+    kernel = find_kernel("chmc")
+    find_start(kernel, target_of(problem, kernel), 1, 0)
+    assert [phase for _, phase in looked_at] == [f"looking at start {k + 1}" for k in range(num)]
+
+
+def test_the_search_is_within_the_budget(tmp_path, capsys, monkeypatch):
+    is_over = threading.Event()
+    monkeypatch.setattr(run_command, "find_objections", lambda *_: is_over.wait(60))
+    try:
+        assert call("run", write_problem(tmp_path, QUICK), "--budget", 0.5) == 3
+    finally:
+        is_over.set()
+    err = capsys.readouterr().err
+    assert "the budget of 0.5 s was over while starts were looked for" in err
+    monkeypatch.undo()  # and the folder can be begun anew
+    assert call("run", tmp_path / "problem.toml") == 3
+
+
+def test_a_long_search_is_told_in_lines_where_nobody_watches(monkeypatch):
+    printed = io.StringIO()
+    with phases_display(Console(file=printed), "looking"):
+        PHASES.info("looking at start 1", extra={"chain": 0})
+        monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
+        PHASES.info("looking at start 2", extra={"chain": 0})
+    PHASES.info("looking at start 3", extra={"chain": 0})
+    assert printed.getvalue() == "looking at start 2, after 0 s\n"
+
+
+def test_readings_that_are_alike_but_far_apart_are_named(tmp_path, capsys):
+    """At noise so small that no derivative is finite any more."""
+    table = SENSORS + "0.3,0.4,2.6,0.1\n"
+    path = write_problem(tmp_path, QUICK | {"noise.sigma": 1e-9}, sensors=table)
+    assert call("check", path) in (2, 3)
+    said = "".join(capsys.readouterr())
+    assert "smaller std" not in said
+    assert "2.1" in said
+    assert "2.6" in said
+
+
+def test_a_program_finds_progress_in_its_log(caplog):
+    problem = inverse_problem(lambda a: jnp.stack([a]), {"a": normal(0.0, 1.0)}, 0.1, [0.3])
+    with caplog.at_level(logging.INFO, "invlift"):
+        sample(problem, chains=1, warmup=5, draws=5, seed=1)
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("chain 0: 10/10 sampling") for line in lines), lines
+
+
+def test_what_is_neither_a_problem_nor_a_target_is_refused():
+    with pytest.raises(InputError, match="problem: expected a problem, or a target, found None"):
+        sample(None)
