@@ -9,7 +9,7 @@ from command_line import environment
 from problem_files import write_problem
 
 from invlift.app import environment as looked_over
-from invlift.app.environment import check_platform, prepare_environment
+from invlift.app.environment import prepare_environment
 from invlift.errors import InputError
 
 
@@ -43,17 +43,13 @@ def test_a_file_of_flags_is_read(monkeypatch, tmp_path):
     assert os.environ["XLA_FLAGS"] == "--xla_one=1 --xla_two=2"
 
 
-def test_a_platform_that_cannot_be_started_is_named(monkeypatch):
-    import jax
-
-    def refuse():
-        raise RuntimeError("Unable to initialize backend 'cuda'")
-
-    monkeypatch.setattr(jax, "devices", refuse)
-    check_platform()
-    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    with pytest.raises(InputError, match=r"^JAX_PLATFORMS: expected platforms .* found 'cuda';"):
-        check_platform()
+@pytest.mark.parametrize("platform", ["rocm", "abacus"])
+def test_a_platform_that_cannot_be_started_is_named(tmp_path, platform):
+    """What JAX knows and has not, and what it does not know.  A process each: 2 s."""
+    status, _, err = command("$invlift check a.toml", tmp_path, JAX_PLATFORMS=platform)
+    assert (status, err.count("\n")) == (2, 1), err
+    assert err.startswith("invlift: JAX_PLATFORMS: expected platforms that JAX can start here")
+    assert repr(platform) in err
 
 
 def test_a_folder_that_is_gone_and_a_small_limit_are_one_line(tmp_path):
