@@ -7,19 +7,20 @@ simulations, and they are arguments of compiled programs: all simulations share 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import pandas as pd
 
+from invlift.app.calibration_table import read_simulations, write_simulations
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
 from invlift.app.run_tables import SamplerTable
@@ -34,7 +35,7 @@ from invlift.files.tables import Table, integer
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.posterior.calibration import FINE, Calibration, Simulation, effective_draws, rank_of
-from invlift.posterior.files import write_json, write_table
+from invlift.posterior.files import write_json
 from invlift.programs.compilation import num_cores, program
 from invlift.programs.digest import digest
 from invlift.programs.precision import require_float64
@@ -43,6 +44,8 @@ from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.results import ChainResult
 from invlift.samplers.chains.workers import single_threaded_blas
 from invlift.samplers.kernels.base import Kernel
+
+logger = logging.getLogger(__name__)
 
 TABLE, RECORD, FIGURE = "calibration.csv", "calibration.json", "calibration.png"
 #: Draws of a chain for each one kept, at first and at most: it is doubled while the kept ones would
@@ -147,7 +150,7 @@ def calibrate(
         def keep(simulation: Simulation) -> None:
             done[simulation.simulation] = simulation
             if directory is not None:
-                write_table(directory / TABLE, _table_of(done.values(), task.names))
+                write_simulations(directory / TABLE, done.values(), identity)
             on_simulation(simulation, sum(number in done for number in asked_for))
 
         _run([number for number in asked_for if number not in done], task.simulate, keep)
@@ -185,7 +188,7 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
         recorded = dict(json.loads(path.read_text("utf-8"))["identity"])
         others = [key for key, value in identity.items() if recorded.get(key) != value]
         if not others:
-            return _read_table(table, identity["names"]) if table.exists() else []
+            return _whole_rows(table, identity) if table.exists() else []
     except (ValueError, LookupError, TypeError) as error:
         what, remedy = "the files of a calibration", "begin anew in another directory"
         raise InputError(f"{directory}", what, first_line(error), remedy) from None
@@ -196,21 +199,13 @@ def _simulations_done(directory: Path, identity: Mapping[str, Any]) -> list[Simu
     raise InputError(f"{path}, {others[0]}", expected, found, remedy)
 
 
-def _table_of(simulations: Iterable[Simulation], names: Sequence[str]) -> pd.DataFrame:
-    """A row for each simulation, in order, the last columns the ranks of quantities."""
-    own = [each.name for each in fields(Simulation) if each.name != "ranks"]
-    table = pd.DataFrame([vars(each) | each.ranks for each in simulations], columns=[*own, *names])
-    types = dict.fromkeys(names, "Int64")
-    return table.astype(types).set_index("simulation").sort_index()
-
-
-def _read_table(path: Path, names: Sequence[str]) -> list[Simulation]:
-    """What such a table holds, to the bit."""
-    types, simulations = {"simulation": int, "outcome": str, "num_draws": int}, []
-    for row in pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records"):
-        ranks = {name: int(rank) for name in names if (rank := row.pop(name))}
-        own = {name: types.get(name, float)(text or "nan") for name, text in row.items()}
-        simulations.append(Simulation(ranks=ranks, **own))
+def _whole_rows(table: Path, identity: Mapping[str, Any]) -> list[Simulation]:
+    """The simulations of a table whose rows are as they were written; a note counts the others."""
+    simulations, num_damaged = read_simulations(table, identity)
+    if num_damaged:
+        them = "its simulation is" if num_damaged == 1 else "their simulations are"
+        rows = f"{num_damaged} row{'s' * (num_damaged > 1)}"
+        logger.warning("%s: %s cut off or changed; %s run again", table, rows, them)
     return simulations
 
 

@@ -153,6 +153,28 @@ def test_an_interrupted_calibration_goes_on_to_the_same_end(whole, tmp_path, mon
     assert without_time(same.simulations) == without_time(whole.simulations)
 
 
+def test_rows_that_are_damaged_are_simulated_again(whole, tmp_path, caplog):
+    calibrated(directory=tmp_path, resume=False)
+    table = tmp_path / "calibration.csv"
+    content = table.read_text()
+    lines = content.splitlines()
+    changed = lines[5].replace(",ok,", ",the chain never moved,")
+    table.write_text("\n".join([*lines[:5], changed, *lines[6:-1], lines[-1][:20]]))
+    seen = []
+    again = calibrated(
+        directory=tmp_path, resume=True, on_simulation=lambda row, num: seen.append(row.simulation)
+    )
+    assert sorted(seen) == [4, 23]
+    assert "2 rows cut off or changed; their simulations are run again" in caplog.text
+    assert without_time(again.simulations) == without_time(whole.simulations)
+    caplog.clear()
+    table.write_text(lines[0][:30])  # in the middle of the names
+    seen.clear()
+    again = calibrated(2, directory=tmp_path, resume=True)
+    assert without_time(again.simulations) == without_time(whole.simulations[:2])
+    assert not caplog.text
+
+
 def test_resuming_needs_a_calibration(tmp_path):
     with pytest.raises(InputError, match=r"no calibration.json in it"):
         calibrated(directory=tmp_path, resume=True)
@@ -259,6 +281,7 @@ def table(folder):
         rows = list(csv.DictReader(stream))
     for row in rows:
         row.pop("seconds")
+        row["checksum"] = len(row["checksum"])  # which is also of the seconds
     return rows
 
 
@@ -304,11 +327,11 @@ def assert_said_and_written(folder, out):
     results = folder / "out-calibration"
     columns = list(table(results)[0])
     assert columns[6:10] == FIELD_NAMES
-    assert all(column.startswith("log_conductivity(") for column in columns[10:])
-    assert len(columns) == 15
+    assert all(column.startswith("log_conductivity(") for column in columns[10:15])
+    assert columns[15:] == ["checksum"]
     record = json.loads((results / "calibration.json").read_text())
     assert record["is_calibrated"] is True
-    assert set(record["p_values"]) == set(columns[6:])
+    assert set(record["p_values"]) == set(columns[6:15])
     assert {"invlift", "jax", "python"} <= set(record["versions"])
     assert record["identity"]["seed"] == 5
     assert imread(results / "calibration.png").shape[1] > 1000

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 from matplotlib.image import imread
 
-from invlift.app.calibrate import _read_table, _table_of
+from invlift.app.calibration_table import read_simulations, write_simulations
 from invlift.errors import InputError
 from invlift.posterior.calibration import (
     Calibration,
@@ -19,7 +19,6 @@ from invlift.posterior.calibration import (
     rank_of,
     shape_of,
 )
-from invlift.posterior.files import write_table
 
 
 def ranks_of_normals(sd, mean=0.0, num=400, num_draws=63, seed=3):
@@ -207,16 +206,46 @@ def test_few_simulations_and_a_stop_withhold_the_verdict():
 NAMES = ("sigma", "log_conductivity(0.1, -2)")
 
 
-def test_the_table_is_read_as_it_was_written(tmp_path):
-    rows = [
+IDENTITY = {"names": list(NAMES), "seed": 3}
+
+
+def some_rows():
+    return [
         Simulation(0, "ok", dict(zip(NAMES, (3, 63), strict=True)), 126, 70.25, 0.1, 0.8, 1 / 3),
         Simulation(2, "no readings (a, b: 'c')", {}),
         Simulation(3, "too few effective draws", dict(zip(NAMES, (0, 0), strict=True)), 9, 0.1),
     ]
+
+
+def test_the_table_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "calibration.csv"
-    write_table(path, _table_of(rows, NAMES))
-    again = _read_table(path, NAMES)
-    assert repr(again) == repr(rows)  # NaN is not equal to itself
+    write_simulations(path, some_rows(), IDENTITY)
+    again, num_damaged = read_simulations(path, IDENTITY)
+    assert repr(again) == repr(some_rows())  # NaN is not equal to itself
+    assert num_damaged == 0
+    assert read_simulations(path, IDENTITY | {"seed": 4}) == ([], 3)
+
+
+def test_rows_that_are_cut_off_or_changed_are_not_taken(tmp_path):
+    """Wherever the file ends, and whatever is written over a rank, an outcome or a number."""
+    path, rows = tmp_path / "calibration.csv", some_rows()
+    write_simulations(path, rows, IDENTITY)
+    whole = path.read_text()
+    header, *lines = whole.splitlines()
+    for length in range(len(whole)):
+        path.write_text(whole[:length])
+        again, num_damaged = read_simulations(path, IDENTITY)
+        # A last line is whole before the end of its line is written.
+        num = sum(whole[:length].splitlines()[1:].count(line) for line in lines)
+        assert repr(again) == repr(rows[:num])
+        assert num_damaged == max(0, len(whole[:length].splitlines()) - 1 - num)
+    for old, new in ((",3,63,", ",4,63,"), ("too few effective draws", "ok"), ("0.8,", "0.9,")):
+        assert whole.count(old) == 1
+        path.write_text(whole.replace(old, new))
+        again, num_damaged = read_simulations(path, IDENTITY)
+        assert (len(again), num_damaged) == (2, 1)
+    path.write_text("\n".join([header, lines[0], lines[0].replace(",63,", ",,")]))
+    assert read_simulations(path, IDENTITY)[1] == 1
 
 
 def test_the_figure_shows_what_leaves_its_band_in_another_colour(tmp_path):
