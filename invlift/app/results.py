@@ -31,7 +31,7 @@ from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
 from invlift.posterior.names import KIND, UNITS
-from invlift.posterior.run_folder import DRAWS, problem_file, read_posterior
+from invlift.posterior.run_folder import is_finished, problem_file, read_posterior
 from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run
 from invlift.samplers.kernels import KERNELS
@@ -61,7 +61,7 @@ def load(directory: str | os.PathLike) -> Posterior:
     """
     directory = Path(directory)
     folder = directory / "chains"
-    if not (directory / DRAWS).exists() and folder.is_dir():
+    if not is_finished(directory) and folder.is_dir():
         spec = open_saved(directory)
         problem, sampler = build(spec), spec.sampler
         run = read_chains(problem, sampler.kernel(), sampler.warmup, sampler.seed, folder)

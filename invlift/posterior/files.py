@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 import meshio
 import numpy as np
 import pandas as pd
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 CELL_TYPES = {1: "vertex", 3: "triangle", 4: "tetra"}  # meshio's names by the number of corners
 #: Draws of the field that are written as a series, and shown in a report.
 NUM_DRAWS = 12
+#: Attribute of the file of the draws by which the record beside it is known to be its own.
+RECORD_SHA256 = "record_sha256"
 #: Statistics that not every kernel counts.
 _COUNTED = "num_divergences", "num_return_audits", "num_return_disagreements"
 
@@ -93,15 +96,25 @@ def write_table(path: str | os.PathLike, table: pd.DataFrame) -> None:
         table.to_csv(temporary, lineterminator="\n")
 
 
-def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
-    """Write a record as strict JSON, complete or not at all.
+def as_json(record: Mapping[str, Any]) -> bytes:
+    """A record as strict JSON.
 
     Nested mappings, sequences, arrays, numbers, text, paths and dates. JSON has no NaN and no
     infinity: both become null.
     """
     settings = {"indent": 2, "inf_nan_mode": "null", "fallback": lambda x: x.__array__().tolist()}
+    return to_json(record, **settings) + b"\n"
+
+
+def write_json(path: str | os.PathLike, record: Mapping[str, Any]) -> None:
+    """Write a record as strict JSON, complete or not at all: see `as_json`."""
     with replace_on_success(path) as temporary:
-        temporary.write_bytes(to_json(record, **settings) + b"\n")
+        temporary.write_bytes(as_json(record))
+
+
+def record_sha256(content: str | bytes) -> str:
+    """SHA-256 of the values of a record in JSON, however its lines are laid out."""
+    return hashlib.sha256(to_json(from_json(content))).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +204,8 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
             data = {name: table[name].to_numpy() for name in at_sensors(posterior)}
             write_fields(new("sensors.vtu"), sensors.points, None, data)
     write_table(new("summary.csv"), summary_with_totals(posterior))
-    save_netcdf(groups_of(posterior), new("posterior.nc"))
+    attributes = {RECORD_SHA256: record_sha256(as_json(record))}
+    save_netcdf(groups_of(posterior), new("posterior.nc"), attributes)
     write_json(new("run.json"), record)
     if mesh is not None and field is not None:
         steps = []

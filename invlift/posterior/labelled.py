@@ -37,15 +37,22 @@ if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
 
 
+#: Coordinates along axes of a mesh: the axis and the values of each, by name.
+Places = Mapping[str, tuple[str, np.ndarray]]
+#: What the file itself is called among its groups.
+ROOT = "/"
+
+
 def label(
     draws: Mapping[str, Sequence[np.ndarray]],
     quantities: Mapping[str, Quantity],
     every: Mapping[str, int] | None = None,
+    places: Places | None = None,
 ) -> xr.Dataset:
     """Put draws, (num_draws, ...) for each chain, into one dataset, each copied once.
 
     `quantities` have their axes, coordinates and units; `every` says of which only every
-    so-many-th draw is there.
+    so-many-th draw is there; `places` are those of `places_on`.
 
     Axes are chain, draw and then those of the quantity. Where not all draws are there the axis is
     `stored_draw`, whose labels are the numbers of these draws; `stored_draw_of_...` of a second
@@ -226,7 +233,11 @@ def pareto_smoothed_weights(
     return log_weights - np.logaddexp.reduce(log_weights), float(result.pareto_k)
 
 
-def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLike) -> None:
+def save_netcdf(
+    groups: Iterable[tuple[str, xr.Dataset]],
+    path: str | os.PathLike,
+    attributes: Mapping[str, str] | None = None,
+) -> None:
     """Write groups to a compressed netCDF-4 file that `arviz.from_netcdf` reads, or nothing at all.
 
     The groups, from `groups_of`, come one after the other, so that they need not be in memory all
@@ -236,6 +247,7 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
     """
     content = io.BytesIO()
     with h5netcdf.File(content, "w") as file:
+        file.attrs.update(attributes or {})
         for name, group in groups:
             names = {*group.variables, *group.dims}
             group = group.rename({each: each.replace("/", ".") for each in names if "/" in each})
@@ -251,10 +263,14 @@ def save_netcdf(groups: Iterable[tuple[str, xr.Dataset]], path: str | os.PathLik
 
 
 def read_groups(path: str | os.PathLike) -> Mapping[str, xr.Dataset]:
-    """Read such a file: groups by name, empty ones where there are none; else an InputError."""
+    """Read such a file: groups by name, empty ones where there are none; else an InputError.
+
+    The attributes of the file are those of the group :data:`ROOT`.
+    """
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             groups = {name: group.load().to_dataset() for name, group in tree.children.items()}
+            groups[ROOT] = xr.Dataset(attrs=tree.attrs)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         raise InputError(
             printable(os.fspath(path)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from invlift.errors import InputError
 from invlift.files.input_files import read_text
-from invlift.posterior.labelled import axes_of, coordinates_of, quantity_of, read_groups
+from invlift.posterior.files import RECORD_SHA256, record_sha256
+from invlift.posterior.labelled import ROOT, axes_of, coordinates_of, quantity_of, read_groups
 from invlift.posterior.names import OBSERVED
 from invlift.posterior.parts import Draws, Readings
 from invlift.posterior.posterior import Posterior
@@ -42,6 +44,7 @@ class Record(BaseModel):
 
     verdict: Verdict
     method: str | None = None
+    problem_sha256: str | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -58,14 +61,29 @@ def problem_file(directory: Path) -> Path:
     return next((file for file in files if file.exists()), files[0])
 
 
+def is_finished(directory: Path) -> bool:
+    """Whether a run has written its results; before, there are its chains alone."""
+    return (directory / DRAWS).exists()
+
+
+def text_sha256(text: str) -> str:
+    """SHA-256 of a problem's text, whatever its lines end in."""
+    return hashlib.sha256("\n".join(text.splitlines()).encode()).hexdigest()
+
+
 def read_record(directory: Path) -> Record:
     """Read the record of a run, ``run.json``; an InputError if it cannot be read as one."""
+    return _read_record(directory)[0]
+
+
+def _read_record(directory: Path) -> tuple[Record, str]:
+    """The record, and the digest of its values."""
     file = directory / RECORD
     what = "the record of a run with its verdict, as invlift run writes it"
     remedy = "give the folder that invlift run has written"
     text = read_text(file, str(file), what, remedy=remedy, max_bytes=MAX_BYTES)
     try:
-        return Record.model_validate_json(text)
+        return Record.model_validate_json(text), record_sha256(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
@@ -97,7 +115,7 @@ def read_posterior(
 
     `standards` are those of methods by name. Of a field of which not all draws
     were stored, all statistics are those of the stored draws. An InputError if the folder is not
-    that of a run with draws, or a file is damaged.
+    that of a run with draws, a file is damaged, or record or problem are those of another run.
     """
     directory = Path(directory)
     file = directory / DRAWS
@@ -106,7 +124,8 @@ def read_posterior(
         remedy = "give the folder that invlift run or Posterior.write has written; chains without "
         remedy += "one go on with --resume, in Python sample(..., checkpoint=folder, resume=True)"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
-    found, record = read_groups(file), read_record(directory)
+    found, (record, own) = read_groups(file), _read_record(directory)
+    _check_is_of_one_run(directory, found[ROOT].attrs.get(RECORD_SHA256, own) == own, record)
     try:
         return Posterior(
             _chains(found, record),
@@ -118,6 +137,20 @@ def read_posterior(
     except (LookupError, ValueError, TypeError) as reason:
         expected = "the draws of a run, as invlift run writes them"
         raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
+
+
+def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) -> None:
+    """Check that record and problem were written with the draws beside them; else an InputError."""
+    has_own_problem, problem = True, problem_file(directory)
+    if record.problem_sha256 is not None and problem.is_file():
+        what, where = "the problem of the run", f"{problem}"
+        text = read_text(problem, where, what, remedy=REMEDY, max_bytes=MAX_BYTES)
+        has_own_problem = text_sha256(text) == record.problem_sha256
+    for file, is_own in ((directory / RECORD, has_own_record), (problem, has_own_problem)):
+        if not is_own:
+            expected, found = f"the file that was written with {DRAWS}", "another one, or changed"
+            remedy = "take it from a copy of the run, or write all files again by run --resume"
+            raise InputError(f"{file}", expected, found, remedy)
 
 
 def _surroundings(groups: Mapping[str, xr.Dataset]) -> dict[str, Any]:

@@ -215,6 +215,56 @@ def test_folders_that_cannot_be_opened(results, tmp_path):
             invlift.load(folder)
 
 
+def with_record(**changes):
+    def spoil(folder):
+        record = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(record | changes))
+
+    return spoil
+
+
+def with_problem(folder):
+    text = (folder / "problem.toml").read_text()
+    (folder / "problem.toml").write_text(text.replace("std = 0.3", "std = 0.31"))
+
+
+OF_OTHER_RUNS = {
+    "mesh": (with_record(mesh_sha256="0" * 64), "run.json"),
+    "versions": (with_record(versions={"invlift": "0.0.1"}), "run.json"),
+    "draws": (with_record(num_draws=10**30), "run.json"),
+    "problem": (with_problem, "problem.toml"),
+}
+
+
+@pytest.mark.parametrize("case", OF_OTHER_RUNS)
+def test_files_of_other_runs_are_not_taken(results, tmp_path, capsys, case):
+    folder, (spoil, name) = tmp_path / "out", OF_OTHER_RUNS[case]
+    shutil.copytree(results, folder)
+    spoil(folder)
+    for command in (["report", folder], ["loo", results, folder], ["next-sensor", folder]):
+        assert call(*command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{folder / name}: expected the file that was written with posterior.nc" in line
+
+
+@pytest.mark.usefixtures("drawn")
+def test_files_whose_lines_are_laid_out_anew_are_the_same_run(results, tmp_path):
+    """Negative control: the values are what counts."""
+    folder = tmp_path / "out"
+    shutil.copytree(results, folder)
+    with_record()(folder)
+    assert (folder / "run.json").read_text().count("\n") == 0
+    text = (folder / "problem.toml").read_text()
+    (folder / "problem.toml").write_bytes(text.replace("\n", "\r\n").encode())
+    invlift.load(folder)
+    # A record without draws beside it is of no run: the page tells what the chains say.
+    assert call("report", folder) == 0
+    assert "<th>seed</th>" in (folder / "report.html").read_text()
+    (folder / "posterior.nc").unlink()
+    assert call("report", folder) == 0
+    assert "<th>seed</th>" not in (folder / "report.html").read_text()
+
+
 @pytest.mark.parametrize("element", [skfem.ElementTriP1(), skfem.ElementTriP2()])
 def test_solutions_of_other_elements_are_not_taken_to_be_linear(element, tmp_path):
     """What a reading has between nodes, `at` has as well or says that it has not."""

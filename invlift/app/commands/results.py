@@ -15,7 +15,7 @@ from invlift.posterior.model_comparison import compare_runs
 from invlift.posterior.next_sensors import write_next_sensors
 from invlift.posterior.posterior import Posterior
 from invlift.posterior.report import write_report
-from invlift.posterior.run_folder import RECORD, problem_file, read_record
+from invlift.posterior.run_folder import is_finished, problem_file, read_record
 
 #: Most places for sensors: the linear estimate is one of a few readings.
 MAX_NUM = 100
@@ -35,7 +35,7 @@ def report(parsed, console: Console, errors: Console) -> int:
         check_is_new("--out", page)
     posterior, problem = load(directory), problem_file(directory)
     text = problem.read_text("utf-8", "replace") if problem.is_file() else ""
-    is_done, title = (directory / RECORD).exists(), directory.resolve().name
+    is_done, title = is_finished(directory), directory.resolve().name
     record = read_record(directory).model_dump() if is_done else posterior.record()
     say(console, f"Written: {write_report(posterior, record, page, title, text)}")
     return 0
@@ -88,5 +88,5 @@ def next_sensor(parsed, console: Console, errors: Console) -> int:
 
 def _has_converged(directory: Path, posterior: Posterior) -> bool:
     """The verdict of a finished run, or on the draws that there are so far."""
-    is_done = (directory / RECORD).exists()
+    is_done = is_finished(directory)
     return (read_record(directory).verdict if is_done else posterior.verdict()).is_converged
