@@ -92,7 +92,8 @@ def quantities_of(problem: InverseProblem, *, with_prior: bool = False) -> tuple
 def _with_units(found: Sequence[Quantity], problem: InverseProblem) -> list[Quantity]:
     """The same with the units that a problem was given, and what else has one."""
     known = {each.name: each for each in found}
-    for name, shape in problem.shapes_of_draws().items():
+    of_solutions = dict.fromkeys(problem.model.solutions, ())
+    for name, shape in (problem.shapes_of_draws() | of_solutions).items():
         unit = problem.units.get(name, problem.units.get(name.removesuffix("_path")))
         if unit is not None:
             known[name] = replace(known.get(name, _named(name, shape, "", ())), unit=unit)

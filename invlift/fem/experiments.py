@@ -24,6 +24,7 @@ from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.joined import Joined
+from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
 
@@ -209,7 +210,7 @@ def check_readings(mesh: Mesh, experiment: Experiment) -> None:
 
 def boundary_flux(
     mesh: Mesh, experiments: Sequence[Experiment], group: str, experiment: str = "", **options
-) -> tuple[tuple[str, ...], Callable[[jax.Array], jax.Array]]:
+) -> tuple[tuple[str, ...], str, Callable[[np.ndarray, np.ndarray | None], np.ndarray]]:
     """What flows into the body through a boundary group in one of several experiments.
 
     Parameters
@@ -224,8 +225,11 @@ def boundary_flux(
     -------
     further : tuple of str
         Names of the unknowns beside the field that it depends on.
+    solution : str
+        Name of the solution whose flux it is.
     flux_of : callable
-        Coefficients of the field and of these, (k, N), to fluxes, (k,), in C U L^(dim - 2).
+        Coefficients of the field and of these, (k, N), and the solutions that belong to them, (k,
+        num_nodes) or None, to fluxes, (k,), in C U L^(dim - 2).  With None they are solved for.
 
     Raises
     ------
@@ -244,13 +248,32 @@ def boundary_flux(
     parts = {FLUXES: Weights(np.array([[group]]), np.ones((1, 1)))}
     observation = Observation(parts, sensors, np.zeros(1, dtype=int), np.zeros(1))
     model = assemble_experiments(mesh, [own._replace(observation=observation)], **options)
-    return tuple(model.further), lambda draws: np.asarray(_first_readings(model, draws))
+
+    def flux_of(coefficients, solutions=None):
+        if solutions is None:
+            return np.asarray(_first_readings(model, coefficients))
+        return np.asarray(_first_readings_of(model, coefficients, solutions))
+
+    return tuple(model.further), model.solutions[0], flux_of
 
 
-@jax.jit
-def _first_readings(model: Experiments | LinearEquation, coefficients: jax.Array) -> jax.Array:
+@partial(Program, effort="some")
+def _first_readings(model: LinearEquation, coefficients: jax.Array) -> jax.Array:
     """Of coefficients (k, N), one after the other: (k,)."""
     return jax.lax.map(lambda each: model(each)[0], coefficients)
+
+
+@partial(Program, effort="some")
+def _first_readings_of(
+    model: LinearEquation, coefficients: jax.Array, solutions: jax.Array
+) -> jax.Array:
+    """The same where the solutions, (k, num_nodes), are known."""
+
+    def flux(pair):
+        at, solution = pair
+        return model.readings_of(at, solution[None])[0]
+
+    return jax.lax.map(flux, (coefficients, solutions))
 
 
 def _in_experiment(name: str, where: str) -> str:

@@ -148,6 +148,7 @@ class InverseProblem(ProblemBase, Module):
             raise InputError("units", expected, f"{units!r}"[:80], 'give {"level": "mV"}, say')
         known = [each.name for each in self.model.readings]
         known += [name.removesuffix("_path") for name in self.shapes_of_draws()]
+        known += self.model.solutions
         own = self.prior.units_by_name if isinstance(self.prior, NamedPrior) else {}
         for name, unit in units.items():
             if str(name).removesuffix("_path") not in known:

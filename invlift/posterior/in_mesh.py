@@ -50,15 +50,18 @@ def flux(posterior: Posterior, group: str, experiment: str) -> xr.DataArray:
         found = "none" if posterior.boundary_flux is None else "no draws of it"
         remedy = "take problem.posterior(run) of one from a problem file or assemble_poisson"
         raise InputError("posterior, flux", expected, found, remedy)
-    further, flux_of = posterior.boundary_flux(group, experiment)
-    every = {name: every_of(posterior.chains, name) for name in (field, *further)}
+    further, solution, flux_of = posterior.boundary_flux(group, experiment)
+    known = [solution] if solution in posterior.described else []
+    every = {name: every_of(posterior.chains, name) for name in (field, *further, *known)}
     step = max(every.values())  # a power of two, as the others are
-    thinned = ([x[:: step // own] for x in posterior.draws(name)] for name, own in every.items())
-    draws = [
-        flux_of(np.hstack([np.reshape(each, (len(each), -1)) for each in parts]).astype(float))
-        for parts in zip(*thinned, strict=True)
-    ]
-    unit = "C U L" if np.shape(posterior.mesh.points)[1] == 3 else "C U"
+    draws = []
+    for chain in posterior.chains:
+        parts = {name: chain.draws[name][:: step // own] for name, own in every.items()}
+        solved = parts.pop(solution, None)
+        parts = [np.reshape(each, (len(each), -1)) for each in parts.values()]
+        draws.append(flux_of(np.hstack(parts).astype(float), solved))
+    unit = f"C {(known and posterior.described[solution].unit) or 'U'}"
+    unit += " L" if np.shape(posterior.mesh.points)[1] == 3 else ""
     return label({"flux": draws}, {"flux": Quantity("flux", {}, unit)}, {"flux": step})["flux"]
 
 

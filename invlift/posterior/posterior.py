@@ -113,7 +113,7 @@ class Posterior:
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
     objections: Sequence[str] = ()
-    boundary_flux: Callable[[str, str], tuple[Sequence[str], Callable]] | None = None
+    boundary_flux: Callable[[str, str], tuple[Sequence[str], str, Callable]] | None = None
 
     def __post_init__(self) -> None:
         shapes = check_chains(self.chains)
@@ -367,15 +367,16 @@ class Posterior:
         """Draws of the flux into the body through a boundary group of the mesh, or its "boundary".
 
         The integral of exp(phi) du/dn over the group, n outwards, as a reading of kind "flux" has
-        it: of the equation solved once more for each stored draw of the field. Where u is held, it
-        is the consistent flux, by the residual of the discrete equation (Carey 1982; Hughes, Engel,
-        Mazzei & Larson 2000, section 2), which balances the source exactly and is of second order;
-        on a group of a Robin condition the integral of coefficient * (ambient - u). Through other
-        groups it is given, or nothing.
+        it: of the stored draws of field and solution, or where no solutions are stored of the
+        equation solved once more for each draw. Where u is held, it is the consistent flux, by the
+        residual of the discrete equation (Carey 1982; Hughes, Engel, Mazzei & Larson 2000, section
+        2), which balances the source exactly and is of second order; on a group of a Robin
+        condition the integral of coefficient * (ambient - u). Through other groups it is given, or
+        nothing.
 
-        Axes are chain and draw (or stored_draw, of the draws for which the field is stored); the
+        Axes are chain and draw (or stored_draw, of the draws for which both are stored); the
         attribute `units` is C U in the plane, for each unit of thickness, and C U L in space, with
-        the units of docs/notation.md.
+        the units of docs/notation.md, and the solution's own in place of U if it is known.
 
         Parameters
         ----------

@@ -154,8 +154,10 @@ def test_fluxes_balance_the_source_for_any_field(location):
     np.testing.assert_allclose(found.sum() + source + 0.7, 0.0, atol=1e-11)
     solution = np.asarray(jax.jit(lambda phi: model.expand(phi)[1].byproducts["solution"])(phi))
     for group, value in (("left", left), ("top", top), ("bottom", bottom)):
-        of_draws = model.boundary_flux(group)[1](phi[None])
-        np.testing.assert_allclose(of_draws, value, rtol=1e-11)
+        *_, name, flux_of = model.boundary_flux(group)
+        assert name == "solution"
+        for of_draws in (flux_of(phi[None]), flux_of(phi[None], solution[None])):
+            np.testing.assert_allclose(of_draws, value, rtol=1e-11)
     ends = mesh.facets("bottom")
     np.testing.assert_allclose(bottom, np.sum(2.0 * (4.0 - solution[ends].mean(1)) * 0.2))
 
@@ -262,7 +264,7 @@ def test_what_cannot_be_read():
     with pytest.raises(InputError, match=r"^sensors, colour: "):
         sensors_from_arrays([[0.0, 0.0]], [1.0], colour=["red"])
     core = table(2, ("point", [0.2, 0.2]), ("log_conductivity", [0.9, 0.5]))
-    with pytest.raises(InputError, match=r"^observed, row 1: .*unknown"):
+    with pytest.raises(InputError, match=r"^observed, index 1: .*unknown"):
         assemble_poisson(
             mesh, locate(mesh, core), source=1.0, dirichlet={"left": 0.0}, known={"high": 2.0}
         )
