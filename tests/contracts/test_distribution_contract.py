@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 from choices import choices_of
 from contract_checks import assert_close
+from own_distributions import ByQuantiles
 
 from invlift.errors import InputError
 from invlift.inverse.distributions import (
@@ -71,6 +72,7 @@ ALL = {
             "Weibull", "falling", "an array", "expanded", "as an event", "multivariate", "simplex"
         )
     },
+    "quantiles of a user": lambda: as_distribution(ByQuantiles(2.0)),
     **{f"{n}, twice": lambda n=n: repeated(of_table(n), 2) for n in ("lognormal", "gamma")},
 }  # fmt: skip
 

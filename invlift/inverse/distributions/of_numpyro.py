@@ -3,12 +3,14 @@
 Those with a family of the library's own become that; others are transformed by an exact map where
 there is a simple one.  Any other is taken in a coordinate: NumPyro's map from the real numbers to
 the support, after a shift and a scaling by which z is about standard normal; what its density
-differs from the standard normal one is left over.
+differs from the standard normal one is left over.  Classes of a user are taken the same way, and
+those that have no draws or no density by their quantiles.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from invlift.errors import InputError
-from invlift.inverse.distributions.base import Distribution, Positive, log_normal
+from invlift.errors import InputError, as_input_error
+from invlift.inverse.distributions.base import (
+    NUM_HALVINGS,
+    WIDEST,
+    Distribution,
+    Positive,
+    log_normal,
+)
 from invlift.inverse.distributions.families import (
     Exponential,
     HalfCauchy,
@@ -27,7 +35,7 @@ from invlift.inverse.distributions.families import (
     Uniform,
 )
 
-#: Families by the names of NumPyro's classes.
+#: Families by the names of NumPyro's classes: see :func:`family_of`.
 FAMILIES: dict[str, Callable[[Any], Distribution]] = {
     "Normal": lambda given: Normal(given.loc, given.scale),
     "LogNormal": lambda given: Lognormal(given.loc, given.scale),
@@ -39,6 +47,15 @@ FAMILIES: dict[str, Callable[[Any], Distribution]] = {
 _NUMPYRO = "numpyro.distributions"
 #: Draws by which the coordinate is shifted and scaled.
 NUM_DRAWS = 2000
+
+
+def family_of(given: Any) -> Callable[[Any], Distribution] | None:
+    """What makes a distribution of NumPyro one of a family; None if it has no family.
+
+    A class of a user may have the name of one of NumPyro's and mean something else.
+    """
+    kind = type(given)
+    return FAMILIES.get(kind.__name__) if kind.__module__.startswith(_NUMPYRO) else None
 
 
 class _OfNumpyro(Distribution):
@@ -100,6 +117,39 @@ class Exact(_OfNumpyro):
         from invlift.inverse.distributions.whitening import exact_whitening
 
         return exact_whitening(self.given, self.shape)
+
+
+class Quantiles(Exact):
+    """A distribution of independent numbers, of which there are quantiles alone.
+
+    The value is Q(Phi(z)), for z up to 8: beyond, Phi(z) is 1 to all digits.
+    """
+
+    def log_density(self, value: jax.Array) -> jax.Array:
+        """As :meth:`Distribution.log_density`: by the slope of the quantiles at the value's z."""
+        whitening = self._whitening
+        value = jnp.reshape(value, whitening.shape)
+        low, high = (jnp.full(whitening.shape, end) for end in (-WIDEST, WIDEST))
+        ends = (whitening.transform(jnp.full(whitening.shape, z)) for z in (-1.0, 1.0))
+        is_falling = jnp.greater(*ends)
+
+        def halve(_, ends):
+            low, high = ends
+            middle = 0.5 * (low + high)
+            is_low = (whitening.transform(middle) < value) != is_falling
+            return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
+
+        score, _ = jax.lax.fori_loop(0, NUM_HALVINGS, halve, (low, high))
+        found, slope = jax.jvp(whitening.transform, (score,), (jnp.ones_like(score),))
+        is_there = jnp.isclose(found, value, rtol=1e-6, atol=0.0).all()
+        density = log_normal(score) - jnp.sum(jnp.log(jnp.abs(slope)))
+        return jnp.where(is_there, density, -jnp.inf)
+
+    @property
+    def _whitening(self):
+        from invlift.inverse.distributions.whitening import exact_whitening
+
+        return exact_whitening(self.given, self.shape, by_quantiles=True)
 
 
 class Coordinate(_OfNumpyro):
@@ -164,8 +214,9 @@ class PositiveCoordinate(Coordinate, Positive):
 
 
 def is_distribution(thing: Any) -> bool:
-    """Whether it is a distribution of the library or of NumPyro."""
-    is_numpyro = type(thing).__module__.startswith(_NUMPYRO) and not isinstance(thing, type)
+    """Whether it is a distribution of the library, of NumPyro, or of a class made from these."""
+    numpyro = sys.modules.get(_NUMPYRO)  # until it is imported nobody has made one of its
+    is_numpyro = numpyro is not None and isinstance(thing, numpyro.Distribution)
     return isinstance(thing, Distribution) or is_numpyro
 
 
@@ -175,7 +226,8 @@ def as_distribution(given: Any) -> Distribution:
     Raises
     ------
     InputError
-        If it is neither, or a distribution of NumPyro that is not continuous.
+        If it is neither, a distribution of NumPyro that is not continuous, or of a class that has
+        neither ``sample`` and ``log_prob`` nor ``icdf``.
     """
     if isinstance(given, Distribution):
         return given
@@ -191,22 +243,27 @@ def as_distribution(given: Any) -> Distribution:
 
     if kind is dist.Independent:
         return as_distribution(given.base_dist)
-    if kind is dist.ExpandedDistribution and type(given.base_dist).__name__ in FAMILIES:
+    if kind is dist.ExpandedDistribution and family_of(given.base_dist):
         family = as_distribution(given.base_dist)
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, given.batch_shape), family)
+    remedy = "write it in JAX, and name its attributes in arg_constraints or pytree_data_fields"
+    with as_input_error(f"distribution {kind.__name__}", "one that JAX can evaluate", remedy):
+        _check_bounds(given)
+        if (family := family_of(given)) is None or given.event_shape:
+            return _exact_or_in_a_coordinate(given)
+        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family(given)))
+
+
+def _check_bounds(given: Any) -> None:
     bounds = (getattr(given.support, f"{end}_bound", None) for end in ("lower", "upper"))
     low, high = (None if bound is None else np.asarray(bound) for bound in bounds)
     if low is not None and high is not None and not np.all(low < high):
         raise InputError(
-            f"NumPyro's {kind.__name__}",
+            f"NumPyro's {type(given).__name__}",
             "a support with a lower bound below the upper one",
             f"from {low.max():g} to {high.min():g}",
             "correct the bounds",
         )
-    if kind.__name__ in FAMILIES and not given.event_shape:
-        family = FAMILIES[kind.__name__](given)
-        return jax.device_put(jax.tree.map(lambda leaf: np.array(leaf, float), family))
-    return _exact_or_in_a_coordinate(given)
 
 
 def repeated(given: Any, num: int) -> Distribution:
@@ -226,13 +283,16 @@ def repeated(given: Any, num: int) -> Distribution:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num,)), found)
 
 
-def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
+def _exact_or_in_a_coordinate(given: Any) -> Exact | Quantiles | Coordinate:
     import numpyro.distributions as dist
 
     from invlift.inverse.distributions.whitening import exact_whitening
 
     name = type(given).__name__
-    if given.support is None or given.support.is_discrete:
+    if given.support is None:
+        expected, remedy = "a support", "give the class one: support = dist.constraints.real, say"
+        raise InputError(f"distribution {name}", expected, "none", remedy)
+    if given.support.is_discrete:
         raise InputError(
             "distribution",
             "a continuous distribution",
@@ -246,10 +306,17 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
     is_positive = given.support is dist.constraints.positive and given.shape() == ()
     if not is_positive and exact_whitening(given, given.shape()) is not None:
         return Exact(given)
+    value = jax.ShapeDtypeStruct(given.shape(), float)
+    if not (_has(given.sample, jax.random.key(0)) and _has(given.log_prob, value)):
+        if given.event_shape or exact_whitening(given, given.shape(), by_quantiles=True) is None:
+            expected = "sample and log_prob; or of independent numbers icdf, the quantiles"
+            remedy = "write these methods, or transform a distribution that has them"
+            raise InputError(f"distribution {name}", expected, "neither of both", remedy)
+        return Quantiles(given)
     try:
         free = np.asarray(_free_draws(given))
     except NotImplementedError:
-        expected = "a distribution with draws, and a support that NumPyro maps the real numbers to"
+        expected = "a distribution with a support that NumPyro maps the real numbers to"
         raise InputError("distribution", expected, f"{name}", "give another one") from None
     if not np.all(np.isfinite(free)):
         raise InputError(
@@ -257,6 +324,15 @@ def _exact_or_in_a_coordinate(given: Any) -> Exact | Coordinate:
         )
     kind = PositiveCoordinate if is_positive else Coordinate
     return kind(given, *jax.device_put(centre_and_spread(free)))
+
+
+def _has(method: Callable, *arguments: Any) -> bool:
+    """Whether a method of a distribution is written: the base class of NumPyro has all of them."""
+    try:
+        jax.eval_shape(method, *arguments)
+    except NotImplementedError:
+        return False
+    return True
 
 
 def centre_and_spread(free: np.ndarray) -> list[np.ndarray]:

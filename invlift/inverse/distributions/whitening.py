@@ -18,7 +18,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtr
 from numpyro.distributions import transforms
 
-from invlift.inverse.distributions.of_numpyro import FAMILIES
+from invlift.inverse.distributions.of_numpyro import family_of
 
 Shape = tuple[int, ...]
 _WRAPPERS = (dist.Independent, dist.ExpandedDistribution, dist.MaskedDistribution)
@@ -56,7 +56,9 @@ class Whitening(NamedTuple):
     transform: Callable[[jax.Array], jax.Array]
 
 
-def exact_whitening(given: dist.Distribution, shape: Shape) -> Whitening | None:
+def exact_whitening(
+    given: dist.Distribution, shape: Shape, *, by_quantiles: bool = False
+) -> Whitening | None:
     """A map that gives values of the distribution exactly; None if there is no simple one.
 
     Parameters
@@ -65,9 +67,11 @@ def exact_whitening(given: dist.Distribution, shape: Shape) -> Whitening | None:
         Parameters may be traced.
     shape : tuple of int
         Of the values, batches that it is expanded to first.
+    by_quantiles : bool
+        Whether independent numbers may be made by ``icdf``, which tells little of far tails.
     """
     given = unwrapped(given)
-    family = FAMILIES.get(type(given).__name__)
+    family = family_of(given)
     if family is not None:
         quantile = family(given).quantile
         return Whitening(shape, lambda z: jnp.broadcast_to(quantile(z), shape))
@@ -75,11 +79,30 @@ def exact_whitening(given: dist.Distribution, shape: Shape) -> Whitening | None:
         return Whitening(shape, lambda z: _EXACT[type(given)](given, z))
     if isinstance(given, dist.EulerMaruyama) and len(shape) == len(given.event_shape):
         return _euler_maruyama(given, shape)
-    if isinstance(given, dist.TransformedDistribution):
+    if _is_transformed(given):
         onward = transforms.ComposeTransform(given.transforms)
-        base = exact_whitening(given.base_dist, tuple(onward.inverse_shape(shape)))
+        at = tuple(onward.inverse_shape(shape))
+        base = exact_whitening(given.base_dist, at, by_quantiles=by_quantiles)
         return base and Whitening(base.shape, lambda z: onward(base.transform(z)))
+    if by_quantiles and not given.event_shape and _has_quantiles(given):
+        return Whitening(shape, lambda z: jnp.broadcast_to(given.icdf(ndtr(z)), shape))
     return None
+
+
+def _is_transformed(given: dist.Distribution) -> bool:
+    """Whether values are transforms of those of another one, and no class of a user says else."""
+    of_user = (each for each in type(given).__mro__ if not each.__module__.startswith("numpyro."))
+    own = {name for each in of_user for name in vars(each)}
+    is_changed = bool(own & {"log_prob", "sample", "icdf"})
+    return isinstance(given, dist.TransformedDistribution) and not is_changed
+
+
+def _has_quantiles(given: dist.Distribution) -> bool:
+    try:
+        jax.eval_shape(given.icdf, jnp.full(given.shape(), 0.5))
+    except NotImplementedError:
+        return False
+    return True
 
 
 def coordinate_shape(given: dist.Distribution, shape: Shape) -> Shape:
