@@ -174,7 +174,8 @@ def check_unknown(body: Body, observation: Observation, first: int) -> None:
     rows = np.flatnonzero((~np.isnan(known) & (weights != 0.0)).any(axis=1))
     if rows.size:
         expected, found = "a place where the conductivity is unknown", "one where it is known"
-        raise InputError(f"observed, row {first + rows[0]}", expected, found, "remove the reading")
+        where = f"observed, index {first + rows[0]}"
+        raise InputError(where, expected, found, "remove the reading")
 
 
 def _exchange(body: Body, parts: Parts, group: str, dof: int, numbers) -> Form:

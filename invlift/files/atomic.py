@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -35,7 +35,7 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
     ------
     pathlib.Path
         Where to write. If the block raises, this file is removed and the exception propagates; one
-        of the system's that names no file (a full disk) gets the name of `path`.
+        of the system's that names no file (a full disk) or this one gets the name of `path`.
 
     Raises
     ------
@@ -56,10 +56,12 @@ def replace_on_success(path: str | os.PathLike) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.filename is None or str(error.filename) == str(temporary):
+            error.filename = str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that is not to be looked into
+            temporary.unlink()
 
 
 @contextmanager

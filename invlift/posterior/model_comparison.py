@@ -50,7 +50,11 @@ def compare_runs(runs: Mapping[str, Posterior]) -> pd.DataFrame:
             raise InputError(name, expected, found, remedy)
         bad = np.flatnonzero(np.isnan(loos[name].elpd))
         if bad.size:
-            found = f"others at {bad.size} of {loos[name].elpd.size} sensors, the first is {bad[0]}"
+            labels = getattr(runs[name].sensors, "labels", None)
+            is_named = labels is not None and runs[name].is_loo_of_sensors
+            first_bad = labels[bad[0]] if is_named else f"index {bad[0]}"
+            found = f"others at {bad.size} of {loos[name].elpd.size} readings, the first "
+            found += f"is {first_bad}"
             remedy = "see the verdict on that run"
             raise InputError(name, "log likelihoods that are finite", found, remedy)
     elpd = {name: loo.elpd for name, loo in loos.items()}

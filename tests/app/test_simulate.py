@@ -114,7 +114,7 @@ def test_readings_that_the_noise_cannot_have_made_are_refused(tmp_path):
         invlift.read_problem(write_problem(tmp_path, sensors=table)), needs_values=False
     )
     relative = student_t_noise(0.1, 4.0, relative=True)
-    with pytest.raises(invlift.InputError, match="row 0: expected a reading other than 0"):
+    with pytest.raises(invlift.InputError, match="index 0: expected a reading other than 0"):
         simulate_readings(field, relative, seed=1)
     simulate_readings(field, student_t_noise(0.1, 4.0), seed=1)
 

@@ -36,4 +36,13 @@ def test_an_error_of_the_system_names_the_file(tmp_path):
     with pytest.raises(OSError, match="No space left") as caught, replace_on_success(path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(path)
+    with pytest.raises(PermissionError) as caught, replace_on_success(path) as temporary:
+        raise PermissionError(errno.EACCES, "Permission denied", str(temporary))
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught, replace_on_success(path):
+        pass  # there is nothing to rename
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught, replace_on_success(path):
+        (tmp_path / "mine").read_bytes()
+    assert caught.value.filename == str(tmp_path / "mine")
     assert list(tmp_path.iterdir()) == []

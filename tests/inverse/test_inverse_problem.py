@@ -101,7 +101,7 @@ def test_what_is_masked_is_neither_reading_nor_scale():
     prior = StandardNormalPrior(jnp.zeros(2))
     with pytest.raises(InputError, match="nan at index 1"):
         inverse_problem(JaxFunction(squares), prior, 0.1, masked)
-    with pytest.raises(InputError, match="sensor 1: expected a positive number"):
+    with pytest.raises(InputError, match="index 1: expected a positive number"):
         known_noise(masked)
 
 

@@ -412,7 +412,7 @@ def test_relative_noise_refuses_readings_of_zero():
     observed = np.array([1.0, 0.0, 2.0])
     with pytest.raises(InputError) as caught:
         gaussian_noise(0.1, relative=True).check(observed)
-    assert caught.value.where == "observed, row 1"
+    assert caught.value.where == "observed, index 1"
     gaussian_noise(0.1).check(observed)
 
 

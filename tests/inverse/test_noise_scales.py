@@ -230,7 +230,7 @@ def test_near_leaves_alone_what_is_not_an_unknown_scale():
     ("build", "where"),
     [
         (lambda: gaussian_noise(0.0), "noise sigma"),
-        (lambda: known_noise(np.array([0.1, np.nan, 0.2])), "noise sigma, sensor 1"),
+        (lambda: known_noise(np.array([0.1, np.nan, 0.2])), "noise sigma, index 1"),
         (lambda: gaussian_noise("loud"), "noise sigma"),
         (lambda: gaussian_noise(np.ones((2, 2))), "noise sigma"),
         (lambda: unknown_scale(half_normal(np.ones(2))), "noise scale"),

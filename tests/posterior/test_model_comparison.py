@@ -110,7 +110,7 @@ def test_draws_that_cannot_be_weighted_are_refused():
     with pytest.raises(InputError, match=r"^few: expected .*25 draws"):
         compare_runs({"good": good, "few": few})
     infinite = [np.full((30, 2), [0.0, np.inf])] * 2
-    with pytest.raises(InputError, match="1 of 2 sensors, the first is 1"):
+    with pytest.raises(InputError, match="1 of 2 readings, the first is index 1"):
         compare_runs({"a": good, "b": normal_posterior(infinite, np.ones(2), 1.0)})
 
 

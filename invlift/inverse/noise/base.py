@@ -246,7 +246,7 @@ class Noise(Module):
         zeros = np.flatnonzero(observed == 0.0)
         if self.relative and zeros.size:
             raise InputError(
-                f"observed, row {zeros[0]}",
+                f"observed, index {zeros[0]}",
                 "a reading other than 0, as the noise is relative",
                 "0",
                 "remove the reading, or take additive noise",

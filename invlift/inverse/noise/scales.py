@@ -375,7 +375,7 @@ def _all_positive(where: str, values) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         raise InputError(
-            where + (f", sensor {bad[0]}" if values.ndim else ""),
+            where + (f", index {bad[0]}" if values.ndim else ""),
             "a positive number",
             f"{values.flat[bad[0]]:g}",
             "give the standard deviation of the measurement error",
