@@ -179,8 +179,8 @@ def _parser() -> argparse.ArgumentParser:
 
     option = command("check", "look a problem over before running it", "problem")
     text = "draw the prior: fields, readings they give, standard deviation, correlation (default: "
-    text += "the problem file's name with _prior.png, in the working directory)"
-    option("--plot", "FILE.png", text, nargs="?", const="")
+    text += "the problem file's name with _prior.png, in the working directory; also .pdf, .svg)"
+    option("--plot", "FILE", text, nargs="?", const="")
 
     text = "run several sampling methods for the same time and tell how they did"
     option = command("compare", text, "problem", "--chains", "--warmup", "--seed")

@@ -24,6 +24,7 @@ from invlift.posterior.names import FIELD
 from invlift.posterior.parts import Mesh, Readings, of_solution
 from invlift.posterior.plots import CHAIN_COLOURS, INK, new_figure, with_unit
 from invlift.posterior.quantity import Quantity
+from invlift.posterior.sensor_plots import name_readings
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -345,24 +346,33 @@ def plot_prior(
         draw_maps(above, flat, draws, None, num, is_shared=True)
         left, right = below.subfigures(1, 2, width_ratios=(1, num - 1))
         draw_maps(left, flat, [std], sensors.points, 1)
-        _draw_predictions(right.subplots(), sensors.values, predicted, "sensor")
+        values, labels = sensors.values, getattr(sensors, "labels", None)
+        _draw_predictions(right.subplots(), values, predicted, labels, "sensor")
     return figure
 
 
-def plot_predictions(observed: np.ndarray, predicted: np.ndarray) -> Figure:
+def plot_predictions(
+    observed: np.ndarray, predicted: np.ndarray, labels: Sequence[str] | None = None
+) -> Figure:
     """Draw readings, (d,), and the intervals of noise-free ones of a prior, (num_draws, d)."""
     with new_figure(2 * WIDTH, WIDTH) as figure:
-        _draw_predictions(figure.subplots(), observed, predicted, "reading")
+        _draw_predictions(figure.subplots(), observed, predicted, labels, "reading")
     return figure
 
 
-def _draw_predictions(ax: Axes, observed: np.ndarray, predicted: np.ndarray, what: str) -> None:
+def _draw_predictions(
+    ax: Axes,
+    observed: np.ndarray,
+    predicted: np.ndarray,
+    labels: Sequence[str] | None,
+    kind: str,
+) -> None:
     index = np.arange(predicted.shape[1])
     for ends, share, thickness in ((0.05, 90, 3.0), (0.25, 50, 7.0)):
         interval = np.quantile(predicted, (ends, 1.0 - ends), axis=0)
         style = {"color": CHAIN_COLOURS[0], "alpha": 0.4, "linewidth": thickness}
         ax.vlines(index, *interval, label=f"{share} % of prior draws", **style)
     ax.plot(index, observed, "o", color=CHAIN_COLOURS[4], markersize=4, label="readings")
-    ax.set(xlabel=what, title="Readings, and what the prior makes of them")
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    ax.set_title("Readings, and what the prior makes of them")
+    name_readings(ax, len(observed), labels, kind)
     ax.legend(loc="best", fontsize=8)

@@ -10,10 +10,13 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import matplotlib
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
+from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 
 INK, FAINT = "#22252b", "#9aa0aa"
@@ -73,9 +76,22 @@ def draw_legend(figure: Figure, **place) -> None:
     figure.legend(handles.values(), handles.keys(), fontsize=8, **place)
 
 
+def check_format(where: str, path: str | os.PathLike) -> None:
+    """Refuse a name of a file by whose ending it is no picture that can be written."""
+    endings = {f".{name}" for name in FigureCanvasBase.get_supported_filetypes()}
+    endings -= {".pgf"}  # for which LaTeX has to be there
+    if Path(path).suffix.lower() not in endings:
+        expected = f"a name that ends in {', '.join(sorted(endings))}"
+        raise InputError(where, expected, f"{path}", "correct the name")
+
+
 def saved(figure: Figure, path: str | os.PathLike | None) -> Figure:
-    """Write a figure, if there is a path, in the format of its ending; return it."""
+    """Write a figure, if there is a path, in the format of its ending; return it.
+
+    An `InputError` if a picture of that ending cannot be written.
+    """
     if path is not None:
+        check_format("path", path)
         with replace_on_success(path) as temporary:
             is_png = temporary.suffix == ".png"  # whose best compression takes as long as all else
             settings = {"pil_kwargs": {"compress_level": 3}} if is_png else {}

@@ -46,7 +46,7 @@ def plot_leave_one_out(loo: LeaveOneOut, labels: Sequence[str] | None = None) ->
         last.axhline(MAX_PARETO_K, color=FAINT, linewidth=0.9)
         _scatter(last, np.arange(size), loo.pareto_k, loo.is_reliable, FAR_COLOUR)
         last.set_ylabel("Pareto k")
-        _name_readings(last, size, labels)
+        name_readings(last, size, labels)
         last.set_title(f"Reliable up to {MAX_PARETO_K:g}")
     return figure
 
@@ -91,7 +91,7 @@ def plot_sensors(
         for ax in others:
             draw_residuals(ax, np.arange(len(residual)), residual)
             ax.set_title("Residuals, in predictive sd")
-            _name_readings(ax, len(residual), labels)
+            name_readings(ax, len(residual), labels)
     return figure
 
 
@@ -113,10 +113,10 @@ def mark_size(num: int) -> float:
     return float(np.clip(400 / max(1, num), 1.6, 4.0))
 
 
-def _name_readings(ax: Axes, size: int, labels: Sequence[str] | None) -> None:
+def name_readings(ax: Axes, size: int, labels: Sequence[str] | None, kind: str = "sensor") -> None:
     """Number the readings along an axis, or name some thirty of them at most."""
     if labels is None:
-        ax.set_xlabel("sensor")
+        ax.set_xlabel(kind)
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         return
     shown = range(0, size, math.ceil(size / 30))

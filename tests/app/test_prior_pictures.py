@@ -42,6 +42,18 @@ def test_the_picture_shows_draws_spread_and_readings(tmp_path, monkeypatch, chan
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), field.sensors.values)
 
 
+def test_named_sensors_are_named(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, path, **_: (drawn.append(figure), path.touch())
+    )
+    table = "name,x,y,value\nnorth,0.3,0.4,2.0\nsouth,0.6,0.7,2.9\n"
+    path = write_problem(tmp_path, sensors=table)
+    assert call("check", path, "--plot", tmp_path / "a.png") == 0
+    (ax,) = (ax for ax in drawn[0].get_axes() if ax.get_title("left").startswith("Readings"))
+    assert [each.get_text() for each in ax.get_xticklabels()] == ["north", "south"]
+
+
 @pytest.mark.usefixtures("drawn")
 def test_check_draws_where_it_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -49,9 +61,14 @@ def test_check_draws_where_it_is_told(tmp_path, monkeypatch, capsys):
     assert call("check", path, "--plot") == 0
     assert capsys.readouterr().out.endswith("Written: problem_prior.png\n")
     assert imread(tmp_path / "problem_prior.png").shape[1] > 1000
+    assert call("check", "--plot", "a.svg", path) == 0
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    assert call("check", path, "--plot", "a.pdf") == 0
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     for options, part in [
         (["--plot"], "problem_prior.png, which is there already"),
-        (["--plot", "a.txt"], "ends in .png"),
+        (["--plot", "a.txt"], ".jpg, .pdf, "),
+        (["--plot", "a"], ".jpg, .pdf, "),
         (["--plot", "none/a.png"], "an existing directory"),
     ]:
         assert call("check", path, *options) == 2

@@ -14,8 +14,8 @@ from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_reading
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import phases_display
+from invlift.app.quantities import names_of_readings
 from invlift.app.simulate import prior_draws
-from invlift.errors import InputError
 from invlift.inverse.problem import InverseProblem
 from invlift.posterior.names import FIELD, PREDICTED
 
@@ -28,10 +28,10 @@ def execute(parsed, console: Console, errors: Console) -> int:
     """Run the command and return the exit status."""
     picture = None
     if parsed.plot is not None:
+        from invlift.posterior.plots import check_format
+
         picture = Path(parsed.plot or f"{Path(parsed.problem).stem}_prior.png")
-        if picture.suffix != ".png":
-            expected = "a name that ends in .png"
-            raise InputError("--plot", expected, f"{picture}", "correct the option")
+        check_format("--plot", picture)
         check_is_new("--plot", picture)
     spec = open_problem(parsed.problem)
     problem = interruptible(build, spec)
@@ -66,7 +66,8 @@ def _draw_prior(problem: FieldProblem | InverseProblem, seed: int, picture: Path
     draws = list(prior_draws(own, NUM_DRAWS, seed))
     predicted = np.stack([draw[PREDICTED] for draw in draws])
     if field is None or field.sensors is None:
-        saved(plot_predictions(np.asarray(own.observed), predicted), picture)
+        labels = names_of_readings(own)
+        saved(plot_predictions(np.asarray(own.observed), predicted, labels), picture)
         return
     name, unit, is_nodal = field.field.name, field.field.unit, field.field.place == "node"
     label = "log-conductivity" if name == FIELD else with_unit(name, unit)
