@@ -28,7 +28,7 @@ from invlift.posterior.names import (
     prior_density_name,
     prior_sd_name,
 )
-from invlift.posterior.parts import every_of, recorded
+from invlift.posterior.parts import Mesh, every_of, recorded
 from invlift.posterior.quantity import Quantity, numbered_axes
 
 if TYPE_CHECKING:
@@ -72,7 +72,21 @@ def label(
         values = np.stack([np.asarray(chain) for chain in chains])
         variables[name] = (("chain", draw, *quantity.axes), values, attributes)
         sizes |= {"chain": np.arange(num_chains), draw: step * np.arange(num_draws)}
-    return _dataset(variables, _coordinates(quantities), sizes)
+    return _dataset(variables, _coordinates(quantities), sizes, places)
+
+
+def places_on(mesh: Mesh | None) -> Places:
+    """Coordinates along the axes node and cell, by name: of nodes, and of the middles of cells."""
+    if mesh is None:
+        return {}
+    points = np.asarray(mesh.points)
+    middles = points[np.asarray(mesh.cells)].mean(axis=1)
+    parts = ("node", "", points), ("cell", "cell_", middles)
+    return {
+        f"{prefix}{name}": (axis, values)
+        for axis, prefix, places in parts
+        for name, values in zip("xyz", places.T, strict=False)
+    }
 
 
 def _coordinates(quantities: Mapping[str, Quantity]) -> dict[str, list]:
@@ -81,10 +95,21 @@ def _coordinates(quantities: Mapping[str, Quantity]) -> dict[str, list]:
     return {axis: list(labels) for axis, labels in axes if labels is not None}
 
 
-def _dataset(variables: Mapping[str, tuple], coords: Mapping[str, Sequence], sizes=()):
+def _dataset(
+    variables: Mapping[str, tuple],
+    coords: Mapping[str, Sequence],
+    sizes: Mapping[str, np.ndarray] | None = None,
+    places: Places | None = None,
+) -> xr.Dataset:
     used = {axis for axes, *_ in variables.values() for axis in axes}
     coords = {axis: labels for axis, labels in coords.items() if axis in used}
-    dataset = xr.Dataset(variables, coords=coords | dict(sizes))
+    own = used | {*variables}  # a name that a model has itself stays what it is there
+    on_mesh = {
+        name: (axis, values)
+        for name, (axis, values) in (places or {}).items()
+        if axis in used and name not in own
+    }
+    dataset = xr.Dataset(variables, coords=on_mesh | coords | dict(sizes or {}))
     return dataset.assign_attrs(inference_library="invlift")
 
 
@@ -97,8 +122,9 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     `constant_data`.  Readings that are arrays of a model go by their names in place of `observed`.
     """
     chains, quantities = posterior.chains, dict(posterior.described)
-    draws = posterior.all_draws
-    yield "posterior", label(draws, quantities, {name: every_of(chains, name) for name in draws})
+    draws, places = posterior.all_draws, places_on(posterior.mesh)
+    every = {name: every_of(chains, name) for name in draws}
+    yield "posterior", label(draws, quantities, every, places)
     stats = _common(recorded(chains, "stats"))
     stats = {name: each for name, each in stats.items() if len(each[0]) == posterior.num_draws}
     warmup = _common(recorded(chains, "warmup_stats"))
@@ -117,7 +143,8 @@ def groups_of(posterior: Posterior) -> Iterator[tuple[str, xr.Dataset]]:
     if constants := _constants(posterior):
         points = [values for axes, values in constants.values() if axes[1:] == ("axis",)]
         coords |= {"axis": list("xyz")[: len(points[0][0])]} if points else {}
-        yield "constant_data", _dataset(constants, coords | {"prior_curve": ["value", "density"]})
+        coords |= {"prior_curve": ["value", "density"]}
+        yield "constant_data", _dataset(constants, coords, places=places)
 
 
 def _along(quantity: Quantity, draws: Mapping[str, Sequence[np.ndarray]]) -> Quantity:

@@ -20,7 +20,7 @@ from invlift.posterior import in_mesh, labelled
 from invlift.posterior.diagnostics import Diagnostics, diagnose
 from invlift.posterior.field_plots import plot_fields
 from invlift.posterior.fields import fields_of, of_all_draws
-from invlift.posterior.files import record_of, write_results
+from invlift.posterior.files import record_of, sensor_table, write_results
 from invlift.posterior.leave_one_out import LeaveOneOut, leave_one_out
 from invlift.posterior.names import NOISE_SCORE, OBSERVED, PREDICTED, path_name
 from invlift.posterior.next_sensors import NextSensors, next_sensors
@@ -93,8 +93,8 @@ class Posterior:
         What was found about the problem before it was sampled that makes it a doubtful one.
     boundary_flux : callable or None
         ``boundary_flux(group, experiment)``: names of the unknowns beside the field that the flux
-        through a boundary group depends on, and the function that makes fluxes, (k,), of draws of
-        all of them, (k, N).
+        through a boundary group depends on, the name of the solution, and the function that makes
+        fluxes, (k,), of draws of all of them, (k, N), and of the solution, (k, num_nodes), if any.
 
     Raises
     ------
@@ -144,10 +144,12 @@ class Posterior:
     def __getitem__(self, name: str) -> xr.DataArray:
         """Draws of one quantity, with names, coordinates and unit, as an array of xarray.
 
-        Its axes are chain, draw (or stored_draw) and those of the quantity; see `draws`.
+        Its axes are chain, draw (or stored_draw) and those of the quantity; see `draws`. Along the
+        axis node there are coordinates x, y (and z), along cell those of the cells' middles,
+        cell_x, cell_y (and cell_z).
         """
-        every = {name: every_of(self.chains, name)}
-        return labelled.label({name: self.draws(name)}, self.described, every)[name]
+        every, places = {name: every_of(self.chains, name)}, labelled.places_on(self.mesh)
+        return labelled.label({name: self.draws(name)}, self.described, every, places)[name]
 
     @cached_property
     def described(self) -> dict[str, Quantity]:
@@ -297,6 +299,16 @@ class Posterior:
             remedy = "pass sensors, and store the predictions while sampling"
             raise InputError("posterior", expected, found, remedy)
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
+
+    def sensor_table(self) -> pd.DataFrame:
+        """A row for each reading, by its name: what `sensor_fit.csv` holds (docs/commands/run.md).
+
+        Where it is, the reading, and what is known of how well it is predicted; an `InputError` if
+        there are no readings.
+        """
+        if self.sensors is None:
+            raise InputError("posterior", "readings", "none", "pass sensors")
+        return sensor_table(self)
 
     @cached_property
     def misfit_p_value(self) -> float | None:

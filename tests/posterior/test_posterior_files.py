@@ -229,6 +229,11 @@ def test_readings_and_predictions_are_a_table(tmp_path):
     for name in ("observed", "predicted_mean", "standardised_residual"):
         assert [float(row[name]) for row in rows] == getattr(fit, name).tolist()
     assert [float(row["loo_elpd"]) for row in rows] == posterior.leave_one_out().elpd.tolist()
+    table = posterior.sensor_table()
+    assert [*rows[0]] == [table.index.name, *table.columns]
+    assert [float(row["predicted_sd"]) for row in rows] == table["predicted_sd"].tolist()
+    with pytest.raises(InputError, match="posterior: expected readings, found none"):
+        make_posterior(sensors=None).sensor_table()
     labels = [f"well {i}" for i in range(len(fit.observed))]
     named = dataclasses.replace(posterior.sensors, labels=labels)
     dataclasses.replace(posterior, sensors=named).write(tmp_path)

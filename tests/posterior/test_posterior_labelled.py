@@ -9,6 +9,7 @@ import xarray as xr
 from normal_noise import NormalNoise
 from posterior_cases import (
     Chain,
+    box,
     field_quantities,
     make_chains,
     make_posterior,
@@ -62,6 +63,30 @@ def test_groups_and_axes_of_fields():
     np.testing.assert_array_equal(constant["points"], posterior.mesh.points)
     assert constant["prior_sd"].dims == ("node",)
     assert list(constant["axis"].values) == ["x", "y"]
+
+
+def test_nodes_and_cells_have_their_places(tmp_path):
+    """In Python and in the file, and not where a model calls something else so."""
+    for posterior in (make_posterior(), make_posterior("cells"), make_posterior(mesh=box)):
+        points, cells = posterior.mesh.points, posterior.mesh.cells
+        posterior.write(tmp_path)
+        saved = read_groups(tmp_path / "posterior.nc")["posterior"]
+        for found in (saved, dataset(posterior.to_arviz(), "posterior"), posterior["solution"]):
+            for axis, values in zip("xyz", points.T, strict=False):
+                assert found[axis].dims == ("node",)
+                np.testing.assert_array_equal(found[axis], values)
+            assert ("z" in found.coords) == (points.shape[1] == 3)
+        if posterior.field.place == "cell":
+            for found in (saved, posterior["log_conductivity"]):
+                middles = np.stack([found["cell_x"], found["cell_y"]], axis=1)
+                np.testing.assert_allclose(middles, points[cells].mean(axis=1))
+        assert list(posterior["sigma"].coords) == ["chain", "draw"]
+    rng = np.random.default_rng(0)
+    draws = {"log_conductivity": rng.normal(size=(20, 25)), "x": rng.normal(size=20)}
+    own = replace(make_posterior(sensors=None), chains=[Chain(draws)] * 2)
+    group = dataset(own.to_arviz(), "posterior")
+    assert group["x"].dims == ("chain", "draw")
+    assert group["y"].dims == ("node",)
 
 
 def test_predictive_draws_add_the_noise_and_repeat():
