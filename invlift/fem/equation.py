@@ -175,12 +175,15 @@ class LinearEquation(ForwardModel):
         at_nodes : (L * components, num_nodes) float64
             Each of the ``solutions``, of elements whose unknowns are all at nodes.
         """
-        matrices = self._matrices(coefficients)
-        at_held = self._given(coefficients)[2]
+        _, held, reactions, offsets = self.inputs.at(coefficients)
         values = at_nodes.reshape(self.num_loads, *self.nodal.shape).transpose(1, 2, 0)
-        values = jnp.zeros((self.inputs.held.shape[1], self.num_loads)).at[self.nodal].set(values)
+        values = held.at[self.nodal].set(values)  # what is outside the body is held
+        reactions = -reactions
+        for term, local in zip(self.terms, self._local(coefficients), strict=True):
+            corners = sparse.gather(values, term.dofs).swapaxes(1, 2)
+            reactions = reactions + term.reactions(term.forces(local, corners))
         unknowns = sparse.gather(values, self.free)
-        return self._read(self._observation(matrices), unknowns, at_held, coefficients)
+        return self._read(self.observation, unknowns, (reactions, offsets), coefficients)
 
     def value_and_jacobian(self, coefficients: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Readings, (d,), and their derivatives, (d, N), from one factorisation."""
@@ -375,17 +378,13 @@ class LinearEquation(ForwardModel):
                 f"shape {jnp.shape(coefficients)}",
                 "give the equation and the prior of its coefficients one mesh and one location",
             )
-        matrices = self._matrices(coefficients)
+        local = self._local(coefficients)
+        matrices = [term.matrices(here) for term, here in zip(self.terms, local, strict=True)]
         kept = [
             sparse.gather(jax.lax.stop_gradient(each).ravel(), term.kept)
             for term, each in zip(self.terms, matrices, strict=True)
         ]
         return matrices, linalg.factorise(self.structure, jnp.concatenate([*kept, self.constants]))
-
-    def _matrices(self, coefficients):
-        """Element matrices of each term."""
-        local = self._local(coefficients)
-        return [term.matrices(here) for term, here in zip(self.terms, local, strict=True)]
 
     def _apply_inverse(self, factor, matrices, rhs):
         """A^-1 rhs, whose derivatives of any order reuse the same factor."""
