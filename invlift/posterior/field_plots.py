@@ -6,8 +6,7 @@ A mesh in the plane is drawn as it is, one in space by a slice near its middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +16,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
-from matplotlib.tri import Triangulation
 
 from invlift.errors import InputError
+from invlift.posterior.flat_mesh import AXIS_NAMES, FlatMesh, flatten
 from invlift.posterior.names import FIELD
 from invlift.posterior.parts import Mesh, Readings, of_solution
 from invlift.posterior.plots import CHAIN_COLOURS, INK, new_figure, with_unit
@@ -29,118 +28,10 @@ from invlift.posterior.sensor_plots import name_readings
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
 
-AXIS_NAMES = "xyz"
-
-# A plane leaves a tetrahedron's corners, sorted by signed distance, on two sides: 1 + 3, 2 + 2 or
-# 3 + 1. For each, the edges it cuts, in cyclic order, as pairs of sorted corners.
-CUT_EDGES = {
-    1: ((0, 1), (0, 2), (0, 3)),
-    2: ((0, 2), (0, 3), (1, 3), (1, 2)),
-    3: ((3, 0), (3, 1), (3, 2)),
-}
 #: Width of a map without its bar, and of the bar, in inches.
 WIDTH, BAR = 3.3, 1.3
 #: Most sensors that are marked on maps of fields.
 MOST_MARKS = 100
-
-
-@dataclass(frozen=True, eq=False)
-class FlatMesh:
-    """Triangles in a plane, and how to read fields of the original mesh on them."""
-
-    points: np.ndarray  # (k, 2), in the length unit of the mesh
-    triangles: np.ndarray  # (m, 3) of int
-    nodes: np.ndarray  # (k, 2) of int, the nodes of the original mesh between which a point lies
-    weights: np.ndarray  # (k,), the share of the first of them
-    cells: np.ndarray  # (m,) of int, the original cell of each triangle
-    axes: tuple[int, int]  # which coordinates of space run along the two axes of the plane
-    place: str  # of the plane, in words; empty if the mesh is itself flat
-    view: np.ndarray | None = None  # (2, 2), corners of what is drawn; without it all is
-
-    def shown(self, values: np.ndarray, is_nodal: bool) -> np.ndarray:
-        """A field at the nodes, interpolated linearly, (k,), or in the cells, (m,), as seen."""
-        values = np.asarray(values, dtype=float)
-        if not is_nodal:
-            return values[self.cells]
-        first, second = values[self.nodes[:, 0]], values[self.nodes[:, 1]]
-        return self.weights * first + (1 - self.weights) * second
-
-    @cached_property
-    def triangulation(self) -> Triangulation:
-        """The triangles as matplotlib draws them."""
-        return Triangulation(*self.points.T, self.triangles)
-
-    def triangulation_of(self, shown: np.ndarray) -> Triangulation:
-        """Those without a corner at which a field has no value."""
-        is_missing = np.isnan(shown[self.triangles]).any(axis=1)
-        if not is_missing.any():
-            return self.triangulation
-        return Triangulation(*self.points.T, self.triangles, mask=is_missing)
-
-    def around(self, places: np.ndarray) -> FlatMesh:
-        """The part round places (d, 2), if a mesh goes on for more than twice its width and height.
-
-        Half the extent of the places is shown on all sides.
-        """
-        places = places[np.isfinite(places).all(axis=1)]
-        if not len(places):
-            return self
-        margin = 0.5 * np.ptp(places, axis=0).max()
-        low = np.maximum(places.min(axis=0) - margin, self.points.min(axis=0))
-        high = np.minimum(places.max(axis=0) + margin, self.points.max(axis=0))
-        if margin == 0.0 or np.any(2.0 * (high - low) > np.ptp(self.points, axis=0)):
-            return self
-        corners = self.points[self.triangles]
-        is_seen = ((corners.max(axis=1) >= low) & (corners.min(axis=1) <= high)).all(axis=1)
-        used, triangles = np.unique(self.triangles[is_seen], return_inverse=True)
-        parts = {name: getattr(self, name)[used] for name in ("points", "nodes", "weights")}
-        parts |= {"triangles": triangles.reshape(-1, 3), "cells": self.cells[is_seen]}
-        return replace(self, **parts, view=np.stack([low, high]))
-
-    def outline(self) -> np.ndarray:
-        """(e, 2, 2) end points of the edges that belong to one triangle only."""
-        edges = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-        edges, count = np.unique(edges, axis=0, return_counts=True)
-        return self.points[edges[count == 1]]
-
-
-def flatten(points: np.ndarray, cells: np.ndarray, near: np.ndarray | None = None) -> FlatMesh:
-    """Show points (num_nodes, dim) and cells in a plane: the part round places ``near``, (d, dim).
-
-    In space it is the plane across the shortest side of the bounding box through the middle of the
-    cell that is nearest to the box's own: it cuts something, whatever the shape of the body, and
-    passes through hardly a node.
-    """
-    if near is not None:
-        flat = flatten(points, cells)
-        return flat.around(np.asarray(near)[:, list(flat.axes)])
-    points, cells = np.asarray(points, dtype=float), np.asarray(cells)
-    if points.shape[1] == 2:
-        nodes = np.repeat(np.arange(len(points))[:, None], 2, axis=1)
-        weights, each = np.ones(len(points)), np.arange(len(cells))
-        return FlatMesh(points, cells, nodes, weights, each, (0, 1), "")
-    low, high = points.min(axis=0), points.max(axis=0)
-    axis = int(np.argmin(high - low))
-    middles = points[cells, axis].mean(axis=1)
-    position = middles[np.argmin(np.abs(middles - (low[axis] + high[axis]) / 2))]
-    distance = points[:, axis] - position
-    corners = np.take_along_axis(cells, np.argsort(distance[cells], axis=1), axis=1)
-    num_below = (distance[corners] < 0).sum(axis=1)
-    edges, owners = [], []  # (m, 3, 2) node pairs and (m,) cells of the triangles
-    for below, cut in CUT_EDGES.items():
-        chosen = np.flatnonzero(num_below == below)
-        polygon = corners[chosen][:, np.array(cut)]
-        for second in range(1, len(cut) - 1):
-            edges.append(polygon[:, [0, second, second + 1]])
-            owners.append(chosen)
-    pairs = np.sort(np.concatenate(edges).reshape(-1, 2), axis=1)
-    nodes, triangles = np.unique(pairs, axis=0, return_inverse=True)
-    first, second = distance[nodes].T
-    weights = second / (second - first)
-    crossing = weights[:, None] * points[nodes[:, 0]] + (1 - weights)[:, None] * points[nodes[:, 1]]
-    axes = tuple(other for other in range(3) if other != axis)
-    shown = crossing[:, axes], triangles.reshape(-1, 3), nodes, weights, np.concatenate(owners)
-    return FlatMesh(*shown, axes, f"slice {AXIS_NAMES[axis]} = {position:.4g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,15 +120,15 @@ def draw_maps(
 
 
 def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **colours) -> None:
-    """Draw what :meth:`FlatMesh.shown` gives of a field, and where the body ends."""
-    if is_nodal:
-        style = {"shading": "gouraud"}
-        drawn = flat.triangulation_of(shown)
-        ax.tripcolor(drawn, shown, rasterized=True, **style, **colours)
-    else:
-        # edges in the face's own colour hide the hairlines between neighbouring triangles
-        style = {"edgecolors": "face", "linewidth": 0.2}
-        ax.tripcolor(flat.triangulation, facecolors=shown, rasterized=True, **style, **colours)
+    """Draw what :meth:`FlatMesh.shown` gives of a field, and where the body ends.
+
+    Matplotlib's own shading of triangles blends colours in place of values, and lets thin triangles
+    stick out: a slice has many of these.
+    """
+    (left, bottom), (right, top) = flat.pixels.ends
+    style = {"origin": "lower", "extent": (left, right, bottom, top), "interpolation": "nearest"}
+    ax.use_sticky_edges = False
+    ax.imshow(flat.on_pixels(shown, is_nodal), **style, **colours)
     ax.add_collection(LineCollection(flat.outline(), colors=INK, linewidths=0.7, zorder=2))
     ax.set_aspect("equal")
     if flat.view is not None:

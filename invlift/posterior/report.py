@@ -18,15 +18,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from invlift.files.atomic import replace_on_success
-from invlift.posterior.field_plots import (
-    AXIS_NAMES,
-    Panel,
-    draw_bar,
-    draw_sensors,
-    flatten,
-    plot_maps,
-)
+from invlift.posterior.field_plots import Panel, draw_bar, draw_sensors, plot_maps
 from invlift.posterior.files import number_style, sensor_table, some_draws, summary_with_totals
+from invlift.posterior.flat_mesh import AXIS_NAMES, flatten
 from invlift.posterior.names import CONDUCTIVITY, FIELD
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, draw_legend, new_figure
 from invlift.posterior.posterior import Posterior

@@ -12,7 +12,8 @@ from posterior_cases import Chain, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior
-from invlift.posterior.field_plots import flatten
+from invlift.posterior.field_plots import Panel, plot_maps
+from invlift.posterior.flat_mesh import flatten
 from invlift.posterior.leave_one_out import LeaveOneOut
 from invlift.posterior.plots import CHAIN_COLOURS
 from invlift.posterior.sensor_plots import plot_leave_one_out
@@ -79,12 +80,47 @@ def test_flat_mesh_is_shown_as_it_is():
 def test_triangles_without_a_value_are_not_drawn():
     flat = flatten(*square())
     values = np.arange(25.0)
-    assert flat.triangulation_of(values).mask is None
+    assert np.isfinite(flat.on_pixels(values, True)).all()
     values[7] = np.nan
-    drawn = flat.triangulation_of(values).get_masked_triangles()
-    expected = [each for each in flat.triangles.tolist() if 7 not in each]
+    drawn = np.unique(flat.pixels.triangle[np.isfinite(flat.on_pixels(values, True))])
+    expected = [number for number, each in enumerate(flat.triangles.tolist()) if 7 not in each]
     assert 0 < len(expected) < len(flat.triangles)
     assert drawn.tolist() == expected
+
+
+def pixels_drawn(ax):
+    """Values of the image of axes, (rows, columns), and the middles of its pixels, (..., 2)."""
+    (image,) = ax.images
+    left, right, bottom, top = image.get_extent()
+    values = image.get_array().filled(np.nan)
+    ends = zip((left, bottom), (right, top), values.shape[::-1], strict=True)
+    middles = [low + (high - low) * (np.arange(num) + 0.5) / num for low, high, num in ends]
+    return values, np.stack(np.meshgrid(*middles), axis=-1)
+
+
+@pytest.mark.parametrize("mesh", [square, box])
+def test_each_pixel_has_the_value_of_the_field_there(mesh):
+    """However thin the triangles of a slice are; of the other two panels the values differ."""
+    posterior = make_posterior(mesh=mesh)
+    points = posterior.mesh.points.copy()
+    points[:, 0] += 0.1 * np.sin(3.0 * points[:, 1])  # cuts of all shapes
+    posterior = replace(posterior, mesh=posterior.mesh._replace(points=points))
+    gradient = np.array([1.0, -2.0, 3.0])[: points.shape[1]]
+    linear = points @ gradient
+    flat = flatten(*posterior.mesh)
+    panel = Panel("linear", linear, True, "viridis")
+    ax = plot_maps(posterior.mesh, [panel]).axes[0]
+    values, at = pixels_drawn(ax)
+    is_drawn = np.isfinite(values)
+    assert 0.8 < is_drawn.mean() < 1.0
+    expected = at @ gradient[list(flat.axes)]
+    if flat.place:
+        expected += linear[0] - points[0, list(flat.axes)] @ gradient[list(flat.axes)]
+        expected += (values - expected)[is_drawn].mean()  # what the third coordinate adds
+    np.testing.assert_allclose(values[is_drawn], expected[is_drawn], atol=1e-9)
+    in_cells = Panel("cells", np.arange(len(posterior.mesh.cells)), False, "viridis")
+    values, _ = pixels_drawn(plot_maps(posterior.mesh, [in_cells]).axes[0])
+    assert np.isin(values[np.isfinite(values)], flat.cells).all()
 
 
 @pytest.mark.parametrize(("location", "mesh"), [("nodes", square), ("cells", box)])
@@ -112,9 +148,9 @@ def test_sensors_are_filled_with_readings_on_the_scale_of_the_solution():
     _, _, panel, reduction = posterior.plot_fields().axes[:4]
     marks = panel.collections[-1]
     np.testing.assert_array_equal(marks.get_array(), posterior.sensors.values)
-    assert marks.norm is panel.collections[0].norm
+    assert marks.norm is panel.images[0].norm
     np.testing.assert_array_equal(marks.get_offsets(), posterior.sensors.points)
-    norm = reduction.collections[0].norm
+    norm = reduction.images[0].norm
     assert (norm.vmin, norm.vmax) == (0.0, 1.0)
 
 
