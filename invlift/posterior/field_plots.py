@@ -15,7 +15,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure, FigureBase
-from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from invlift.errors import InputError
 from invlift.posterior.flat_mesh import AXIS_NAMES, FlatMesh, flatten
@@ -24,6 +24,7 @@ from invlift.posterior.parts import Mesh, Readings, of_solution
 from invlift.posterior.plots import CHAIN_COLOURS, INK, new_figure, with_unit
 from invlift.posterior.quantity import Quantity
 from invlift.posterior.sensor_plots import name_readings
+from invlift.posterior.ticks import set_ticks, ticks_of_bar
 
 if TYPE_CHECKING:
     from invlift.posterior.posterior import Posterior
@@ -105,7 +106,7 @@ def draw_maps(
             draw_sensors(ax, points, **style)
         ax.set_title(panel.title)
         if norm is None or index % num_columns == num_columns - 1 or index == len(panels) - 1:
-            draw_bar(ax, panel, **colours)
+            draw_bar(ax, panel, height_of(flat), **colours)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     across, up = (with_unit(AXIS_NAMES[axis], length_unit) for axis in flat.axes)
@@ -134,8 +135,9 @@ def _draw_values(ax: Axes, flat: FlatMesh, shown: np.ndarray, is_nodal: bool, **
     if flat.view is not None:
         ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
     ax.spines[["left", "bottom"]].set_visible(False)
-    ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.yaxis.set_major_locator(MaxNLocator(4))
+    (across, up), height = np.ptp(flat.pixels.ends, axis=0), height_of(flat)
+    set_ticks(ax.xaxis, min(WIDTH, height * across / up), is_across=True)
+    set_ticks(ax.yaxis, min(height, WIDTH * up / across), is_across=False)
 
 
 def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **colours) -> None:
@@ -146,11 +148,11 @@ def draw_sensors(ax: Axes, points: np.ndarray, c: str | np.ndarray = "white", **
     ax.scatter(*points.T, s=size, c=c, **style, **colours)
 
 
-def draw_bar(ax: Axes, panel: Panel, cmap: str, norm: Normalize) -> None:
-    """Draw a colour bar at the right of axes; shares are in per cent."""
-    style = PercentFormatter(1.0) if panel.is_share else "%.4g"
+def draw_bar(ax: Axes, panel: Panel, height: float, cmap: str, norm: Normalize) -> None:
+    """Draw a colour bar at the right of axes of so many inches; shares are in per cent."""
+    style = PercentFormatter(1.0) if panel.is_share else "%.6g" if panel.is_log else None
     colours, place = ScalarMappable(norm, cmap), ax.inset_axes((1.03, 0.0, 0.035, 1.0))
-    ticks = LogLocator(subs=(1.0, 2.0, 5.0)) if panel.is_log else MaxNLocator(5)
+    ticks = ticks_of_bar(norm.vmin, norm.vmax, height, is_log=panel.is_log)
     settings = {"label": panel.label, "format": style, "ticks": ticks}
     bar = ax.figure.colorbar(colours, cax=place, **settings)
     bar.outline.set_visible(False)

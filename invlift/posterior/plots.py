@@ -32,6 +32,7 @@ STYLE = {
     "axes.titlecolor": INK,
     "axes.linewidth": 0.6,
     "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-3, 8),
     "axes.spines.top": False,
     "axes.spines.right": False,
     **{f"{axis}tick.color": INK for axis in "xy"},

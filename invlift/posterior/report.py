@@ -28,6 +28,8 @@ from invlift.posterior.scalar_plots import parameters_of
 
 #: Pixels for each inch of a figure, and the quality of its image.
 DOTS_PER_INCH, QUALITY = 128, 85
+#: Height of the picture of the mesh, in inches.
+HEIGHT = 4.5
 #: Rows of a table.
 MAX_ROWS = 500
 #: Statistics of a field that have one colour scale: endings of their names, and titles.
@@ -144,7 +146,7 @@ def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figu
     mesh, sensors = posterior.mesh, posterior.sensors
     near = None if residual is None or sensors is None else sensors.points
     flat = flatten(mesh.points, mesh.cells, near)
-    with new_figure(6.0, 4.5) as figure:
+    with new_figure(6.0, HEIGHT) as figure:
         ax = figure.subplots()
         ax.triplot(flat.triangulation, color=FAINT, linewidth=0.4)
         groups = getattr(mesh, "boundaries", {}) if residual is None and not flat.place else {}
@@ -156,7 +158,8 @@ def _plot_mesh(posterior: Posterior, residual: np.ndarray | None = None) -> Figu
             places = np.asarray(sensors.points)[:, list(flat.axes)]
             draw_sensors(ax, places, "white" if residual is None else residual, **colours)
             if colours:
-                draw_bar(ax, Panel("", residual, True, "", "standardised residual"), **colours)
+                panel = Panel("", residual, True, "", "standardised residual")
+                draw_bar(ax, panel, HEIGHT, **colours)
         if flat.view is not None:
             ax.set(xlim=flat.view[:, 0], ylim=flat.view[:, 1])
         ax.set(aspect="equal", xlabel=AXIS_NAMES[flat.axes[0]], ylabel=AXIS_NAMES[flat.axes[1]])

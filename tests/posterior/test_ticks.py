@@ -1,0 +1,63 @@
+"""Ticks of maps are round numbers whose labels are apart and differ."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from posterior_cases import Mesh, square
+
+from invlift.posterior.field_plots import Panel, plot_maps
+from invlift.posterior.ticks import log_ticks
+
+
+@pytest.mark.parametrize("most", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(6e-6, 2e5), (0.05, 20.0), (0.8, 1.23), (2.0, 60.0), (9.8e-5, 1.02e-4), (0.011, 0.099)],
+)
+def test_ticks_of_a_logarithm_are_few_and_inside(low, high, most):
+    ticks = log_ticks(low, high, most)
+    assert 1 <= ticks.size <= most
+    assert low <= ticks.min()
+    assert ticks.max() <= high
+    if high / low > 100.0:  # and not all at one end
+        assert ticks[-1] / ticks[0] > (high / low) ** 0.4
+
+
+def of_labels(axis):
+    """Texts of the labels that are shown, and their boxes along the axis, in order."""
+    renderer = FigureCanvasAgg(axis.figure).get_renderer()
+    labels = [tick.label1 if tick.label1.get_visible() else tick.label2
+              for tick in axis.get_major_ticks()]  # fmt: skip
+    low, high = sorted(axis.get_view_interval())
+    places = axis.get_majorticklocs()
+    shown = [label for label, place in zip(labels, places, strict=True) if low <= place <= high]
+    along = "intervalx" if axis.axis_name == "x" else "intervaly"
+    boxes = [getattr(label.get_window_extent(renderer), along) for label in shown]
+    return [label.get_text() for label in shown], sorted(map(tuple, boxes))
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+@pytest.mark.parametrize("extent", [(1e-4, 1e-4), (1e-4, 3e-4), (3.0, 0.4), (900.0, 700.0)])
+def test_labels_are_apart_and_differ(extent, is_log):
+    """At numbers like 1e-4, in high and low maps, and far from 0."""
+    points, cells = square(9)
+    wave = np.sin(6.0 * points[:, 0]) * np.cos(5.0 * points[:, 1])
+    far = np.array([4512345.0, 5512345.0]) if extent[0] == 900.0 else 0.0
+    mesh = Mesh(points * np.array(extent) + far, cells)
+    values = 1e-4 * np.exp(wave), 1.23456e-4 + 1e-8 * wave, 1e5 * np.exp(3.0 * wave)
+    panels = [Panel("values", each, True, "viridis", is_log=is_log) for each in values]
+    figure = plot_maps(mesh, panels)
+    FigureCanvasAgg(figure).draw()
+    tried = 0
+    maps = [ax for ax in figure.axes if ax.get_title(loc="left")]
+    bars = [bar.yaxis for ax in maps for bar in ax.child_axes]
+    for axis in (maps[-1].xaxis, maps[0].yaxis, *bars):
+        texts, boxes = of_labels(axis)
+        assert texts
+        assert len(set(texts)) == len(texts)
+        for (_, end), (begin, _) in pairwise(boxes):
+            tried += 1
+            assert end < begin
+    assert tried > 5
