@@ -159,13 +159,14 @@ def test_command(tmp_path, capsys):
 @pytest.mark.usefixtures("block_seconds")
 def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch, is_stopped):
     """The signal that ends a batch job, at the first news of the second method."""
-    pressed = []
+    pressed, written = [], []
 
     @contextmanager
     def display(console, methods):
         def show(method, progress):
             if method == "rwm" and not pressed:
                 pressed.append(method)
+                written.append((tmp_path / "out-comparison" / "comparison.csv").read_text())
                 is_stopped.clear()
                 os.kill(os.getpid(), signal.SIGTERM)
                 is_stopped.wait()
@@ -176,6 +177,8 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch,
     path = write_problem(tmp_path, {"sampler.chains": 1})
     assert call("compare", path, "--methods", "pcn,rwm,chmc", "--budget", "0.5") == 3
     assert "rwm: stopped before its time was over" in capsys.readouterr().out
+    (table,) = written  # however the command ends
+    assert [line.partition(",")[0] for line in table.splitlines()] == ["method", "pcn"]
     with (tmp_path / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
         assert [row["method"] for row in csv.DictReader(stream)] == ["pcn", "rwm"]
 
