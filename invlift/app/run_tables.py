@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from invlift.errors import printable
+from invlift.errors import InputError, printable
 from invlift.files.tables import (
     Table,
     chosen,
@@ -70,8 +70,9 @@ class SamplerTable(Table):
     """The sampling method."""
     chains: integer(1, 10_000) = 4
     """The number of chains: several, 4 for example, to see whether they agree."""
-    warmup: integer(1) = 200
-    """The warm-up iterations of each chain: at least 200, so that the step size can settle."""
+    warmup: integer(0) = 200
+    """The warm-up iterations of each chain: at least 200, so that the step size can settle; 0 for a
+    method without one."""
     draws: integer(1) | Literal[UNTIL_CONVERGED] = 1000
     """The draws of each chain: a number such as 1000, or "converged"."""
     budget: number(above=0.0) = None
@@ -108,8 +109,20 @@ class SamplerTable(Table):
         return None if self.draws == UNTIL_CONVERGED else self.draws
 
     def kernel(self) -> Kernel:
-        """Return the method with its options: an instance of the dataclass in `KERNELS`."""
-        return KERNELS[self.method](**self.options)
+        """Return the method with its options: an instance of the dataclass in `KERNELS`.
+
+        An InputError if it needs a warm-up and has none.
+        """
+        kernel = KERNELS[self.method](**self.options)
+        check_warmup("[sampler] warmup", kernel, self.warmup)
+        return kernel
+
+
+def check_warmup(where: str, kernel: Kernel, warmup: int) -> None:
+    """Refuse to sample without a warm-up what is tuned in it."""
+    if not warmup and kernel.adaptation.is_tuned:
+        expected = "at least 1 iteration, in which the step size is tuned"
+        raise InputError(where, expected, "0", "take 200, for example")
 
 
 def _all_different(values: list[float]) -> list[float]:

@@ -203,7 +203,7 @@ def _schema_made_once(monkeypatch):
             ["high above low", "0.5"],
         ),
         ("sampler.chains", 0, ["[sampler] chains", "from 1 to 10000"]),
-        ("sampler.warmup", 0, ["[sampler] warmup", "at least 1", "at least 200"]),
+        ("sampler.warmup", -1, ["[sampler] warmup", "at least 0", "at least 200"]),
         ("sampler.seed", 2**63, ["[sampler] seed"]),
         ("output", {"exceedance": 2.0}, ["[output] exceedance", "a list of numbers", "found 2"]),
         ("output", {"exceedance": [2.0, 0.0]}, ["exceedance.2", "a positive number", "found 0.0"]),

@@ -44,3 +44,10 @@ def test_other_files_among_the_pieces_of_chains_are_let_be(problem, tmp_path):
     (tmp_path / "chain-0-copy.piece").write_text("nor this")
     resumed = sample(problem, draws=20, resume=True, **options)
     assert len(resumed.chains[0].draws["a"]) == 20
+
+
+def test_a_method_that_tunes_nothing_needs_no_warmup(problem):
+    run = sample(problem, "laplace", chains=1, warmup=0, draws=20, seed=1)
+    assert run.chains[0].draws["a"].shape == (20,)
+    with pytest.raises(InputError, match="warmup: expected at least 1 iteration"):
+        sample(problem, "chmc", chains=1, warmup=0, draws=20)

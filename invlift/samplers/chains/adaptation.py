@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ class Adaptation:
 
     Its state is a pytree of arrays and saved with the chain.
     """
+
+    #: Whether there is something to tune, so that a chain needs a warm-up.
+    is_tuned: ClassVar[bool] = False
 
     def schedule(self, num_warmup: int) -> np.ndarray:
         """What to do in which iteration of the warm-up, (num_warmup, k) int; k may be 0."""
@@ -105,6 +108,8 @@ class DualAveraging(Adaptation):
         Where the search starts, and between what the step size stays.
     """
 
+    is_tuned: ClassVar[bool] = True
+
     target: float
     initial: float
     least: float
@@ -170,6 +175,8 @@ class MetricAdaptation(Adaptation):
     target : float
         Acceptance rate aimed at.
     """
+
+    is_tuned: ClassVar[bool] = True
 
     metric: Literal["identity", "diagonal", "dense"]
     target: float
