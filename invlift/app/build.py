@@ -11,6 +11,7 @@ import numpy as np
 
 from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
+from invlift.app.schedule_tables import StepsTable
 from invlift.app.sections import PdeTable
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
@@ -28,6 +29,7 @@ from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
+from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.voltages import (
     Injections,
     electrode_numbers,
@@ -136,7 +138,12 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
     The readings of one experiment after those of the other.
     """
-    table = read_sensors(spec.observations.file, mesh.dim, needs_values=needs_values)
+    table = read_sensors(
+        spec.observations.file,
+        mesh.dim,
+        needs_values=needs_values,
+        has_times=spec.pde.storage is not None,
+    )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with told_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
@@ -178,6 +185,8 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
 def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
     """The model of the readings."""
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
+    storage = spec.pde.storage
+    options["storage"] = storage.build() if isinstance(storage, DistributionTable) else storage
     if not spec.experiment:
         return assemble_poisson(mesh, observation, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
@@ -186,6 +195,9 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
         own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name))
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
+    storage = options.pop("storage")
+    if storage is not None:
+        return assemble_transient(mesh, experiments, storage=storage, shared=shared, **options)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
 
 
@@ -200,6 +212,8 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
         """A number, a field of the mesh by its name, or a distribution."""
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
+        if isinstance(value, StepsTable):
+            return value.build(where(*keys))
         if isinstance(value, DistributionTable):
             return value.build()
         is_field = isinstance(value, str)
@@ -209,9 +223,9 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
     if isinstance(source, str):
         source = mesh.field(source, where("source"))
     elif isinstance(source, dict):
-        source = {name: built(value) for name, value in source.items()}
+        source = {name: built(value, "source", name) for name, value in source.items()}
     else:
-        source = built(source)
+        source = built(source, "source")
     robin = {
         group: tuple(
             built(getattr(each, key), "robin", group, key) for key in ("coefficient", "ambient")
@@ -225,7 +239,10 @@ def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) ->
             key: {group: built(value, key, group) for group, value in getattr(pde, key).items()}
             for key in ("dirichlet", "neumann")
         },
-        "point_sources": [(each.place, built(each.strength)) for each in pde.point_source],
+        "point_sources": [
+            (each.place, built(each.strength, "point_source", str(k), "strength"))
+            for k, each in enumerate(pde.point_source, start=1)
+        ],
     }
 
 

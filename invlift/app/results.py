@@ -127,7 +127,7 @@ def build_posterior(
     if (sensors := own.model.sensors) is not None:
         points = sensors.points
         columns = {"experiment": sensors.experiments, KIND: sensors.kinds, "group": sensors.groups}
-        columns |= sensors.further
+        columns |= {"time": sensors.times} | dict(sensors.further)
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))

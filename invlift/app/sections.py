@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
+from invlift.app.schedule_tables import StepsTable
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
 from invlift.files.tables import Table, number, one_of, problem
@@ -20,8 +21,8 @@ from invlift.inverse.noise import NOISES
 
 _Name = Annotated[str, Field(min_length=1)]
 _Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
-#: A number, or a distribution if it is unknown.
-_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution")
+#: A number, a distribution if it is unknown, or steps if it changes in time.
+_Unknown = _Number | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
 
 
 class MeshTable(Table):
@@ -37,7 +38,7 @@ class RobinTable(Table):
     coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
     """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
     number, or the name of a point field of the mesh file."""
-    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution") = 0.0
+    ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable) = 0.0
     """The solution far outside, in its unit: a number, or the name of a point field of the mesh
     file."""
 
@@ -62,10 +63,14 @@ class PdeTable(Table):
     source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
     a number, one for each subdomain, or the name of a field of the mesh file."""
-    dirichlet: dict[str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution")] = {}
+    dirichlet: dict[
+        str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=StepsTable)
+    ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
     number, or the name of a point field of the mesh file."""
-    neumann: dict[str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
+    neumann: dict[
+        str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
+    ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
     solution over length, for example neumann = { inflow = 1.5 }: a number, or the name of a point
     field of the mesh file."""
@@ -75,6 +80,16 @@ class PdeTable(Table):
     point_source: list[PointSourceTable] = []
     """The point sources, each a table: [[pde.point_source]], of an experiment
     [[experiment.NAME.point_source]]."""
+    storage: (
+        _Positive
+        | one_of(DISTRIBUTIONS, "distribution")
+        | Annotated[dict[_Name, _Positive], Field(min_length=1)]
+    ) = None
+    """The storage S of a field that changes in time, S du/dt - div(conductivity grad u) = source,
+    in conductivity times time over squared length: a number, one for each subdomain, or the
+    distribution of an unknown number. The sensor table then has a column time, and numbers of this
+    section may be steps, { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of
+    steps, { schedule = "rates.csv" }."""
 
     @model_validator(mode="after")
     def _has_one_condition_for_each_group(self) -> PdeTable:
@@ -216,6 +231,9 @@ class Sections(Table):
                 remedy = "rename it: results have a field solution_NAME"
                 raise problem("names of letters and digits for experiments", repr(name), remedy)
             _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
+            if experiment.storage is not None:
+                expected, remedy = "the storage in [pde], as the body has it", "move it there"
+                raise problem(expected, f"that of experiment {name}", remedy)
         return self
 
     @property

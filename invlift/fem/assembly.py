@@ -25,8 +25,11 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
+from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.unknown_conditions import has_unknowns, parts_of
+from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import Place
+from invlift.inverse.models.combinations import Combinations
 from invlift.programs.precision import require_float64
 
 
@@ -39,9 +42,10 @@ def assemble_poisson(
     neumann: dict[str, float | np.ndarray] | None = None,
     robin: dict[str, tuple[float | np.ndarray, float | np.ndarray]] | None = None,
     point_sources: PointSources = (),
+    storage: float | Mapping[str, float] | Distribution | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> PoissonMap | LinearEquation:
+) -> PoissonMap | LinearEquation | Combinations:
     """Assemble the forward map.
 
     A distribution may stand in place of a number of source and boundary conditions: it is then one
@@ -67,6 +71,10 @@ def assemble_poisson(
     point_sources : sequence of ((dim,) coordinates, strength)
         What enters at single places, wells or heaters: conductivity times solution times
         L^(dim - 2); negative where it is taken out.
+    storage : float, dict or distribution, optional
+        S of S du/dt - div(exp(phi) grad u) = f, where the field changes in time: readings then have
+        times, and numbers among the conditions may be :func:`invlift.steps`.  See
+        :func:`~invlift.fem.time.assembly.assemble_transient`.
     known : dict
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -74,8 +82,9 @@ def assemble_poisson(
 
     Returns
     -------
-    PoissonMap or LinearEquation
-        The latter where anything is unknown or read beside the field and the solution, or known of
+    PoissonMap, LinearEquation or Combinations
+        The last of a field that changes in time, the second where anything is unknown or read
+        beside the field and the solution, or known of
         the field; its ``further`` are distributions, by name, of what the coefficients hold
         behind those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
 
@@ -96,6 +105,10 @@ def assemble_poisson(
         "point_sources": point_sources,
     }
     experiments = [Experiment("", observation, conditions)]
+    if storage is not None:
+        return assemble_transient(
+            mesh, experiments, storage=storage, known=known, location=location
+        )
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
         return assemble_experiments(mesh, experiments, known=known, location=location)
     check_readings(mesh, experiments[0])

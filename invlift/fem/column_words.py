@@ -41,10 +41,11 @@ def without_unit(column: str) -> tuple[str, str]:
     return bare, column[len(bare) :].strip()[1:-1].strip()
 
 
-def used_lines(lines: Lines, name: str) -> tuple[Lines, list[str]]:
+def used_lines(lines: Lines, name: str, has_times: bool = False) -> tuple[Lines, list[str]]:
     """The lines of a table that are readings, the header first, and notes on the others.
 
-    Rows that a column ``valid`` marks with 0 or false are left out.
+    Rows that a column ``valid`` marks with 0 or false are left out.  With times a column of them is
+    one of the readings'.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def used_lines(lines: Lines, name: str) -> tuple[Lines, list[str]]:
         if word in _UNITS and len(found := {entries[number] for _, entries in rows}) > 1:
             remedy = "convert the readings to one unit and remove the column"
             raise InputError(where, "one unit", f"{', '.join(sorted(found))}", remedy)
-        if word in _TIMES:
+        if word in _TIMES and not has_times:
             notes += _note_on_times(rows, header, number, where)
     if is_whole:
         rows, left_out = _valid_rows(rows, header, words, name)
@@ -100,7 +101,10 @@ def _note_on_times(rows: Lines, header, column: int, where: str) -> list[str]:
         place, time = tuple(entries[number] for number in places), entries[column]
         if seen.setdefault(place, time) != time:
             found = f"row {row} reads at {time} where an earlier row reads at {seen[place]}"
-            remedy = "keep the rows of one time, at which nothing changes any more, or average them"
+            remedy = (
+                "keep the rows of one time, at which nothing changes any more, or average them; "
+            )
+            remedy += "or say how the body stores: [pde] storage"
             raise InputError(where, "one time: the problem is steady", found, remedy)
     if len({*seen.values()}) == 1:
         return []

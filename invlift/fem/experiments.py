@@ -146,7 +146,7 @@ def assemble_experiments(
         def prefix(key: str, each=each, own=own) -> str:
             return own if key in each.conditions else ""
 
-        with told_at(partial(_in_experiment, each.name)):
+        with told_at(partial(in_experiment, each.name)):
             conditions = {**(shared or {}), **each.conditions}
             parts.append(parts_of(mesh, body.basis, conditions, prefix))
         unknowns |= parts[-1].unknowns | each.observation.unknowns
@@ -161,9 +161,9 @@ def assemble_experiments(
     ends = np.cumsum(sizes)
     for each, end, size in zip(experiments, ends, sizes, strict=True):
         check_unknown(body, each.observation, end - size)
-    for group in _groups(parts):
+    for group in same_matrix(parts):
         own = [experiments[k] for k in group]
-        with told_at(partial(_in_experiment, own[0].name)):
+        with told_at(partial(in_experiment, own[0].name)):
             equations.append(
                 field_equation(
                     body,
@@ -276,12 +276,12 @@ def _first_readings_of(
     return jax.lax.map(flux, (coefficients, solutions))
 
 
-def _in_experiment(name: str, where: str) -> str:
+def in_experiment(name: str, where: str) -> str:
     """A place with the experiment in front, if that has a name."""
     return f"experiment {name}, {where}" if name else where
 
 
-def _groups(parts: Sequence[Parts]) -> list[list[int]]:
+def same_matrix(parts: Sequence[Parts]) -> list[list[int]]:
     """Numbers of the experiments that share a matrix."""
     groups: dict[Any, list[int]] = {}
     for k, each in enumerate(parts):

@@ -83,6 +83,7 @@ def field_equation(
     observations: Sequence[Observation],
     parts: Sequence[Parts],
     numbers: Mapping[str, np.ndarray],
+    further: Sequence[Form] = (),
 ) -> LinearEquation:
     """Functionals of L experiments as a function of all coefficients.
 
@@ -95,6 +96,8 @@ def field_equation(
         Of which u is held at the same nodes, and that have the same Robin coefficients.
     numbers : mapping of str to (k,) array of int
         Which coefficients each of the further unknowns is, those of other equations included.
+    further : sequence of Form
+        Behind those of conduction and exchange, on the nodes of the mesh.
 
     Raises
     ------
@@ -113,6 +116,7 @@ def field_equation(
     forms = [
         Form(basis, conduction, location=body.location, known=body.known, tests=tests),
         *(_exchange(body, first, group, dof, numbers) for group, dof in outside.items()),
+        *further,
     ]
 
     def on_all(nodal) -> np.ndarray:

@@ -212,7 +212,7 @@ def _is_number(entry: str) -> bool:
     return "_" not in entry
 
 
-def _number(entry: str, where: str) -> float:
+def number_of(entry: str, where: str) -> float:
     """Return the number in an entry; whether it is finite is checked with the whole table."""
     if not _is_number(entry):
         found = repr(entry[:40]) if entry else "an empty entry"
@@ -226,7 +226,7 @@ def _entry(column: str, entry: str, where: str, is_number: bool, has_kinds: bool
     if not entry and (column in _SPARSE or (has_kinds and column in _SPARSE_OF_KINDS)):
         return np.nan if is_number else ""
     if is_number:
-        return _number(entry, where)
+        return number_of(entry, where)
     if column in _NEEDED and not entry:
         raise InputError(where, "a name", "an empty entry", _NEEDED[column])
     return entry

@@ -33,7 +33,7 @@ _TEXTS = {
     "over": "over",
 }
 #: Attributes of a table that are numbers.
-_ARRAYS = "points", "values", "sigma", "radius", "minus"
+_ARRAYS = "points", "values", "sigma", "radius", "times", "minus"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,8 @@ class Sensors:
     radius : ndarray of float64, shape (d,), or None
         Radius of what a reading is the mean of, in the length unit, if the table has the column;
         NaN where it has none.
+    times : ndarray of float64, shape (d,), or None
+        Time of each reading, if the field changes in time and the table has the column ``time``.
     minus : ndarray of float64, shape (d, dim), or None
         Second places, from columns ``x2``, ``y2`` and ``z2``: such a reading is the solution at the
         first place less that at the second. NaN where a reading has none.
@@ -98,6 +100,7 @@ class Sensors:
     kinds: np.ndarray | None = None
     over: np.ndarray | None = None
     radius: np.ndarray | None = None
+    times: np.ndarray | None = None
     minus: np.ndarray | None = None
     electrodes: np.ndarray | None = None
     positions: np.ndarray | None = None
@@ -208,7 +211,9 @@ def _texts(where: str, given) -> np.ndarray:
         raise InputError(where, "an array of text", str(reason), "give one per sensor") from None
 
 
-def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True) -> Sensors:
+def read_sensors(
+    path: str | os.PathLike, dim: int, *, needs_values: bool = True, has_times: bool = False
+) -> Sensors:
     """Read a sensor table.
 
     Parameters
@@ -225,6 +230,8 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         Dimension of the mesh, 2 or 3.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
+    has_times : bool
+        Whether the field changes in time: the table has a column ``time`` then, of numbers.
 
     Raises
     ------
@@ -234,21 +241,23 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         positive one).
     """
     name = os.fspath(path)
-    lines, notes = used_lines(lines_of(read_table(Path(path), name), name), name)
+    lines, notes = used_lines(lines_of(read_table(Path(path), name), name), name, has_times)
     header = lines[0][1]
     check_lengths(header, name)
     axes = list("xyz"[:dim])
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
+    needed = [*needed, "time"] if has_times else needed
     if set(seconds) & set(header):
         needed = needed + seconds
     columns = checked_header(header, needed, ["sigma", *_TEXTS, "radius"], seconds, name)
-    rows, by_name = entries_by_column(lines[1:], columns, _NUMBERS, name)
+    numbers = (*_NUMBERS, "time") if has_times else _NUMBERS
+    rows, by_name = entries_by_column(lines[1:], columns, numbers, name)
     points = np.stack([by_name[axis] for axis in axes], axis=1)
     seconds = [by_name[axis] for axis in seconds if axis in by_name]
     if "sigma" in by_name:
         by_name["sigma"] *= sigma_factor(header, name)
-    notes += unused(columns, [*_NUMBERS, *_TEXTS])
+    notes += unused(columns, [*numbers, *_TEXTS])
     return checked(
         points,
         by_name.get("value", np.zeros(len(rows))),
@@ -257,11 +266,12 @@ def read_sensors(path: str | os.PathLike, dim: int, *, needs_values: bool = True
         name,
         **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
         radius=by_name.get("radius"),
+        times=by_name["time"] if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
         further={
             column: entries
             for column, entries in by_name.items()
-            if column not in (*_NUMBERS, *_TEXTS)
+            if column not in (*numbers, *_TEXTS)
         },
         notes=tuple(notes),
     )
@@ -281,7 +291,7 @@ def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:
     columns.append(sensors.values)
     header.append("value")
     texts = ((column, getattr(sensors, attribute)) for column, attribute in _TEXTS.items())
-    for column, entries in (("sigma", sensors.sigma), *texts):
+    for column, entries in (("sigma", sensors.sigma), ("time", sensors.times), *texts):
         if entries is not None:
             columns.append(entries)
             header.append(column)
@@ -317,6 +327,8 @@ def checked(points, values, sigma, rows, name: str, **others) -> Sensors:
         columns |= {f"{axis}2": each for axis, each in zip("xyz", seconds.T, strict=False)}
     if sigma is not None:
         columns["sigma"] = sigma
+    if others.get("times") is not None:
+        columns["time"] = others["times"]
     for column, entries in columns.items():
         bad = np.flatnonzero(~(np.abs(entries) <= MAX_SIZE))
         if len(bad):

@@ -23,6 +23,7 @@ from invlift.fem.conditions import (
 )
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.random_field import RandomField
+from invlift.fem.time.schedules import check_is_steady
 from invlift.inverse.distributions import Distribution, as_distribution, is_distribution, normal
 
 #: Keys of conditions whose numbers may be unknown.
@@ -109,6 +110,7 @@ def parts_of(
         close = closest(key, KEYS)
         remedy = f"did you mean {close!r}?" if close else "remove it"
         raise InputError(f"condition {key}", f"one of {', '.join(KEYS)}", repr(key), remedy)
+    check_is_steady(conditions)
     given = {key: conditions.get(key) or {} for key in ("dirichlet", "neumann", "robin")}
     points = conditions.get("point_sources") or ()
     check_conditions(mesh, **given, point_sources=points)

@@ -19,9 +19,9 @@ from scipy.optimize import least_squares
 from scipy.special import k0
 
 from invlift.fem.equation import LinearEquation
+from invlift.fem.equation_family import EquationFamily
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Element
-from invlift.inverse.models.joined import Joined
 from invlift.programs.pytrees import aside
 
 #: Largest relative error of the potential of uniform ground that comes from the wave numbers.
@@ -58,7 +58,7 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
             return np.exp(best), weights
 
 
-class WaveNumbers(Joined):
+class WaveNumbers(EquationFamily):
     """Readings summed over K equations that differ in their elements alone.
 
     Attributes
@@ -77,23 +77,14 @@ class WaveNumbers(Joined):
     elements: tuple[Element, ...]
     sensors: Sensors | None = aside()
 
-    coefficients_name = LinearEquation.coefficients_name
-    max_derivative = LinearEquation.max_derivative
-
     @property
-    def _models(self):
-        return (self.equation,)
+    def _parameters(self):
+        return self.elements
 
-    def _each(self, fn, *parts):
-        """Results of the equations, (K, ...), by one program for all: fn of each and its parts."""
-
-        def one(given):
-            elements, *own = given
-            pairs = zip(self.equation.terms, elements, strict=True)
-            terms = tuple(replace(term, element=element) for term, element in pairs)
-            return fn(replace(self.equation, terms=terms), *own)
-
-        return jax.lax.map(one, (self.elements, *parts))
+    def _member(self, parameters):
+        pairs = zip(self.equation.terms, parameters, strict=True)
+        terms = tuple(replace(term, element=element) for term, element in pairs)
+        return replace(self.equation, terms=terms)
 
     def _join(self, parts):
         return parts.sum(axis=0)

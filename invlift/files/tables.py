@@ -104,12 +104,13 @@ class OneOf:
 
     The registry, by name subclasses of :class:`Table` with a field called `key`, which holds the
     name, is looked up whenever a table is validated or described. `default` is the name where the
-    key is left out.
+    key is left out.  `other` is a table without that key, known by having keys of its own.
     """
 
     registry: Mapping[str, type[Table]]
     key: str
     default: str | None = None
+    other: type[Table] | None = None
 
     def __get_pydantic_core_schema__(self, source, handler):
         return core_schema.with_info_plain_validator_function(self._validate)
@@ -119,6 +120,8 @@ class OneOf:
             return value
         if not isinstance(value, Mapping):
             raise PydanticCustomError("table", "not a table")
+        if self.other is not None and self.key not in value and set(value) & {*self.other.known_by}:
+            return self.other.model_validate(value, context=info.context)
         if self.default is not None:
             value = {self.key: self.default, **value}
         name = value.get(self.key)
@@ -138,7 +141,8 @@ class OneOf:
             _DESCRIBED.reset(token)
         chooser = next(iter(forms.values()))["properties"][self.key]
         table = {"properties": {self.key: chooser}, "required": [self.key]}
-        return chosen({"type": "object", **table}, forms, self.key, self.default)
+        found = chosen({"type": "object", **table}, forms, self.key, self.default)
+        return {"anyOf": [found, json_schema(self.other)]} if self.other else found
 
 
 def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None) -> dict[str, Any]:
@@ -163,9 +167,15 @@ def chosen(table: dict, forms: Mapping[str, dict], key: str, default: str | None
     }
 
 
-def one_of(registry: Mapping[str, type[Table]], key: str, *, default: str | None = None):
+def one_of(
+    registry: Mapping[str, type[Table]],
+    key: str,
+    *,
+    default: str | None = None,
+    other: type[Table] | None = None,
+):
     """Return the type of a table that is one of those in a registry: see :class:`OneOf`."""
-    return Annotated[Table, OneOf(registry, key, default)]
+    return Annotated[Table, OneOf(registry, key, default, other)]
 
 
 @cache

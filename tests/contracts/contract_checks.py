@@ -23,16 +23,16 @@ def in_turn(names, quick):
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
-def assert_remainders(what, values, derivatives):
-    """Values after STEPS, less a Taylor polynomial of ``derivatives``, shrink by its next order."""
-    powers = [h**n / factorial(n) for h in STEPS for n in range(len(derivatives))]
-    powers = np.reshape(powers, (len(STEPS), -1))
-    values = np.reshape(values, (len(STEPS), -1))
+def assert_remainders(what, values, derivatives, steps=STEPS):
+    """Values after steps, less a Taylor polynomial of ``derivatives``, shrink by its next order."""
+    powers = [h**n / factorial(n) for h in steps for n in range(len(derivatives))]
+    powers = np.reshape(powers, (len(steps), -1))
+    values = np.reshape(values, (len(steps), -1))
     derivatives = np.reshape(derivatives, (len(derivatives), -1))
     remainders = np.linalg.norm(values - powers @ derivatives, axis=1)
     if remainders.max() < 1e-12 * max(1.0, np.abs(values).max()):
         return  # a polynomial of that order
-    slope = np.polyfit(np.log(STEPS), np.log(remainders), 1)[0]
+    slope = np.polyfit(np.log(steps), np.log(remainders), 1)[0]
     expected = len(derivatives)
     assert abs(slope - expected) < 0.15, f"{what}: order {slope:.2f} instead of {expected}"
 

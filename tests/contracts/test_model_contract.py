@@ -17,6 +17,7 @@ from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import electrode_model
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
+from invlift.fem.equation_family import EquationFamily
 from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.forms import Elasticity, conduction, reaction
 from invlift.fem.point_electrodes import point_electrode_model
@@ -24,6 +25,8 @@ from invlift.fem.poisson import PoissonMap
 from invlift.fem.random_field import random_field
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.schedules import steps
 from invlift.fem.wave_numbers import WaveNumbers
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import ForwardModel
@@ -173,6 +176,26 @@ def electrodes():
     )
 
 
+def in_time():
+    """Two experiments with a well, a boundary value and an ambient value that change in steps."""
+    mesh, positive = box_mesh(2, 2), lognormal(median=1.0, factor=2.0)
+    one = sensors_from_arrays([[0.3, 0.7], [0.3, 0.7]], np.zeros(2), times=[0.2, 0.7])
+    other = sensors_from_arrays([[0.4, 0.4]], np.zeros(1), times=[0.9], groups=["a"])
+    changing = steps([[0.3, 2.0], [0.6, 0.5]], before=1.0)
+    conditions = (
+        {"point_sources": [((0.6, 0.3), steps([[0.0, 1.0]]))], "source": 0.5},
+        {"dirichlet": {"left": changing}},
+    )
+    observations = locate(mesh, one), locate(mesh, other, offsets={"a": normal(0.0, 1.0)})
+    parts = zip("ab", observations, conditions, strict=True)
+    return assemble_transient(
+        mesh,
+        [Experiment(*each) for each in parts],
+        storage=positive,
+        shared={"dirichlet": {"left": 0.1}, "robin": {"top": (positive, changing)}},
+    )
+
+
 def points():
     """On a line, and currents that leave far away; a part is known."""
     at, some = [[0.25, 1.0], [0.5, 1.0], [1.0, 1.0]], np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -0.5]])
@@ -230,7 +253,8 @@ def sites_and_a_loop():
 
 
 MATRIX = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
-#: Classes, what makes a model of one, and sizes, spreads and centres of coefficients.
+#: Classes, what makes a model of one, sizes, spreads and centres of coefficients, and steps from
+#: these: longer ones in time, where weights of 1e3 that cancel cost three digits.
 MODELS = {
     "equation, nodes": (PoissonMap, poisson, 9),
     "equation, cells": (PoissonMap, lambda: poisson("cells"), 8),
@@ -239,6 +263,7 @@ MODELS = {
     "equation, elastic": (LinearEquation, elastic, 9, 2.0),
     "experiments": (Experiments, experiments, 9, 1.5),
     "field, all at once": (Experiments, field, 18, 1.0),
+    "in time": (Combinations, in_time, 12, 1.5, 0.0, 5.0 * STEPS[:4]),
     "points": (WaveNumbers, points, 9),
     "points, in space": (LinearEquation, points_in_space, 8),
     "electrodes": (LinearEquation, electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
@@ -273,7 +298,7 @@ def look_at_model(model, coefficients, along, directions, weights):
     }
 
 
-def check_model(model, size, spread=0.5, centre=0.0):
+def check_model(model, size, spread=0.5, centre=0.0, steps=STEPS):
     """Derivatives along a direction to the third, and products with the Jacobian."""
     rng = np.random.default_rng(2)
     coefficients, along = spread * rng.standard_normal((2, size))
@@ -286,12 +311,12 @@ def check_model(model, size, spread=0.5, centre=0.0):
         found = look_at_model(model, place, along, directions, weights)
         return {name: np.asarray(array) for name, array in found.items()}
 
-    here, near = look(0.0), [look(step)["call"] for step in STEPS]
+    here, near = look(0.0), [look(step)["call"] for step in steps]
     for name in ("value", "expanded"):
         assert_close(name, here[name], here["call"], 1e-12)
     derivatives = [here[name] for name in ("call", "first", "second", "third")]
     for order in (2, 3, 4):
-        assert_remainders(f"derivative {order - 1}", near, derivatives[:order])
+        assert_remainders(f"derivative {order - 1}", near, derivatives[:order], steps)
     assert_close("Jacobian", here["Jacobian"] @ along, here["first"], 1e-11)
     assert_close("push_forward", here["pushed"], here["Jacobian"] @ directions, 1e-11)
     ahead, behind = (
@@ -322,9 +347,12 @@ def test_model(name):
 
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
-    found = {*ForwardModel.__subclasses__(), *Joined.__subclasses__()} - {Joined}
+    shared = ForwardModel, Joined, EquationFamily
+    found = {each for base in shared for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}
-    assert own == {kind for kind, *_ in MODELS.values()}
+    within = model_of("in time").model
+    inside = {type(within), type(within.shifted)}
+    assert own == {kind for kind, *_ in MODELS.values()} | inside
 
 
 def test_sites_beside_a_loop_are_found():

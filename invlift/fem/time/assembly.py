@@ -1,0 +1,289 @@
+"""Assembly of a field that changes in time: what is read at times, and what drives it in steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from invlift.errors import InputError, told_at
+from invlift.fem.discretisation import cell_basis
+from invlift.fem.equation_assembly import Form
+from invlift.fem.experiments import Experiment, check_readings, in_experiment, same_matrix
+from invlift.fem.field_equation import (
+    Body,
+    check_unknown,
+    field_equation,
+    known_conductivity,
+)
+from invlift.fem.forms import reaction
+from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.readings.base import FLUXES, SOLUTION
+from invlift.fem.readings.locate import Observation
+from invlift.fem.sensors import joined
+from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
+from invlift.fem.time.schedules import Steps
+from invlift.fem.time.shifts import response_weights, shifts_for
+from invlift.fem.unknown_conditions import Parts, parts_of
+from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
+from invlift.inverse.models.base import SOLUTION as SOLUTION_NAME
+from invlift.inverse.models.combinations import Combinations
+from invlift.programs.precision import require_float64
+
+#: What a storage that is unknown is called among the draws.
+STORAGE = "storage"
+
+
+class _Change(NamedTuple):
+    """A number of the conditions that changes: conditions of one unit of it, and its steps."""
+
+    unit: Mapping[str, Any]
+    steps: Steps
+
+
+def assemble_transient(
+    mesh: Mesh,
+    experiments: Sequence[Experiment],
+    *,
+    storage: float | Mapping[str, float] | Distribution,
+    shared: Mapping[str, Any] | None = None,
+    known: Mapping[str, float] | None = None,
+    location: str = "nodes",
+) -> Combinations:
+    """Readings at times of a field that follows S du/dt - div(exp(phi) grad u) = f.
+
+    Before the first change of an experiment the field is steady.  Each number that changes, a
+    :class:`~invlift.fem.time.schedules.Steps`, adds its response to a unit step once for each of
+    its changes; the response is a sum over steady solutions with a reaction term
+    (:mod:`invlift.fem.time.shifts`).  So the cost depends neither on the number of times nor on
+    that of changes.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    experiments : sequence of Experiment
+        With different names; the table of their readings has times.  Among the conditions
+        strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
+        :class:`~invlift.fem.time.schedules.Steps`.
+    storage : float, mapping of str to float, or Distribution
+        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, or
+        the distribution of an unknown number.
+    shared, known, location
+        As of :func:`~invlift.fem.experiments.assemble_experiments`.
+
+    Returns
+    -------
+    Combinations
+        Of a :class:`~invlift.fem.time.equations.SteadyAndShifted`.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.fem.experiments.assemble_experiments`; if readings have no times, nothing
+        changes in time, a storage is not positive, or experiments are held on different groups or
+        exchange with different coefficients.
+    """
+    require_float64(points=mesh.points)
+    for each in experiments:
+        check_readings(mesh, each)
+        _check_times(each)
+    body = Body(mesh, cell_basis(mesh), location, known_conductivity(mesh, known))
+    steady, changes, of_changes, unknowns = [], [], [], {}
+    for number, each in enumerate(experiments):
+        conditions = {**(shared or {}), **each.conditions}
+        prefix = _prefix(each, experiments)
+        with told_at(partial(in_experiment, each.name)):
+            parts = parts_of(mesh, body.basis, _before(conditions), prefix)
+            own = list(_changes(conditions))
+            if not own:
+                expected = "a number that changes in time: steps, in the place of a number"
+                remedy = "give a strength or a boundary value as steps, or leave out the storage"
+                raise InputError("storage", expected, "none", remedy)
+            units = [parts_of(mesh, body.basis, change.unit, prefix) for change in own]
+        steady.append(parts)
+        changes += units
+        of_changes += [(number, change.steps) for change in own]
+        unknowns |= parts.unknowns | each.observation.unknowns
+    _check_same([*steady, *changes])
+    storage_form, of_storage = _storage(body, storage)
+    unknowns |= of_storage
+    sizes = [math.prod(each.shape) for each in unknowns.values()]
+    ends = body.num_coefficients + np.cumsum(sizes, dtype=int)
+    numbers = {
+        name: np.arange(end - size, end)
+        for name, size, end in zip(unknowns, sizes, ends, strict=True)
+    }
+    if of_storage:
+        where = np.full(mesh.num_cells, numbers[STORAGE][0])
+        storage_form = storage_form._replace(location=where)
+
+    first = 0
+    for each in experiments:
+        check_unknown(body, each.observation, first)
+        first += len(each.observation.kept)
+    distinct, which = zip(*(_distinct(each.observation) for each in experiments), strict=True)
+    steady = field_equation(body, [each.name for each in experiments], distinct, steady, numbers)
+    moving = [_of_solution(distinct[number]) for number, _ in of_changes]
+    names = [f"change_{k}" for k in range(len(changes))]
+    equation = field_equation(body, names, moving, changes, numbers, further=(storage_form,))
+
+    times = [np.asarray(each.observation.sensors.times) for each in experiments]
+    after = [times[number][:, None] - steps.times for number, steps in of_changes]
+    spans = np.concatenate([each[each > 0.0] for each in after])
+    if not spans.size:
+        expected, remedy = "a reading after the first change", "correct the times, or their unit"
+        raise InputError("time", expected, "none", remedy)
+    shifts, _ = shifts_for(spans.min(), spans.max())
+    responses = [
+        sum(
+            change * response_weights(shifts, times)
+            for change, times in zip(steps.changes, each.T, strict=True)
+        )
+        for each, (_, steps) in zip(after, of_changes, strict=True)
+    ]
+    matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
+    last = [int(np.argmax(each)) for each in times]
+    at_last = np.zeros((len(experiments), len(changes), len(shifts)))
+    for k, (number, _) in enumerate(of_changes):
+        at_last[number, k] = responses[k][last[number]]
+    model = SteadyAndShifted(
+        steady=steady,
+        shifted=ShiftedEquations(equation, jax.device_put(shifts)),
+        at_last=jax.device_put(at_last),
+        solutions=tuple(f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
+                        for each in experiments),
+        further=unknowns,
+        sensors=joined({each.name: each.observation.sensors for each in experiments}),
+    )  # fmt: skip
+    return Combinations(model, jax.device_put(matrix))
+
+
+def _check_times(experiment: Experiment) -> None:
+    sensors = experiment.observation.sensors
+    if sensors.times is None:
+        expected = "a column time, as the field changes in time"
+        remedy = "add the time of each reading, or leave out the storage"
+        raise InputError(sensors.name, expected, "none", remedy)
+
+
+def _prefix(experiment: Experiment, experiments: Sequence[Experiment]):
+    own = f"{experiment.name}_" if len(experiments) > 1 else ""
+    return lambda key: own if key in experiment.conditions else ""
+
+
+def _before(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions before anything changes."""
+    return {key: _mapped(value, lambda steps: steps.before) for key, value in conditions.items()}
+
+
+def _mapped(value, of_steps):
+    """A condition with what stands in the place of its steps."""
+    if isinstance(value, Steps):
+        return of_steps(value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(each, of_steps) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(each, of_steps) for each in value)
+    return value
+
+
+def _changes(conditions: Mapping[str, Any]) -> Iterator[_Change]:
+    """Each number that changes, with conditions in which all others are zero."""
+    robin = conditions.get("robin") or {}
+    nothing = {
+        "dirichlet": dict.fromkeys(conditions.get("dirichlet") or {}, 0.0),
+        "robin": {group: (coefficient, 0.0) for group, (coefficient, _) in robin.items()},
+    }
+    source = conditions.get("source", 0.0)
+    if isinstance(source, Steps):
+        yield _Change(nothing | {"source": 1.0}, source)
+    for name, value in source.items() if isinstance(source, Mapping) else ():
+        if isinstance(value, Steps):
+            yield _Change(nothing | {"source": {name: 1.0}}, value)
+    for place, strength in conditions.get("point_sources") or ():
+        if isinstance(strength, Steps):
+            yield _Change(nothing | {"point_sources": [(place, 1.0)]}, strength)
+    for group, value in (conditions.get("neumann") or {}).items():
+        if isinstance(value, Steps):
+            yield _Change(nothing | {"neumann": {group: 1.0}}, value)
+    for group, value in (conditions.get("dirichlet") or {}).items():
+        if isinstance(value, Steps):
+            held = nothing["dirichlet"] | {group: 1.0}
+            yield _Change(nothing | {"dirichlet": held}, value)
+    for group, (coefficient, ambient) in robin.items():
+        if isinstance(ambient, Steps):
+            exchanged = nothing["robin"] | {group: (coefficient, 1.0)}
+            yield _Change(nothing | {"robin": exchanged}, ambient)
+
+
+def _check_same(parts: Sequence[Parts]) -> None:
+    if len(same_matrix(parts)) > 1:
+        expected = "experiments in time that are held on the same groups and exchange by the same "
+        expected += "coefficients"
+        remedy = "give these in [pde], and run other experiments by themselves"
+        raise InputError("experiments", expected, "different ones", remedy)
+
+
+def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution]]:
+    """The form of the storage, and its distribution by name if it is unknown."""
+    form = partial(Form, body.basis, reaction)
+    if is_distribution(storage):
+        found = as_distribution(storage)
+        if found.shape != () or not found.support[0] >= 0.0:
+            expected, remedy = "a distribution of a positive number", "give a lognormal, say"
+            raise InputError(STORAGE, expected, f"{storage!r}"[:80], remedy)
+        return form(), {STORAGE: found}
+    values = np.full(body.mesh.num_cells, np.nan)
+    named = storage if isinstance(storage, Mapping) else {"": storage}
+    for name, value in named.items():
+        where = f"{STORAGE}, {name}" if name else STORAGE
+        if not (np.isscalar(value) and np.isfinite(value) and value > 0.0):
+            raise InputError(where, "a positive number", f"{value!r}", "correct the storage")
+        values[body.mesh.cells_of(name, where) if name else slice(None)] = value
+    if np.isnan(values).any():
+        expected = "the storage of each subdomain"
+        found = f"{np.count_nonzero(np.isnan(values))} cells without one"
+        raise InputError(STORAGE, expected, found, "name all subdomains, or give one number")
+    return form(known=np.log(values)), {}
+
+
+def _distinct(observation: Observation) -> tuple[Observation, np.ndarray]:
+    """Readings that are of different things, whatever their time, and which each reading is of."""
+    num = len(observation.kept)
+    columns = [np.zeros((num, 1))]
+    for _, part in sorted(observation.parts.items()):
+        places = np.unique(part.places, return_inverse=True)[1].reshape(part.places.shape)
+        columns += [np.where(part.weights != 0.0, places, -1), part.weights]
+    rows = np.concatenate(columns, axis=1)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return observation.take(first), which.ravel()
+
+
+def _of_solution(observation: Observation) -> Observation:
+    """Without what readings have of coefficients: that does not change in time."""
+    parts = {key: part for key, part in observation.parts.items() if key in (SOLUTION, FLUXES)}
+    return replace(observation, parts=parts)
+
+
+def _matrix(which, distinct, of_changes, responses, num_shifts: int) -> np.ndarray:
+    """Readings at times from those of the steady state and of each shift, (d, p + K r)."""
+    sizes = [len(each.kept) for each in distinct]
+    of_loads = [sizes[number] for number, _ in of_changes]
+    firsts, starts = np.cumsum([0, *sizes]), np.cumsum([0, *of_loads])
+    num = [len(each) for each in which]
+    rows = np.cumsum([0, *num])
+    matrix = np.zeros((rows[-1], firsts[-1] + num_shifts * starts[-1]))
+    for number, own in enumerate(which):
+        at = np.arange(rows[number], rows[number + 1])
+        matrix[at, firsts[number] + own] = 1.0
+        for k, (of_number, _) in enumerate(of_changes):
+            if of_number == number:
+                columns = firsts[-1] + starts[k] + own[:, None]
+                columns = columns + starts[-1] * np.arange(num_shifts)
+                matrix[at[:, None], columns] = responses[k]
+    return matrix

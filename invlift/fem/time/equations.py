@@ -1,0 +1,110 @@
+"""Models of readings in time: combinations of what equations with shifts give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+
+from invlift.fem.equation import LinearEquation
+from invlift.fem.equation_family import EquationFamily
+from invlift.fem.sensors import Sensors
+from invlift.inverse.distributions import Distribution
+from invlift.inverse.models.joined import Joined
+from invlift.programs.pytrees import aside, static
+
+
+class ShiftedEquations(EquationFamily):
+    """Readings of one equation for each of K shifts, (K r,), shift by shift.
+
+    Attributes
+    ----------
+    equation : LinearEquation
+        Of r readings; its last term is that of the storage.
+    shifts : (K,)
+        What the storage is multiplied with in each, one over time.
+    """
+
+    equation: LinearEquation
+    shifts: jax.Array
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """Those of the equation, each of them (K, num_nodes)."""
+        return self.equation.solutions
+
+    @property
+    def _parameters(self):
+        return self.shifts
+
+    def _member(self, parameters):
+        *others, last = self.equation.terms
+        element = last.element._replace(weight=parameters * last.element.weight)
+        return replace(self.equation, terms=(*others, replace(last, element=element)))
+
+    def _join(self, parts):
+        return parts.reshape(-1, *parts.shape[2:])
+
+    def _weights(self, weighed):
+        split = weighed.reshape(*weighed.shape[:-1], self.shifts.size, -1)
+        return jnp.moveaxis(split, -2, 0)
+
+    def _kept(self, expansion):
+        """Without the Jacobian: that of the combinations is asked for alone."""
+        return expansion._replace(jacobian=None)
+
+    def _byproducts(self, parts):
+        return parts.byproducts
+
+
+class SteadyAndShifted(Joined):
+    """Readings of the steady state before anything changes, and behind them those with shifts.
+
+    Readings at times are combinations of these:
+    :class:`~invlift.inverse.models.combinations.Combinations`.
+
+    Attributes
+    ----------
+    steady : LinearEquation
+        Of p readings, with a load for each of X experiments.
+    shifted : ShiftedEquations
+        Of L loads, what one unit of each number that changes adds.
+    at_last : (X, L, K)
+        Weights of the solutions with shifts in that of each experiment at its last reading.
+    solutions : tuple of X str
+        What the latter are called.
+    further : dict of str to Distribution, or None
+        Of the coefficients behind those of the field.
+    sensors : Sensors or None
+        Those that are read.
+    """
+
+    steady: LinearEquation
+    shifted: ShiftedEquations
+    at_last: jax.Array
+    solutions: tuple[str, ...] = static()
+    further: Mapping[str, Distribution] | None = aside()
+    sensors: Sensors | None = aside()
+
+    coefficients_name = LinearEquation.coefficients_name
+    max_derivative = LinearEquation.max_derivative
+
+    @property
+    def _models(self):
+        return self.steady, self.shifted
+
+    def _join(self, parts):
+        return jnp.concatenate(parts)
+
+    def _weights(self, weighed):
+        return jnp.split(weighed, [self.steady.loads.size], axis=-1)
+
+    def _byproducts(self, parts):
+        steady, shifted = (
+            jnp.stack([part.byproducts[name] for name in model.solutions])
+            for model, part in zip(self._models, parts, strict=True)
+        )
+        fields = steady + jnp.einsum("xlk,lkn->xn", self.at_last, shifted)
+        return dict(zip(self.solutions, fields, strict=True))

@@ -1,0 +1,208 @@
+"""Fields in time against modes: the eigenvectors of an independent assembly, exact at all times."""
+
+import jax
+import numpy as np
+import pytest
+import skfem
+from scipy.linalg import eigh
+from skfem.models.poisson import mass, unit_load
+from structured import box_mesh
+
+from invlift.errors import InputError
+from invlift.fem.assembly import assemble_poisson
+from invlift.fem.readings.locate import locate
+from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.time.schedules import read_steps, steps
+from invlift.fem.time.shifts import TOLERANCE, response_weights, shifts_for
+from invlift.inverse.distributions import lognormal
+
+TIMES = np.geomspace(0.01, 10.0, 12)
+WELL = steps([[0.0, 1.0], [1.0, -0.5], [3.0, 0.0]])
+RIVER = steps([[0.5, 1.5], [0.2, 1.2]], before=1.0)
+AIR = steps([[2.0, 3.0]], before=0.5)
+EXCHANGE, STORAGE = 2.0, 2.5
+
+evaluate = jax.jit(lambda model, coefficients: model(coefficients))
+
+
+def observed(mesh, places, times=TIMES):
+    """Each place at all times."""
+    points = np.repeat(places, len(times), axis=0)
+    table = sensors_from_arrays(points, np.zeros(len(points)), times=np.tile(times, len(places)))
+    return locate(mesh, table)
+
+
+def places_in(dim):
+    return 0.2 + 0.6 * np.random.default_rng(3).random((2, dim))
+
+
+def all_that_changes(dim):
+    return {
+        "source": 0.3,
+        "dirichlet": {"left": RIVER},
+        "robin": {"right": (EXCHANGE, AIR)},
+        "point_sources": [((0.45,) * dim, WELL)],
+    }
+
+
+class Modes:
+    """The same field by the eigenvectors of K v = r M v, of matrices that scikit-fem assembles."""
+
+    def __init__(self, mesh, phi, storage=STORAGE):
+        kinds = {2: (skfem.MeshTri, skfem.ElementTriP1), 3: (skfem.MeshTet, skfem.ElementTetP1)}
+        kind, element = kinds[mesh.dim]
+        grid = kind(mesh.points.T, mesh.cells.T)
+        basis = skfem.Basis(grid, element())
+        side = skfem.FacetBasis(
+            grid, element(), facets=grid.facets_satisfying(lambda x: np.isclose(x[0], 1.0))
+        )
+        conduction = skfem.BilinearForm(
+            lambda u, v, w: np.exp(w.phi) * np.einsum("i...,i...", u.grad, v.grad)
+        )
+        self.stiffness = conduction.assemble(basis, phi=basis.interpolate(phi)).toarray()
+        self.stiffness += EXCHANGE * mass.assemble(side).toarray()
+        self.mass = storage * mass.assemble(basis).toarray()
+        self.exchanged = EXCHANGE * unit_load.assemble(side)
+        self.source = 0.3 * unit_load.assemble(basis)
+        self.well = basis.probes(np.full((mesh.dim, 1), 0.45)).toarray()[0]
+        self.basis = basis
+        self.held = grid.nodes_satisfying(lambda x: np.isclose(x[0], 0.0))
+        self.free = np.setdiff1d(np.arange(basis.N), self.held)
+        self.inner = np.ix_(self.free, self.free)
+        self.rates, self.vectors = eigh(self.stiffness[self.inner], self.mass[self.inner])
+
+    def steady(self, load, value):
+        u = np.zeros(self.basis.N)
+        u[self.held] = value
+        rest = (load - self.stiffness @ u)[self.free]
+        u[self.free] = np.linalg.solve(self.stiffness[self.inner], rest)
+        return u
+
+    def after_load(self, load, time):
+        """Response to a load of one step, at a time after it."""
+        modes = -np.expm1(-self.rates * time) / self.rates * (self.vectors.T @ load[self.free])
+        u = np.zeros(self.basis.N)
+        u[self.free] = self.vectors @ modes
+        return u
+
+    def after_held(self, time):
+        """Response to one step of the held value: its mass acts at once."""
+        end, first = self.steady(0.0 * self.source, 1.0), np.zeros(self.basis.N)
+        first[self.held] = 1.0
+        pulled = (self.mass @ first)[self.free]
+        start = -np.linalg.solve(self.mass[self.inner], pulled) - end[self.free]
+        modes = self.vectors.T @ (self.mass[self.inner] @ start)
+        u = end.copy()
+        u[self.free] += self.vectors @ (np.exp(-self.rates * time) * modes)
+        return u
+
+    def at(self, time):
+        u = self.steady(self.source + AIR.before * self.exchanged, RIVER.before)
+        for given, response in (
+            (WELL, lambda t: self.after_load(self.well, t)),
+            (AIR, lambda t: self.after_load(self.exchanged, t)),
+            (RIVER, self.after_held),
+        ):
+            for start, change in zip(given.times, given.changes, strict=True):
+                u = u + (change * response(time - start) if time > start else 0.0)
+        return u
+
+    def readings(self, places, times=TIMES):
+        return (self.basis.probes(places.T) @ np.stack([self.at(t) for t in times], axis=1)).ravel()
+
+
+def relative_error(found, exact):
+    return np.abs(np.asarray(found) - exact).max() / np.ptp(exact)
+
+
+@pytest.mark.parametrize("dim", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_readings_are_those_of_exact_modes(dim):
+    mesh = box_mesh(dim, 7 - dim)
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    places, conditions = places_in(dim), all_that_changes(dim)
+    model = assemble_poisson(mesh, observed(mesh, places), storage=STORAGE, **conditions)
+    modes = Modes(mesh, phi)
+    exact = modes.readings(places)
+    found = evaluate(model, phi)
+    assert relative_error(found, exact) < TOLERANCE
+    # Negative control: a storage that is 1 % larger is seen.
+    assert relative_error(found, Modes(mesh, phi, 1.01 * STORAGE).readings(places)) > 10 * TOLERANCE
+    # The solution that is kept is that of the last reading.
+    _, expansion = jax.jit(lambda model, phi: model.expand(phi))(model, phi)
+    last = expansion.byproducts["solution"]
+    assert relative_error(last, modes.at(TIMES[-1])) < TOLERANCE
+    if dim == 2:
+        # Unknown, it is one more coefficient, and the same at the same value.
+        unknown = assemble_poisson(
+            mesh, observed(mesh, places), storage=lognormal(median=1.0, factor=2.0), **conditions
+        )
+        assert list(unknown.further) == ["storage"]
+        again = evaluate(unknown, np.append(phi, np.log(STORAGE)))
+        np.testing.assert_allclose(again, found, rtol=1e-9)
+
+
+def test_numbers_of_times_and_steps_cost_nothing_but_weights():
+    """More readings of the same places are further rows of the combinations."""
+    mesh, places = box_mesh(2, 4), places_in(2)
+    few, many = (np.geomspace(0.01, 10.0, num) for num in (5, 200))
+    models = [
+        assemble_poisson(
+            mesh, observed(mesh, places, times), storage=STORAGE, source=0.0,
+            dirichlet={"left": 0.0}, point_sources=[((0.4, 0.4), steps([[0.0, 1.0]]))],
+        )
+        for times in (few, many)
+    ]  # fmt: skip
+    inner = [jax.tree.map(np.shape, model.model) for model in models]
+    assert inner[0] == inner[1]
+    assert [model.matrix.shape[0] for model in models] == [10, 400]
+
+
+@pytest.mark.parametrize("decades", [0.0, 1.0, 3.0])
+def test_sums_over_shifts_are_the_responses_of_all_modes(decades):
+    shifts, error = shifts_for(2.0, 2.0 * 10**decades)
+    assert error <= TOLERANCE
+    times = np.geomspace(2.0, 2.0 * 10**decades, 7)
+    weights = response_weights(shifts, times)
+    rates = np.random.default_rng(1).permutation(np.geomspace(1e-6, 1e5, 333))
+    sums = weights @ (1.0 / (rates + shifts[:, None]))
+    exact = -np.expm1(-np.outer(times, rates)) / rates
+    assert np.abs(sums / exact - 1.0).max() < 1.5 * TOLERANCE
+    assert not response_weights(shifts, [0.0, -1.0]).any()
+    # Negative control: half as many shifts do not do.
+    coarse = response_weights(shifts[::2], times) @ (1.0 / (rates + shifts[::2, None]))
+    assert np.abs(coarse / exact - 1.0).max() > 10 * TOLERANCE
+
+
+def test_mistakes_are_one_line(tmp_path):
+    mesh = box_mesh(2, 2)
+    here = observed(mesh, places_in(2))
+    always = {"dirichlet": {"left": 0.0}, "source": 1.0}
+    pumped = always | {"point_sources": [((0.4, 0.4), steps([[0.0, 1.0]]))]}
+    late = always | {"point_sources": [((0.4, 0.4), steps([[50.0, 1.0]]))]}
+    timeless = locate(mesh, sensors_from_arrays(places_in(2), np.zeros(2)))
+    for observation, conditions, storage, message in (
+        (here, pumped, 0.0, "storage: expected a positive number, found 0.0"),
+        (here, pumped, {"low": 1.0}, "storage: expected the storage of each subdomain"),
+        (here, always, 1.0, "storage: expected a number that changes in time"),
+        (here, late, 1.0, "time: expected a reading after the first change"),
+        (here, pumped, None, "storage: expected the storage, as a number changes in time"),
+        (timeless, pumped, 1.0, "sensors: expected a column time"),
+        (here, pumped, lognormal(np.zeros(2), 1.0), "storage: expected a distribution of a posit"),
+    ):
+        with pytest.raises(InputError) as caught:
+            assemble_poisson(mesh, observation, storage=storage, **conditions)
+        assert str(caught.value).startswith(message)
+    with pytest.raises(InputError, match="steps: expected one value from each time on, found two"):
+        steps([[1.0, 2.0], [1.0, 3.0]])
+    with pytest.raises(InputError, match="steps, row 1: expected finite numbers"):
+        steps([[np.nan, 2.0]])
+    table = tmp_path / "rates.csv"
+    table.write_text("Time [s],strength\n60,0\n0,-0.003\n")
+    read = read_steps(table)
+    assert (read.times.tolist(), read.values.tolist()) == ([0.0, 60.0], [-0.003, 0.0])
+    table.write_text("time,strength\n0,x\n")
+    with pytest.raises(InputError, match=r"rates\.csv, row 2, column strength: expected a number"):
+        read_steps(table)
+    table.write_text("time,rate\n0,1\n")
+    with pytest.raises(InputError, match=r"rates\.csv, row 1: expected columns time and strength"):
+        read_steps(table)
