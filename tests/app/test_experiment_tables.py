@@ -2,6 +2,7 @@
 
 import copy
 
+import jax
 import numpy as np
 import pytest
 from problem_files import assert_named, readings, write_problem
@@ -62,8 +63,12 @@ def test_fluxes_are_those_of_an_experiment(tmp_path):
     apart = {"experiment.pushed.robin": {"top": {"coefficient": 1e-9}}}  # a matrix of its own
     for changes, name, expected in (({}, "heated", -5.0), (apart, "pushed", -0.7)):
         model = build_problem(write(tmp_path, changes)).problem.model
-        flux = model.boundary_flux("left", name)[1](np.zeros((1, 16)))
-        np.testing.assert_allclose(flux, [expected], rtol=1e-6)
+        phi = np.zeros((1, 16))
+        _, solution, flux_of = model.boundary_flux("left", name)
+        assert solution == f"solution_{name}"
+        solved = np.asarray(jax.jit(model.expand)(phi[0])[1].byproducts[solution])[None]
+        for flux in (flux_of(phi), flux_of(phi, solved)):
+            np.testing.assert_allclose(flux, [expected], rtol=1e-6)
         with pytest.raises(InputError, match=r"^flux, left: .*heated, pushed, found ''"):
             model.boundary_flux("left")
 

@@ -66,7 +66,7 @@ def test_a_well_takes_out_what_flows_in():
         dirichlet={"boundary": 1.0},
         point_sources=[(places[0], -0.7)],
     )
-    further, flux_of = model.boundary_flux("boundary")
+    further, _, flux_of = model.boundary_flux("boundary")
     assert further == ()
     phi = np.zeros(mesh.num_nodes)
     (readings, _), _ = look(model, phi)

@@ -22,7 +22,7 @@ def assembled(mesh, **conditions):
 
 def flux_of(forward, group, phi):
     """The flux of one field, of its discrete solution."""
-    further, flux = forward.boundary_flux(group)
+    further, _, flux = forward.boundary_flux(group)
     assert further == ()
     return flux(np.asarray(phi)[None])[0]
 
