@@ -45,6 +45,8 @@ class Record(BaseModel):
     verdict: Verdict
     method: str | None = None
     problem_sha256: str | None = None
+    num_chains: int | None = None
+    num_draws: int | None = None
     num_draws_requested: int | None = None
     compile_seconds: float | None = None
     is_interrupted: bool | None = None
@@ -125,9 +127,8 @@ def read_posterior(
         remedy += "one go on with --resume, in Python sample(..., checkpoint=folder, resume=True)"
         raise InputError(str(directory), "the results folder of a run", found, remedy)
     found, (record, own) = read_groups(file), _read_record(directory)
-    _check_is_of_one_run(directory, found[ROOT].attrs.get(RECORD_SHA256, own) == own, record)
     try:
-        return Posterior(
+        posterior = Posterior(
             _chains(found, record),
             [quantity_of(each, found["constant_data"]) for each in found["posterior"].values()],
             **_surroundings(found),
@@ -137,6 +138,12 @@ def read_posterior(
     except (LookupError, ValueError, TypeError) as reason:
         expected = "the draws of a run, as invlift run writes them"
         raise InputError(str(file), expected, f"others ({reason})"[:80], REMEDY) from None
+    # Another program that has written the draws anew may have left the digest out.
+    is_own = found[ROOT].attrs.get(RECORD_SHA256, own) == own
+    sizes = {"num_chains": posterior.num_chains, "num_draws": posterior.num_draws}
+    is_own &= all(getattr(record, name) in (None, size) for name, size in sizes.items())
+    _check_is_of_one_run(directory, is_own, record)
+    return posterior
 
 
 def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) -> None:

@@ -19,6 +19,7 @@ from structured import box_mesh
 import invlift
 from invlift.errors import InputError
 from invlift.fem.forms import conduction
+from invlift.posterior.labelled import read_groups, save_netcdf
 
 OPTIONS = {"sampler.method": "pcn", "sampler.draws": 60}
 OPTIONS |= {"output.exceedance": [0.5, 2.0]}
@@ -254,6 +255,18 @@ def test_files_of_other_runs_are_not_taken(results, tmp_path, capsys, case):
         assert call(*command) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert f"{folder / name}: expected the file that was written with posterior.nc" in line
+
+
+def test_a_record_of_another_size_is_not_taken_beside_draws_written_anew(results, tmp_path):
+    """By a program that knows nothing of the digest in the file."""
+    folder = tmp_path / "out"
+    shutil.copytree(results, folder)
+    groups = read_groups(folder / "posterior.nc")
+    save_netcdf([each for each in groups.items() if each[0] != "/"], folder / "posterior.nc")
+    invlift.load(folder)
+    with_record(num_draws=10**30)(folder)
+    with pytest.raises(InputError, match=r"run.json: expected the file that was written with"):
+        invlift.load(folder)
 
 
 @pytest.mark.usefixtures("drawn")
