@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,6 +24,7 @@ from invlift.posterior.plots import (
     with_unit,
 )
 from invlift.posterior.quantity import Quantity
+from invlift.posterior.ticks import set_ticks
 
 NUM_RANK_BINS = 20
 #: Points of a pair, and bars of a histogram.
@@ -35,6 +37,8 @@ POINTS = {
 ENDS, MARGIN = (0.005, 0.995), 0.12
 #: Largest width of all panels of pairs and of one, in inches.
 WIDTH, PANEL = 9.6, 1.8
+#: Size of the numbers there, in points.
+SMALL = 7
 
 
 def titles_of(names: Iterable[str], quantities: Mapping[str, Quantity]) -> dict[str, str]:
@@ -132,7 +136,8 @@ def plot_parameters(
     titles = titles_of(names, quantities)
     values = {name: np.concatenate(scalars[name]).astype(float) for name in names}
     limits = {name: _limits(each) for name, each in values.items()}
-    size = min(PANEL, WIDTH / len(names)) * len(names) + 0.6
+    panel = min(PANEL, WIDTH / len(names))
+    size = panel * len(names) + 0.6
     with new_figure(size + 0.5, size + 0.5) as figure:
         figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
         grid = figure.subplots(len(names), len(names), squeeze=False)
@@ -148,8 +153,8 @@ def plot_parameters(
                 ax.plot(values[across][shown], values[down][shown], "o", **POINTS)
                 ax.set_ylim(limits[down])
             ax.set_xlim(limits[across])
-            _label(ax, "x", titles[across] if down == names[-1] else None)
-            _label(ax, "y", titles[down] if column == 0 < row else None)
+            _label(ax, "x", titles[across] if down == names[-1] else None, panel)
+            _label(ax, "y", titles[down] if column == 0 < row else None, panel)
         draw_legend(figure, loc="outside upper right", ncols=2)
     return figure
 
@@ -170,16 +175,15 @@ def draw_marginal(
     ax.set_ylim(0.0, 1.08 * top or 1.0)
 
 
-def _label(ax: Axes, which: str, title: str | None) -> None:
-    """Name an axis and number it, or leave it bare."""
+def _label(ax: Axes, which: str, title: str | None, length: float) -> None:
+    """Name an axis of so many inches and number it, or leave it bare."""
     axis = getattr(ax, f"{which}axis")
     if title is None:
         axis.set_visible(False)
         return
-    low, high = axis.get_view_interval()
-    ticks, room = MaxNLocator(4).tick_values(low, high), 0.1 * (high - low)
-    axis.set_ticks(ticks[(ticks > low + room) & (ticks < high - room)])
-    ax.tick_params(axis=which, labelsize=7)
+    ax.tick_params(axis=which, labelsize=SMALL)
+    scale = matplotlib.rcParams["font.size"] / SMALL
+    set_ticks(axis, scale * length, is_across=which == "x", margin=0.1)
     axis.set_label_text(title, fontsize=8)
 
 

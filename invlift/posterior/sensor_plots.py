@@ -14,6 +14,7 @@ from scipy.stats import beta
 from invlift.posterior.leave_one_out import MAX_PARETO_K, LeaveOneOut
 from invlift.posterior.plots import CHAIN_COLOURS, FAINT, new_figure
 from invlift.posterior.sensor_fit import SensorStatistics
+from invlift.posterior.ticks import set_ticks
 
 #: Of readings that stand out.
 FAR_COLOUR = CHAIN_COLOURS[4]
@@ -87,6 +88,7 @@ def plot_sensors(
             xlim=limits, ylim=limits, aspect="equal",
             xlabel=f"observed {quantity}", ylabel=f"predicted {quantity}",
         )  # fmt: skip
+        set_ticks(ax.xaxis, 0.75 * PANEL[0], is_across=True)
         ax.set_title("Predicted, ± 2 sd, against observed")
         for ax in others:
             draw_residuals(ax, np.arange(len(residual)), residual)

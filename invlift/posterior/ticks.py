@@ -37,13 +37,17 @@ def log_ticks(low: float, high: float, most: int) -> np.ndarray:
     return ticks[:: max(1, -(-ticks.size // most))]
 
 
-def set_ticks(axis: Axis, length: float, *, is_across: bool) -> None:
-    """Have so many ticks along an axis of so many inches that their labels do not touch."""
+def set_ticks(axis: Axis, length: float, *, is_across: bool, margin: float = 0.0) -> None:
+    """Have so many ticks along an axis of so many inches that their labels do not touch.
+
+    At either end a part of the axis, the margin, has none.
+    """
     low, high = axis.get_view_interval()
+    low, high = low + margin * (high - low), high - margin * (high - low)
     for num in range(MOST, 0, -1):
-        axis.set_major_locator(locator := MaxNLocator(num))
-        ticks = locator.tick_values(low, high)
+        ticks = MaxNLocator(num).tick_values(low, high)
         ticks = ticks[(low <= ticks) & (ticks <= high)]
+        axis.set_major_locator(FixedLocator(ticks))
         labels = axis.get_major_formatter().format_ticks(ticks)
         widths = [DIGIT * len(label) + ROOM if is_across else ROOM for label in labels]
         if sum(widths) <= length:

@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from posterior_cases import Mesh, square
+from posterior_cases import Chain, Mesh, square
 
+from invlift.posterior import Posterior, Readings
 from invlift.posterior.field_plots import Panel, plot_maps
 from invlift.posterior.ticks import log_ticks
 
@@ -36,6 +37,32 @@ def of_labels(axis):
     along = "intervalx" if axis.axis_name == "x" else "intervaly"
     boxes = [getattr(label.get_window_extent(renderer), along) for label in shown]
     return [label.get_text() for label in shown], sorted(map(tuple, boxes))
+
+
+def test_labels_of_numbers_are_apart():
+    rng = np.random.default_rng(0)
+    draws = {
+        "small": 3e-4 * np.exp(0.2 * rng.normal(size=200)),
+        "far": 4512345.0 + 300.0 * rng.normal(size=200),
+        "large": 3e7 * (2.0 + 0.3 * rng.normal(size=200)),
+    }
+    draws["predicted"] = 4.5e6 + 100.0 * rng.normal(size=(200, 5))
+    sensors = Readings(4.5e6 + 50.0 * rng.normal(size=5), sigma=30.0)
+    posterior = Posterior([Chain(draws)] * 2, sensors=sensors)
+    figures = posterior.plot_parameters(names=["small", "far", "large"]), posterior.plot_sensors()
+    for figure in figures:
+        FigureCanvasAgg(figure).draw()
+    tried = 0
+    for ax in (ax for figure in figures for ax in figure.axes):
+        for axis in (ax.xaxis, ax.yaxis):
+            if not axis.get_visible():
+                continue
+            texts, boxes = of_labels(axis)
+            assert len(set(texts)) == len(texts) > 0
+            for (_, end), (begin, _) in pairwise(boxes):
+                tried += 1
+                assert end < begin
+    assert tried > 3
 
 
 @pytest.mark.parametrize("is_log", [False, True])
