@@ -20,6 +20,8 @@ CUT_EDGES = {
 }
 #: Pixels along the longer side of what is drawn.
 NUM_PIXELS = 800
+#: Distance in pixels within which a middle counts as inside, and rows looked at at once.
+_CLOSE, _AT_ONCE = 1e-9, 2**20
 
 
 class Pixels(NamedTuple):
@@ -33,26 +35,54 @@ class Pixels(NamedTuple):
 def pixels_of(corners: np.ndarray, low: np.ndarray, high: np.ndarray, shape: np.ndarray) -> Pixels:
     """Find triangles, (m, 3, 2), at the middles of shape[0] columns and shape[1] rows of pixels."""
     size = (high - low) / shape
-    first = np.ceil((corners.min(axis=1) - low) / size - 0.5).astype(int).clip(0, shape)
-    last = np.floor((corners.max(axis=1) - low) / size - 0.5).astype(int).clip(-1, shape - 1)
-    origin, (along, across) = corners[:, 0], np.swapaxes(corners[:, 1:] - corners[:, :1], 0, 1)
-    areas = _cross(along, across)
-    extent = np.where(areas[:, None] != 0.0, np.maximum(last - first + 1, 0), 0)
-    # Every pixel in the rectangle round each triangle is tried.
-    num = extent.prod(axis=1)
-    owner = np.repeat(np.arange(len(corners)), num)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(num) - num, num)
-    row, column = np.divmod(number, extent[owner, 0])
-    column, row = column + first[owner, 0], row + first[owner, 1]
-    from_origin = low + size * (np.stack([column, row], axis=1) + 0.5) - origin[owner]
-    second = _cross(from_origin, across[owner]) / areas[owner]
-    third = _cross(along[owner], from_origin) / areas[owner]
-    shares = np.stack([1.0 - second - third, second, third], axis=1)
-    is_inside = shares.min(axis=1) >= -1e-9
-    at = row[is_inside], column[is_inside]
-    triangle, weights = np.full(shape[::-1], -1), np.zeros((*shape[::-1], 3))
-    triangle[at], weights[at] = owner[is_inside], shares[is_inside]
-    return Pixels(np.stack([low, high]), triangle, weights)
+    triangle, shares = np.full(shape[::-1], -1), np.zeros((*shape[::-1], 3))
+    in_pixels = (corners - low) / size - 0.5  # the middle of the first pixel is at 0
+    first, last = _between(*_ends(in_pixels[:, :, 1]), shape[1])
+    num_parts = 1 + int(np.maximum(last - first + 1, 0).sum()) // _AT_ONCE
+    for part in np.array_split(np.arange(len(corners)), num_parts):
+        of_row, row = _expanded(first[part], last[part])
+        owner = part[of_row]
+        of_pixel, column = _expanded(*_crossed(in_pixels[owner], row, shape[0]))
+        owner, row = owner[of_pixel], row[of_pixel]
+        origin = in_pixels[owner, 0]
+        along, across = (in_pixels[owner, k] - origin for k in (1, 2))
+        place, area = np.stack([column, row], axis=1) - origin, _cross(along, across)
+        is_flat = area == 0.0
+        area = np.where(is_flat, 1.0, area)
+        weights = np.stack([_cross(place, across) / area, _cross(along, place) / area], axis=1)
+        weights = np.concatenate([1.0 - weights.sum(axis=1, keepdims=True), weights], axis=1)
+        at = row[~is_flat], column[~is_flat]
+        triangle[at], shares[at] = owner[~is_flat], weights[~is_flat].clip(0.0, 1.0)
+    return Pixels(np.stack([low, high]), triangle, shares)
+
+
+def _ends(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return values.min(axis=1), values.max(axis=1)
+
+
+def _between(low: np.ndarray, high: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last of the numbers 0 ... num - 1 between two; the last is less if none."""
+    first = np.ceil(np.clip(low - _CLOSE, 0.0, num)).astype(int)
+    return first, np.floor(np.clip(high + _CLOSE, -1.0, num - 1.0)).astype(int)
+
+
+def _crossed(corners: np.ndarray, row: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and last pixel of each row, (k,), in triangles, (k, 3, 2), of num in a row."""
+    starts, ends = corners, np.roll(corners, -1, axis=1)
+    rise = ends[:, :, 1] - starts[:, :, 1]
+    is_level = rise == 0.0
+    share = (row[:, None] - starts[:, :, 1]) / np.where(is_level, 1.0, rise)
+    is_crossed = (share >= -_CLOSE) & (share <= 1.0 + _CLOSE) & ~is_level
+    at = starts[:, :, 0] + share * (ends[:, :, 0] - starts[:, :, 0])
+    left = np.where(is_crossed, at, np.inf).min(axis=1)
+    return _between(left, np.where(is_crossed, at, -np.inf).max(axis=1), num)
+
+
+def _expanded(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All numbers from the first to the last of each range, and which range each is of."""
+    num = np.maximum(last - first + 1, 0)
+    owner = np.repeat(np.arange(len(num)), num)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(num) - num - first, num)
 
 
 def _cross(first: np.ndarray, second: np.ndarray) -> np.ndarray:

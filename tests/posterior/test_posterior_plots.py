@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
-from posterior_cases import Chain, box, make_posterior, normal_posterior, square
+from posterior_cases import Chain, Mesh, box, make_posterior, normal_posterior, square
 
 from invlift.errors import InputError
 from invlift.posterior import Posterior
@@ -96,6 +96,21 @@ def pixels_drawn(ax):
     ends = zip((left, bottom), (right, top), values.shape[::-1], strict=True)
     middles = [low + (high - low) * (np.arange(num) + 0.5) / num for low, high, num in ends]
     return values, np.stack(np.meshgrid(*middles), axis=-1)
+
+
+def test_a_fan_of_slivers_is_drawn_without_gaps():
+    """Thinner than a pixel where they meet, and none of them beyond its ends."""
+    angles = np.linspace(0.0, 0.5 * np.pi, 601)
+    rim = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    points, first = np.concatenate([[[0.0, 0.0]], rim]), np.arange(1, 601)
+    cells = np.stack([np.zeros(600, int), first, first + 1], axis=1)
+    panel = Panel("linear", points @ [2.0, -1.0], True, "viridis")
+    values, at = pixels_drawn(plot_maps(Mesh(points, cells), [panel]).axes[0])
+    radius = np.linalg.norm(at, axis=-1)
+    assert np.isfinite(values[radius < 1.0 - 1e-5]).all()
+    assert np.isnan(values[radius > 1.0]).all()
+    is_drawn = np.isfinite(values)
+    np.testing.assert_allclose(values[is_drawn], at[is_drawn] @ [2.0, -1.0], atol=1e-7)
 
 
 @pytest.mark.parametrize("mesh", [square, box])
