@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,9 +71,24 @@ def is_finished(directory: Path) -> bool:
     return (directory / DRAWS).exists()
 
 
-def text_sha256(text: str) -> str:
-    """SHA-256 of a problem's text, whatever its lines end in."""
-    return hashlib.sha256("\n".join(text.splitlines()).encode()).hexdigest()
+def problem_sha256(name: str, text: str) -> str:
+    """SHA-256 of what a problem's file says, by its name; of TOML wherever the files of it are.
+
+    However lines are laid out: a run that goes to another machine may be told the new places.
+    """
+    content = "\n".join(text.splitlines())
+    if name.endswith(".toml"):
+        with suppress(tomllib.TOMLDecodeError):  # a damaged one is another's
+            content = json.dumps(_without_places(tomllib.loads(text)), sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _without_places(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_places(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if key not in ("file", "dir")
+    }
 
 
 def read_record(directory: Path) -> Record:
@@ -152,7 +170,7 @@ def _check_is_of_one_run(directory: Path, has_own_record: bool, record: Record) 
     if record.problem_sha256 is not None and problem.is_file():
         what, where = "the problem of the run", f"{problem}"
         text = read_text(problem, where, what, remedy=REMEDY, max_bytes=MAX_BYTES)
-        has_own_problem = text_sha256(text) == record.problem_sha256
+        has_own_problem = problem_sha256(problem.name, text) == record.problem_sha256
     for file, is_own in ((directory / RECORD, has_own_record), (problem, has_own_problem)):
         if not is_own:
             expected, found = f"the file that was written with {DRAWS}", "another one, or changed"

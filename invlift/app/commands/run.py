@@ -30,7 +30,7 @@ from invlift.app.saved_problem import keep_objections, kept_objections, save_pro
 from invlift.errors import InputError
 from invlift.files.atomic import only_writer
 from invlift.files.tables import integer
-from invlift.posterior.run_folder import PROBLEM_FILES, text_sha256
+from invlift.posterior.run_folder import PROBLEM_FILES, problem_sha256
 from invlift.samplers.chains.results import Run
 
 #: Time that chains have at least, whatever was spent before they begin, s.
@@ -177,7 +177,8 @@ def _run_info(spec) -> dict:
     settings = spec.sampler
     info = {"versions": versions(), "seed": settings.seed, "method": settings.method}
     info |= {"options": dict(settings.options), "num_warmup": settings.warmup}
-    info |= {"problem_sha256": text_sha256(text_of(spec))}
+    name = PROBLEM_FILES[not isinstance(spec, ProblemSpec)]
+    info |= {"problem_sha256": problem_sha256(name, text_of(spec))}
     if isinstance(spec, ProblemSpec):
         return info | {"mesh_sha256": hashlib.sha256(spec.mesh.file.read_bytes()).hexdigest()}
     return info | {"source": f"{spec.source}:{spec.name}"}
