@@ -34,6 +34,9 @@ from .fem.readings.locate import locate as locate
 from .fem.sensors import Sensors as Sensors
 from .fem.sensors import read_sensors as read_sensors
 from .fem.sensors import sensors_from_arrays as sensors_from_arrays
+from .fem.time.assembly import assemble_transient as assemble_transient
+from .fem.time.schedules import read_steps as read_steps
+from .fem.time.schedules import steps as steps
 from .fem.voltages import geometric_factors as geometric_factors
 from .inverse.diffusion_problem import diffusion_problem as diffusion_problem
 from .inverse.distributions import Distribution as Distribution

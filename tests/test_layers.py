@@ -13,6 +13,7 @@ ALLOWED = {
     "app": ("invlift",),
     "fem": (
         "invlift.inverse.models.base",
+        "invlift.inverse.models.combinations",
         "invlift.inverse.models.joined",
         "invlift.inverse.priors",
         "invlift.inverse.distributions",

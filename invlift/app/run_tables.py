@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from invlift.errors import InputError, printable
+from invlift.errors import printable
 from invlift.files.tables import (
     Table,
     chosen,
@@ -84,6 +84,18 @@ class SamplerTable(Table):
     options: dict[str, Any] = {}
     """The options of the method."""
 
+    @field_validator("warmup")
+    @classmethod
+    def _is_there_where_a_step_size_is_tuned(cls, warmup, info):
+        method = info.data.get("method")
+        if not warmup and method is not None and KERNELS[method]().adaptation.is_tuned:
+            raise problem(
+                expected="at least 1 iteration, in which the step size is tuned",
+                found="0",
+                remedy="take 200, for example",
+            )
+        return warmup
+
     @field_validator("options")
     @classmethod
     def _are_those_of_the_method(cls, options, info):
@@ -109,20 +121,8 @@ class SamplerTable(Table):
         return None if self.draws == UNTIL_CONVERGED else self.draws
 
     def kernel(self) -> Kernel:
-        """Return the method with its options: an instance of the dataclass in `KERNELS`.
-
-        An InputError if it needs a warm-up and has none.
-        """
-        kernel = KERNELS[self.method](**self.options)
-        check_warmup("[sampler] warmup", kernel, self.warmup)
-        return kernel
-
-
-def check_warmup(where: str, kernel: Kernel, warmup: int) -> None:
-    """Refuse to sample without a warm-up what is tuned in it."""
-    if not warmup and kernel.adaptation.is_tuned:
-        expected = "at least 1 iteration, in which the step size is tuned"
-        raise InputError(where, expected, "0", "take 200, for example")
+        """Return the method with its options: an instance of the dataclass in `KERNELS`."""
+        return KERNELS[self.method](**self.options)
 
 
 def _all_different(values: list[float]) -> list[float]:

@@ -21,7 +21,7 @@ import numpy as np
 from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
-from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable, check_warmup
+from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
 from invlift.app.starts import chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError
@@ -143,8 +143,9 @@ def sample(
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
-    check_options(SamplerTable, chains=chains, warmup=warmup, draws=draws, seed=seed)
-    check_warmup("warmup", kernel, warmup)
+    check_options(SamplerTable, chains=chains, draws=draws, seed=seed)
+    if warmup != 0 or kernel.adaptation.is_tuned:  # of what needs none the table knows nothing
+        check_options(SamplerTable, warmup=warmup)
     check_options(SamplerTable, "max_seconds", budget=max_seconds)
     check_options(OutputTable, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:

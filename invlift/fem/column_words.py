@@ -101,10 +101,8 @@ def _note_on_times(rows: Lines, header, column: int, where: str) -> list[str]:
         place, time = tuple(entries[number] for number in places), entries[column]
         if seen.setdefault(place, time) != time:
             found = f"row {row} reads at {time} where an earlier row reads at {seen[place]}"
-            remedy = (
-                "keep the rows of one time, at which nothing changes any more, or average them; "
-            )
-            remedy += "or say how the body stores: [pde] storage"
+            remedy = "give [pde] storage if the field changes in time; else keep the rows of one "
+            remedy += "time, at which nothing changes any more, or average them"
             raise InputError(where, "one time: the problem is steady", found, remedy)
     if len({*seen.values()}) == 1:
         return []

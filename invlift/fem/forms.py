@@ -1,8 +1,8 @@
 """Matrices of one element for common equations, for :func:`invlift.linear_equation`.
 
 Each is a function of the coefficient at the element's Q quadrature points, (Q,), and of its
-:class:`~invlift.fem.terms.Element`, and gives the symmetric matrix (m, m).  Coefficients are
-logarithms, so that what they stand for is positive.
+:class:`~invlift.fem.terms.Element`, and gives the symmetric matrix (m, m).  Coefficients of
+fields are logarithms, so that what they stand for is positive; numbers stand for themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ def reaction(log_rate: jax.Array, element: Element) -> jax.Array:
     """
     weight = jnp.exp(log_rate) * element.weight
     return jnp.einsum("iq,jq,q->ij", element.value, element.value, weight)
+
+
+def storage(rate: jax.Array, element: Element) -> jax.Array:
+    """Integrals of S v_i v_j, of the term S u, with S itself as the coefficient."""
+    return jnp.einsum("iq,jq,q->ij", element.value, element.value, rate * element.weight)
 
 
 def exchange(coefficient: jax.Array, element: Element) -> jax.Array:

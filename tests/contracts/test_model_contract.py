@@ -253,6 +253,8 @@ def sites_and_a_loop():
 
 
 MATRIX = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
+#: Of the field, an exchange, an offset and a storage, of which the second and last are positive.
+CENTRE = np.array([*9 * [0.0], 3.0, 0.0, 3.0])
 #: Classes, what makes a model of one, sizes, spreads and centres of coefficients, and steps from
 #: these: longer ones in time, where weights of 1e3 that cancel cost three digits.
 MODELS = {
@@ -263,7 +265,7 @@ MODELS = {
     "equation, elastic": (LinearEquation, elastic, 9, 2.0),
     "experiments": (Experiments, experiments, 9, 1.5),
     "field, all at once": (Experiments, field, 18, 1.0),
-    "in time": (Combinations, in_time, 12, 1.5, 0.0, 5.0 * STEPS[:4]),
+    "in time": (Combinations, in_time, 12, 1.0, CENTRE, 5.0 * STEPS[:4]),
     "points": (WaveNumbers, points, 9),
     "points, in space": (LinearEquation, points_in_space, 8),
     "electrodes": (LinearEquation, electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),

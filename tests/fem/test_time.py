@@ -137,7 +137,7 @@ def test_readings_are_those_of_exact_modes(dim):
             mesh, observed(mesh, places), storage=lognormal(median=1.0, factor=2.0), **conditions
         )
         assert list(unknown.further) == ["storage"]
-        again = evaluate(unknown, np.append(phi, np.log(STORAGE)))
+        again = evaluate(unknown, np.append(phi, STORAGE))
         np.testing.assert_allclose(again, found, rtol=1e-9)
 
 

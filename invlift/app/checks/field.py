@@ -6,6 +6,7 @@ import numpy as np
 
 from invlift.app.checks.electrodes import check_electrodes
 from invlift.app.checks.findings import Finding
+from invlift.app.checks.times import check_times
 from invlift.app.field_problem import FieldProblem
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
@@ -40,7 +41,7 @@ def check_tables(
     if sensors is not None and sensors.electrodes is not None:
         findings.append(check_electrodes(field))
     if sensors is not None:
-        findings += [check_sensors(field, spec), *check_places(field)]
+        findings += [check_sensors(field, spec), *check_places(field), *check_times(field)]
     return findings
 
 
@@ -106,10 +107,13 @@ def check_sensors(field: FieldProblem, spec: ProblemSpec | PythonSpec | None) ->
     """How many there are, and what of their table is not used or repeated."""
     sensors = field.sensors
     notes, is_file = [], isinstance(spec, ProblemSpec)
-    columns = sensors.points, sensors.minus, sensors.electrodes, sensors.experiments
+    columns = (
+        sensors.points, sensors.minus, sensors.electrodes, sensors.experiments, sensors.times,
+    )  # fmt: skip
     places = np.column_stack([each.astype(str) for each in columns if each is not None])
     if num_repeats := len(sensors.values) - len(np.unique(places, axis=0)):
         what = "the place" if sensors.electrodes is None else "the electrodes"
+        what += "" if sensors.times is None else " and time"
         notes.append(f"{num_repeats} rows repeat {what} of another")
     if sensors.sigma is not None and is_file and spec.noise.sigma != "column":
         notes.append("the table's column sigma is not used, as [noise] sigma says otherwise")

@@ -49,7 +49,6 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = spec.with_overrides(out=parsed.out, **options)
     directory, settings = spec.output.dir, spec.sampler
     chains = directory / "chains"
-    settings.kernel()  # which may be refused, before anything is built
     _check_is_ready(directory, parsed.resume)
     executor = _executor(parsed)
     began = time.monotonic()

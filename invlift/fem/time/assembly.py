@@ -21,7 +21,7 @@ from invlift.fem.field_equation import (
     field_equation,
     known_conductivity,
 )
-from invlift.fem.forms import reaction
+from invlift.fem.forms import storage as storage_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
@@ -138,7 +138,7 @@ def assemble_transient(
     if not spans.size:
         expected, remedy = "a reading after the first change", "correct the times, or their unit"
         raise InputError("time", expected, "none", remedy)
-    shifts, _ = shifts_for(spans.min(), spans.max())
+    shifts, error = shifts_for(spans.min(), spans.max())
     responses = [
         sum(
             change * response_weights(shifts, times)
@@ -159,6 +159,7 @@ def assemble_transient(
                         for each in experiments),
         further=unknowns,
         sensors=joined({each.name: each.observation.sensors for each in experiments}),
+        error=error,
     )  # fmt: skip
     return Combinations(model, jax.device_put(matrix))
 
@@ -231,7 +232,7 @@ def _check_same(parts: Sequence[Parts]) -> None:
 
 def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution]]:
     """The form of the storage, and its distribution by name if it is unknown."""
-    form = partial(Form, body.basis, reaction)
+    form = partial(Form, body.basis, storage_of)
     if is_distribution(storage):
         found = as_distribution(storage)
         if found.shape != () or not found.support[0] >= 0.0:
@@ -249,7 +250,7 @@ def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution]]:
         expected = "the storage of each subdomain"
         found = f"{np.count_nonzero(np.isnan(values))} cells without one"
         raise InputError(STORAGE, expected, found, "name all subdomains, or give one number")
-    return form(known=np.log(values)), {}
+    return form(known=values), {}
 
 
 def _distinct(observation: Observation) -> tuple[Observation, np.ndarray]:

@@ -79,6 +79,8 @@ class SteadyAndShifted(Joined):
         Of the coefficients behind those of the field.
     sensors : Sensors or None
         Those that are read.
+    error : float or None
+        Worst error of the response of any mode, relative to it.
     """
 
     steady: LinearEquation
@@ -87,6 +89,7 @@ class SteadyAndShifted(Joined):
     solutions: tuple[str, ...] = static()
     further: Mapping[str, Distribution] | None = aside()
     sensors: Sensors | None = aside()
+    error: float | None = aside()
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative

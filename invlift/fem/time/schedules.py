@@ -11,7 +11,8 @@ import numpy as np
 
 from invlift.errors import InputError, as_numbers
 from invlift.fem.column_words import without_unit
-from invlift.fem.sensor_text import lines_of, number_of, read_table
+from invlift.fem.sensor_text import MAX_BYTES, lines_of, number_of
+from invlift.files.input_files import read_text
 
 #: Columns of a table of steps.
 TIME, STRENGTH = "time", "strength"
@@ -98,7 +99,9 @@ def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
         If it cannot be read, or a column is missing; else as :func:`steps`, naming the file.
     """
     name = os.fspath(path)
-    (first, header), *rows = lines_of(read_table(Path(path), name), name)
+    remedy = "check the path (paths in a problem file are relative to that file)"
+    text = read_text(Path(path), name, "a table of steps", remedy=remedy, max_bytes=MAX_BYTES)
+    (first, header), *rows = lines_of(text, name)
     names = [without_unit(each)[0].casefold() for each in header]
     for column in (TIME, STRENGTH):
         if column not in names:

@@ -1,0 +1,50 @@
+"""Write ``aquifer.msh``: a wide aquifer round a well at its centre (needs NumPy only).
+
+Rings of nodes whose radii grow by a constant factor, so that the logarithm that the head near a
+well is has the same error everywhere; every second ring is turned by half a sector.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from msh import write_msh
+
+MESH = Path(__file__).with_name("aquifer.msh")
+#: Radius of a ring, m, with others a factor of 3^(1/5) apart, so that 30 and 90 m are among them:
+#: how many lie within and outside, and the number of nodes of each.
+RADIUS, NUM_WITHIN, NUM_OUTSIDE, NUM_SECTORS = 30.0, 14, 24, 24
+
+
+def aquifer():
+    """Points (num_nodes, 2), triangles (num_cells, 3) and rim edges (NUM_SECTORS, 2)."""
+    sector, around = 2 * np.pi / NUM_SECTORS, np.arange(NUM_SECTORS)
+    points = [np.zeros((1, 2))]
+    radii = RADIUS * 3.0 ** (0.2 * np.arange(-NUM_WITHIN, NUM_OUTSIDE + 1))
+    for ring, radius in enumerate(radii):
+        angle = sector * (around + 0.5 * (ring % 2))
+        points.append(radius * np.column_stack([np.cos(angle), np.sin(angle)]))
+
+    def node(ring, k):
+        return 1 + ring * NUM_SECTORS + k % NUM_SECTORS
+
+    cells = [(0, node(0, k), node(0, k + 1)) for k in around]
+    for ring in range(len(radii) - 1):
+        ahead = ring % 2  # where the outer ring lags behind the inner one
+        for k in around:
+            cells.append((node(ring, k), node(ring + 1, k + ahead), node(ring, k + 1)))
+            cells.append((node(ring + 1, k), node(ring + 1, k + 1), node(ring, k + 1 - ahead)))
+    rim = [(node(len(radii) - 1, k), node(len(radii) - 1, k + 1)) for k in around]
+    return np.concatenate(points), np.array(cells), np.array(rim)
+
+
+def main(path=MESH):
+    """Write the mesh file."""
+    points, cells, rim = aquifer()
+    points[np.abs(points) < 1e-12] = 0.0
+    write_msh(path, points, cells, {"rim": rim}, {"aquifer": np.arange(len(cells))}, digits=".9g")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Problem files of fields that change in time: commands, results, and mistakes by their keys."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import assert_one_line, call
+from problem_files import build, write_problem
+
+from invlift.app.checks.times import check_times
+
+TIMES = [0.02, 0.1, 0.4]
+PLACES = {"a": (0.3, 0.4), "b": (0.6, 0.7)}
+SENSORS = "name,x,y,time,value\n" + "".join(
+    f"{name},{x},{y},{time},{0.1 * k}\n"
+    for name, (x, y) in PLACES.items()
+    for k, time in enumerate(TIMES)
+)
+WELL = {"place": [0.5, 0.5], "strength": {"steps": [[0.0, 1.0], [0.3, 0.0]]}}
+CHANGES = {
+    "pde": {"dirichlet": {"left": 0.0}, "storage": 1.0, "point_source": [WELL]},
+    "noise.sigma": 0.01,
+    "sampler.draws": 6,
+    "sampler.warmup": 6,
+}
+WITHOUT_STORAGE = {key: value for key, value in CHANGES["pde"].items() if key != "storage"}
+AT_ONCE = "x,y,value\n0.3,0.4,0.1\n0.6,0.7,0.2\n"
+
+
+def write(folder, changes=None, sensors=SENSORS):
+    return write_problem(folder, copy.deepcopy(CHANGES | (changes or {})), sensors=sensors)
+
+
+def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
+    """A number as steps of one value, steps in a table, a storage of each subdomain."""
+    (tmp_path / "rates.csv").write_text("time,strength\n0.3,0\n0,1\n")
+    by_table = WELL | {"strength": {"schedule": "rates.csv"}}
+    always = {"steps": [[-5.0, 0.0]], "before": 0.0}
+    ways = [
+        {},
+        {"pde.point_source": [by_table]},
+        {"pde.storage": {"low": 1.0, "high": 1.0}},
+        {"pde.dirichlet": {"left": always}},
+    ]
+    models = [build(write(tmp_path, changes)).problem.model for changes in ways]
+    phi = np.linspace(-1.0, 1.0, 16)
+    expected = np.asarray(models[0](phi))
+    assert np.ptp(expected) > 0.01
+    for model in models[1:]:
+        np.testing.assert_allclose(model(phi), expected, atol=1e-5)  # by other shifts perhaps
+    twice = build(write(tmp_path, {"pde.storage": 2.0})).problem.model
+    assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
+
+
+def test_check_tells_of_times_and_repeated_rows(tmp_path):
+    late = SENSORS.replace("a,0.3,0.4,0.02,", "a,0.3,0.4,-1.0,")
+    (found,) = check_times(build(write(tmp_path, sensors=late)))
+    assert found.level == "note"
+    assert "4 from -1 to 0.4, by solutions of " in found.detail
+    assert "1 readings are not after the first change" in found.detail
+    (found,) = check_times(build(write(tmp_path)))
+    assert found.level == "ok"
+
+
+def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
+    unknown = {"distribution": "lognormal", "median": 1.0, "factor": 2.0}
+    path = write(tmp_path, {"pde.storage": unknown})
+    made = tmp_path / "made.csv"
+    assert call("simulate", path, "--seed", 1, "--out", made) == 0
+    assert pd.read_csv(made)["time"].tolist() == TIMES * 2
+    path.write_text(path.read_text().replace("sensors.csv", "made.csv"))
+    assert call("run", path, "--anyway") == 3
+    fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv")
+    assert fit["time"].tolist() == TIMES * 2
+    assert "storage" in pd.read_csv(tmp_path / "out" / "summary.csv").iloc[:, 0].tolist()
+    assert call("report", tmp_path / "out", "--out", tmp_path / "page.html") in (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({"pde.storage": 0.0}, SENSORS, ["[pde] storage", "a positive number"]),
+        ({"pde": WITHOUT_STORAGE}, AT_ONCE, ["[pde]", "the storage, as a number changes in time"]),
+        ({}, SENSORS.replace("time", "when"), ["row 1", "no column 'time'"]),
+        ({}, SENSORS.replace("0.02", "noon"), ["column time", "expected a number", "'noon'"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [[0.0]]}}]}, SENSORS,
+         ["point_source.1.strength.steps.1"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1], [0, 2]]}}]}, SENSORS,
+         ["point_source.1.strength", "one value from each time on"]),
+        ({"pde.point_source": [WELL | {"strength": {"schedule": "none.csv"}}]}, SENSORS,
+         ["none.csv", "a table of steps", "no such file"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1]], "schedule": "a"}}]}, SENSORS,
+         ["point_source.1.strength", "steps or schedule"]),
+        ({"pde.point_source": [WELL | {"strength": 1.0}]}, SENSORS,
+         ["[pde] storage", "a number that changes in time"]),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(tmp_path, capsys, changes, sensors, parts):
+    assert call("check", write(tmp_path, changes, sensors)) == 2
+    assert_one_line(capsys, parts)
+
+
+def test_an_unknown_storage_is_its_own_number(tmp_path):
+    """Not its logarithm: at the prior's median the readings are those of the number."""
+    unknown = {"distribution": "lognormal", "median": 3.0, "factor": 2.0}
+    problem = build(write(tmp_path, {"pde.storage": unknown})).problem
+    middle = np.zeros(problem.prior.num_white)
+    known = build(write(tmp_path / "known", {"pde.storage": 3.0})).problem
+    expected = known.model(known.prior.transform(middle[:-1]))
+    np.testing.assert_allclose(problem.model(problem.prior.transform(middle)), expected, rtol=1e-9)
