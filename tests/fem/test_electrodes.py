@@ -1,7 +1,5 @@
 """The complete electrode model: a column that is known exactly, reciprocity, units, mistakes."""
 
-import math
-
 import jax
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ from structured import box_mesh
 from invlift.errors import InputError
 from invlift.fem.electrodes import electrode_groups, electrode_model, mesh_with_electrodes
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.fem.mesh.functionals import facet_sizes
 from invlift.inverse.distributions import lognormal, normal
 
 MESH, NAMES = box_mesh(2, 4), ["top", "bottom", "left"]
@@ -147,33 +144,3 @@ def test_mistakes_are_named(change, parts):
         electrode_model(MESH, **given)
     for part in parts:
         assert part in str(caught.value), str(caught.value)
-
-
-@pytest.mark.parametrize("dim", [2, 3])
-def test_it_is_that_of_a_plain_assembly(dim):
-    """Products of two of the n corners of a contact have the mean (1 + delta) / n (n + 1)."""
-    mesh, names = box_mesh(dim, 2), ["left", "top", "right"]
-    rng = np.random.default_rng(dim)
-    phi, impedance = rng.standard_normal(mesh.num_cells), np.array([0.2, 0.5, 1.0])
-    model = electrode_model(mesh, names, DRIVEN, DRIVEN, location="cells")
-    matrix = np.zeros((mesh.num_nodes + 3,) * 2)
-    for cell, value in zip(mesh.cells, np.exp(phi), strict=True):
-        inverse = np.linalg.inv(np.column_stack([np.ones(dim + 1), mesh.points[cell]]))
-        gradients = inverse[1:]
-        volume = 1.0 / abs(np.linalg.det(inverse)) / math.factorial(dim)
-        matrix[np.ix_(cell, cell)] += value * volume * gradients.T @ gradients
-    for number, name in enumerate(names):
-        for facet in mesh.facets(name):
-            size = facet_sizes(mesh.points[facet][None])[0]
-            own = np.append(facet, mesh.num_nodes + number)
-            products = np.ones((dim + 1, dim + 1))
-            products[:dim, :dim] = (1.0 + np.eye(dim)) / (dim * (dim + 1))
-            products[:dim, dim] = products[dim, :dim] = -1.0 / dim
-            matrix[np.ix_(own, own)] += size / impedance[number] * products
-    free = np.delete(np.arange(len(matrix)), mesh.num_nodes)  # the first electrode is held at zero
-    potentials = np.zeros((len(matrix), 2))
-    load = np.vstack([np.zeros((mesh.num_nodes, 2)), DRIVEN.T])
-    potentials[free] = np.linalg.solve(matrix[np.ix_(free, free)], load[free])
-    expected = (DRIVEN @ potentials[mesh.num_nodes :]).T.ravel()
-    found = solve(model, np.concatenate([phi, impedance]))
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
