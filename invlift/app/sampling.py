@@ -26,13 +26,14 @@ from invlift.app.starts import chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
+from invlift.inverse.lift_choice import Choice, choose
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.reduced import reduced
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
 from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.inverse.targets.partly_lifted import partly_lifted
 from invlift.posterior import Quantity
 from invlift.programs.digest import digest
 from invlift.programs.memory import memory_size
@@ -158,25 +159,27 @@ def sample(
         display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
     with single_threaded_blas(), display as on_progress, ExitStack() as lock:
         if isinstance(problem, InverseProblem):
-            scale, quantities = typical_scale(reduced(problem)), quantities_of(problem)
+            choice, quantities = choice_of(problem, kernel), quantities_of(problem)
             fields = fields_of(problem, quantities)
         else:
-            scale, quantities, fields = None, quantities_of_target(problem), ()
+            choice, quantities, fields = Choice(None), quantities_of_target(problem), ()
         if not is_open and chains * draws > MANY_DRAWS:
             check_room(problem, fields, chains, draws, checkpoint)
         room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
         plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
-        target = target_of(problem, kernel, scale)
+        target = target_of(problem, kernel, choice)
         store = None
         if checkpoint is not None:
             run = fingerprint(problem, plan, seed)
-            store = CheckpointStore(Path(checkpoint), run, {"typical_scale": scale})
+            choices = {"typical_scale": choice.scale}
+            store = CheckpointStore(Path(checkpoint), run, choices, choice.arrays())
             lock.enter_context(store.lock())
             store = store.claim(is_resuming=resume)
             if (saved := max(store.chains(), default=-1) + 1) > chains:
                 remedy = "resume with all of them: results are those of all chains"
                 raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
-            target = target_of(problem, kernel, store.choices["typical_scale"])
+            choice = Choice.of_arrays(store.choices["typical_scale"], store.arrays)
+            target = target_of(problem, kernel, choice)
         run = run_chains(
             target,
             plan,
@@ -282,11 +285,17 @@ def versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = None) -> Target:
+def choice_of(problem: InverseProblem, kernel: Kernel) -> Choice:
+    """What is chosen for a problem before a kernel draws from it."""
+    if kernel.target_kind == "manifold":
+        return choose(problem)
+    return Choice(typical_scale(problem))
+
+
+def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
     """The target of a problem that a kernel walks on, in the coordinates that suit the data.
 
-    With the threshold of the noise scale's coordinate at ``scale``, or where it is found to be
-    best.  A target is itself.
+    By a choice, or by what :func:`choice_of` finds.  A target is itself.
     """
     is_given = not isinstance(problem, InverseProblem)
     is_on_manifold = isinstance(problem, ManifoldTarget) if is_given else problem.noise.is_exact
@@ -301,7 +310,12 @@ def target_of(problem: InverseProblem, kernel: Kernel, scale: float | None = Non
     if not problem.noise.is_transformed and kernel.target_kind != "density":
         expected = "a sampler on a density, as the noise has a loglikelihood and no transform"
         raise InputError("kernel", expected, f"one on a {kernel.target_kind}", "take rwm, say")
-    return TARGETS[kernel.target_kind](with_scale_coordinate(reduced(problem), scale))
+    choice = choice_of(problem, kernel) if choice is None else choice
+    if choice.scale is not None:
+        problem = with_scale_coordinate(problem, choice.scale)
+    if choice.lift is not None:
+        return partly_lifted(problem, choice.lift, choice.condensed(problem))
+    return TARGETS[kernel.target_kind](problem)
 
 
 def find_kernel(kernel: str | Kernel) -> Kernel:

@@ -140,12 +140,6 @@ def assemble_poisson(
         mesh.points[free],
     )
     observation_unknowns = number[observation.nodes]
-    observation_load = np.zeros((free.size + 1, observation_unknowns.shape[0]))
-    np.add.at(
-        observation_load,
-        (observation_unknowns, np.arange(observation_unknowns.shape[0])[:, None]),
-        observation.weights,
-    )
     conductivity, num_coefficients = _conductivity(basis, mesh, location)
     nodes = np.asarray(conductivity.nodes)
     sensitivity, sensitivity_entries = sparse.pattern(
@@ -175,7 +169,6 @@ def assemble_poisson(
         observation_nodes=sparse.as_index(observation.nodes),
         observation_unknowns=sparse.as_index(observation_unknowns),
         observation_weights=jax.device_put(observation.weights),
-        observation_load=jax.device_put(observation_load[:-1]),
         boundary_flux=partial(boundary_flux, mesh, experiments, location=location),
         sensors=observation.sensors,
         fields=(Place(0, mesh.places_of(location)),),

@@ -28,6 +28,7 @@ from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel, Place
+from invlift.inverse.models.joined import CombinedReadings
 from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import aside, static
 
@@ -303,6 +304,10 @@ class LinearEquation(ForwardModel):
         gradient = jnp.einsum("knl,nl->k", by_inputs, multipliers)
         gradient = gradient - jnp.einsum("kdl,dl->k", held, by_solution)
         return total[: self.num_coefficients].at[self.inputs.coefficients].add(gradient)
+
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, by the r solves of the different readings."""
+        return CombinedReadings(self, matrix)
 
     def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
         """Derivative of the readings, (d,), along a direction, (N,), by L solves."""

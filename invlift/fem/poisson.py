@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import field, fields
 from functools import partial, reduce
 from operator import add
 from typing import ClassVar, NamedTuple
@@ -117,8 +118,6 @@ class PoissonMap(ForwardModel):
         Their unknowns; n where the node is held.
     observation_weights : (d, c)
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
-    observation_load : (n, d)
-        The transpose of the observation matrix on the unknowns, B^T.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
     fields : tuple of Place, or None
@@ -147,7 +146,6 @@ class PoissonMap(ForwardModel):
     observation_nodes: jax.Array
     observation_unknowns: jax.Array
     observation_weights: jax.Array
-    observation_load: jax.Array
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
     fields: tuple[Place, ...] | None = aside()
@@ -160,6 +158,14 @@ class PoissonMap(ForwardModel):
     def num_observations(self) -> int:
         """Number d of sensor readings."""
         return self.observation_nodes.shape[0]
+
+    @property
+    def observation_load(self) -> jax.Array:
+        """The transpose of the observation matrix on the unknowns, B^T, (n, d)."""
+        size, num = self.free.shape[0], self.num_observations
+        load = jnp.zeros((size + 1, num), self.observation_weights.dtype)
+        each = jnp.arange(num)[:, None]
+        return load.at[self.observation_unknowns, each].add(self.observation_weights)[:-1]
 
     @property
     def num_coefficients(self) -> int:
@@ -265,6 +271,7 @@ class PoissonMap(ForwardModel):
         expansion: Expansion,
         pushed: PushedForward,
         weigh: Callable[[jax.Array], jax.Array],
+        by_readings: jax.Array | None = None,
     ) -> jax.Array:
         """Gradient of <W, (dF/dphi) D> by phi, by one solve with a single right-hand side.
 
@@ -276,6 +283,8 @@ class PoissonMap(ForwardModel):
             What :meth:`push_forward` made of D, (N, d), there; D is constant.
         weigh : callable
             (n, d) to (n, d): products with a constant symmetric W, (d, d), from the right.
+        by_readings : (d,), optional
+            Weights of readings: the gradient of their sum is added, in the same solve.
 
         Returns
         -------
@@ -291,6 +300,8 @@ class PoissonMap(ForwardModel):
         by_chain = -_contract(at_cells.swapaxes(0, 1), forces) * self.volumes
         by_forces = -_contract(at_cells, chain)
         by_solution = self._divergence(_contract(self.gradients, by_forces))
+        if by_readings is not None:
+            by_solution = by_solution + self._spread(by_readings)
         solved = linalg.solve(factor, by_solution)
         # ... and by Lambda.  A depends on phi in A u = b, where u may be held, and A Lambda = B^T.
         pairs = self.couplings.sampled_product(tangents, weighted)
@@ -302,6 +313,14 @@ class PoissonMap(ForwardModel):
         by_coefficients = by_coefficients - by_tensor * chain
         nodes = self.conductivity.nodes
         return sparse.scatter_add(log_conductivity.shape[0], nodes, by_coefficients)
+
+    def combined(self, matrix: jax.Array) -> CombinedPoissonMap:
+        """As :meth:`ForwardModel.combined`, by k solves."""
+        held = self.observe(self.dirichlet)
+        parts = {each.name: getattr(self, each.name) for each in fields(PoissonMap)}
+        return CombinedPoissonMap(
+            **parts, combination_load=self._spread(matrix.T), combination_held=matrix @ held
+        )
 
     def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
         """Derivative of the readings along a direction, by one solve with the factor.
@@ -372,6 +391,12 @@ class PoissonMap(ForwardModel):
     def _read(self, unknowns):
         """Readings (d, ...) of fields on the unknowns, (n, ...), that are zero where u is held."""
         return self._interpolate(sparse.gather_or_zero(unknowns, self.observation_unknowns))
+
+    def _spread(self, by_readings):
+        """B^T times weights of the readings, (d,) or (d, k)."""
+        at_corners = (self.observation_weights.T * by_readings.T[..., None, :]).T
+        size = self.free.shape[0]
+        return sparse.scatter_add_or_drop(size, self.observation_unknowns, at_corners)
 
     def _interpolate(self, at_corners):
         """Values (d, ...) at the sensors from those at their nodes, (d, c, ...)."""
@@ -451,6 +476,37 @@ class PoissonMap(ForwardModel):
     def _extend(self, unknowns, held):
         """The unknowns, (n,), among values at all nodes, (num_nodes,), which hold elsewhere."""
         return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
+
+
+class CombinedPoissonMap(PoissonMap):
+    """Combinations A F(phi), (k,), of the readings of a map: see :meth:`PoissonMap.combined`.
+
+    Attributes
+    ----------
+    combination_load : (n, k)
+        B^T A^T.
+    combination_held : (k,)
+        What held values give.
+    """
+
+    combination_load: jax.Array = field(kw_only=True)
+    combination_held: jax.Array = field(kw_only=True)
+
+    @property
+    def observation_load(self) -> jax.Array:
+        """What the solution weighs in the combinations, (n, k)."""
+        return self.combination_load
+
+    def observe(self, solution: jax.Array) -> jax.Array:
+        """Combinations, (k,), of a solution at the nodes, (num_nodes,)."""
+        return self._read(sparse.gather(solution, self.free)) + self.combination_held
+
+    def readings_at(self, expansion: Expansion) -> jax.Array:
+        """All readings F, (d,), where the map was linearised."""
+        return super().observe(expansion.solution)
+
+    def _read(self, unknowns):
+        return self.combination_load.T @ unknowns
 
 
 def _contract(left, right):

@@ -57,14 +57,27 @@ class LaplaceApproximation(Module):
 
     def colour(self, white: jax.Array) -> jax.Array:
         """Theta, (h + m,), of a standard normal vector, (h + m,)."""
-        return self.mode + self._scaled(white, self.precisions**-0.5)
+        return self.mode + self.scaled(white)
 
     def whiten(self, theta: jax.Array) -> jax.Array:
         """The standard normal vector, (h + m,), that :meth:`colour` makes theta of."""
-        return self._scaled(theta - self.mode, self.precisions**0.5)
+        return self._times(theta - self.mode, self.precisions**0.5)
 
-    def _scaled(self, vector, factors):
-        return vector + self.directions @ ((factors - 1.0) * (vector @ self.directions))
+    def scaled(self, vectors: jax.Array) -> jax.Array:
+        """L v, (h + m,) or (h + m, k), for vectors v or columns; L is symmetric."""
+        return self._times(vectors, self.precisions**-0.5)
+
+    def log_ratio(self, white: jax.Array) -> jax.Array:
+        """Log density of a standard normal theta by that of ``white``, (h + m,), ().
+
+        That is log |det L| + |v|^2/2 - |m + L v|^2/2.
+        """
+        theta = self.colour(white)
+        return 0.5 * (white @ white - theta @ theta - jnp.sum(jnp.log(self.precisions)))
+
+    def _times(self, vectors, factors):
+        along = self.directions.T @ vectors
+        return vectors + self.directions @ ((factors - 1.0) * along.T).T
 
 
 def laplace_approximation(problem: InverseProblem) -> LaplaceApproximation:
@@ -188,7 +201,7 @@ def find_noise(problem: InverseProblem, white: jax.Array) -> jax.Array:
 
 def _fitted(parts: Callable, zeta: jax.Array) -> jax.Array:
     """Where the sum of the parts of a loss is smallest, (h,), from a start."""
-    return _minimise(lambda zeta: sum(parts(zeta)), zeta)
+    return minimise(lambda zeta: sum(parts(zeta)), zeta)
 
 
 def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Callable:
@@ -230,7 +243,7 @@ def _approximate(problem: InverseProblem) -> tuple[LaplaceApproximation, jax.Arr
     return LaplaceApproximation(theta, directions, precisions), gradient
 
 
-def _minimise(loss: Callable, start: jax.Array) -> jax.Array:
+def minimise(loss: Callable, start: jax.Array) -> jax.Array:
     """A minimum of a function of few variables, (h,), by Newton's method with steps halved.
 
     Where the function is not convex its curvatures count by their size.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +57,9 @@ class InverseProblem(ProblemBase, Module):
     noise: Noise
     observed: jax.Array
     units: Mapping[str, str] | None = aside()
+
+    #: Whether there are data that are not lifted, with the density :meth:`log_factor`.
+    has_factor: ClassVar[bool] = False
 
     @property
     def whole(self) -> InverseProblem:
@@ -107,6 +110,13 @@ class InverseProblem(ProblemBase, Module):
         """Log density of (zeta, w, eta) by the standard normal one, and log |det dg/dy|, ()."""
         reference = self.noise.log_reference(zeta, eta) + self.prior.log_reference(white)
         return reference + self.noise.log_slope(self.observed, zeta, eta)
+
+    def log_factor(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+        """Log density of data that are not lifted, (), where ``has_factor`` says there are any.
+
+        From noise-free readings, all (d,) that the model's ``readings_at`` gives, and zeta (h,).
+        """
+        raise NotImplementedError
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:
         """:meth:`describe` of a position alone."""

@@ -12,6 +12,7 @@ from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
 from invlift.app.sampling import target_of
 from invlift.errors import InputError
+from invlift.inverse.lift_choice import Choice
 
 SENSORS = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n0.8,0.2,3.1,0.1\n"
 PROBLEM = {
@@ -68,7 +69,7 @@ def assert_named(path, parts):
 
 def trace_a_step(problem, kernel):
     """One transition of a kernel and what is kept of it, without a program."""
-    target = target_of(problem, kernel, 1.0)
+    target = target_of(problem, kernel, Choice(1.0))
 
     def step(position, rng_key):
         tuning = kernel.adaptation.tuning(kernel.adaptation.init(target.dimension), True)

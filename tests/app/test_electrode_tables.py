@@ -15,7 +15,6 @@ import invlift
 from invlift.app.checks import electrodes
 from invlift.app.problem_file import read_problem
 from invlift.errors import InputError
-from invlift.inverse.reduced import reduced
 
 SENSORS = (
     "a,b,m,n,value,sigma,name,group\n"
@@ -124,7 +123,7 @@ def test_many_readings_of_points(tmp_path):
     many = LINE.replace("5# readings", "20# readings") + "\n".join(rows * 3) + "\n"
     whole = build(on_line(tmp_path / "many", many))
     assert type(whole.problem.model).__name__ == "Combinations"
-    assert reduced(whole.problem).num_observations == 4
+    assert np.linalg.matrix_rank(whole.problem.model.matrix) == 4
     phi = np.linspace(-1.0, 1.0, 16)
     found = dict(
         zip(map(str, few.sensors.electrodes), readings(few.problem.model, phi), strict=True)
@@ -309,5 +308,4 @@ def test_three_dimensions_and_cells(tmp_path):
     field = build(write(tmp_path, changes, table, mesh))
     found = readings(field.problem.model, np.full(mesh.num_cells, np.log(2.0)))
     np.testing.assert_allclose(found, [0.7, -0.7], rtol=1e-12)
-    small = reduced(field.problem)
-    np.testing.assert_allclose(np.abs(small.observed), 0.1**-1 * 2.4 / 2**0.5, rtol=1e-12)
+    assert np.linalg.matrix_rank(field.problem.model.matrix) == 1

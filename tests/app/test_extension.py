@@ -25,6 +25,7 @@ from invlift.inverse.distributions.tables import DISTRIBUTIONS, DistributionTabl
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import ConstraintJacobian, Structure
 from invlift.inverse.jacobians.diagonal import DiagonalFactor
+from invlift.inverse.lift_choice import Choice
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.noise import NOISES, unknown_scale
 from invlift.inverse.noise.base import Noise
@@ -259,7 +260,9 @@ def test_a_structure_changes_nothing_but_the_cost():
     dense = inverse_problem(problem.model, problem.prior, None, problem.observed)
     position = 0.3 * np.random.default_rng(1).standard_normal(problem.num_unknowns)
     kernel = KERNELS["chmc"]()
-    found, expected = (look(target_of(each, kernel, 1.0), position) for each in (problem, dense))
+    found, expected = (
+        look(target_of(each, kernel, Choice(1.0)), position) for each in (problem, dense)
+    )
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert np.abs(found[2]).min() > 1e-3

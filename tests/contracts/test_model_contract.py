@@ -21,7 +21,7 @@ from invlift.fem.equation_family import EquationFamily
 from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
 from invlift.fem.forms import Elasticity, conduction, reaction
 from invlift.fem.point_electrodes import point_electrode_model
-from invlift.fem.poisson import PoissonMap
+from invlift.fem.poisson import CombinedPoissonMap, PoissonMap
 from invlift.fem.random_field import random_field
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
@@ -29,10 +29,10 @@ from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import steps
 from invlift.fem.wave_numbers import WaveNumbers
 from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import CombinedFunction, ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.models.joined import Joined
+from invlift.inverse.models.joined import CombinedReadings, Joined
 from invlift.inverse.numpyro_problem import SitesModel, numpyro_problem
 from invlift.inverse.unknowns import NamedModel
 from invlift.programs.compilation import Program
@@ -347,14 +347,64 @@ def test_model(name):
         assert model_of(name).in_loops == (False, False)
 
 
+@partial(Program, effort="none")
+def look_at_combined(model, coefficients, along, directions, by_readings):
+    _, expansion = model.linearise(coefficients)
+    _, pushed = model.push_forward(expansion, directions)
+
+    def pulled(*by_readings):
+        return model.pull_back(expansion, pushed, jnp.zeros_like, *by_readings)
+
+    return {
+        "readings": model.readings_at(expansion),
+        "expanded": model.readings_at(model.expand(coefficients)[1]),
+        "slope": (pulled(by_readings) - pulled()) @ along,
+    }
+
+
+#: Classes of combinations of the readings of a model.
+COMBINED = {
+    "equation, nodes": CombinedPoissonMap,
+    "equation, affine": CombinedReadings,
+    "experiments": CombinedReadings,
+    "combinations": CombinedReadings,
+    "function": CombinedFunction,
+}
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", in_turn(COMBINED, {"equation, nodes", "combinations", "function"}))
+def test_combinations_of_readings(name):
+    model, (size, *centre) = model_of(name), MODELS[name][2:]
+    rng = np.random.default_rng(4)
+    coefficients, along = 0.5 * rng.standard_normal((2, size))
+    coefficients = coefficients + (centre[-1] if centre else 0.0)
+    values = [
+        np.asarray(jax.jit(lambda x: model(x))(coefficients + h * along))
+        for h in (-WIDTH, 0.0, WIDTH)
+    ]
+    matrix = rng.standard_normal((3, values[1].size))
+    combined = model.combined(jnp.asarray(matrix))
+    assert type(combined) is COMBINED[name]
+    check_model(combined, size, *centre)
+    assert_close("values", jax.jit(lambda x: combined(x))(coefficients), matrix @ values[1], 1e-12)
+    directions, by_readings = rng.standard_normal((size, 3)), rng.standard_normal(values[1].size)
+    found = look_at_combined(combined, coefficients, along, directions, by_readings)
+    for each in ("readings", "expanded"):
+        assert_close(each, found[each], values[1], 1e-12)
+    expected = by_readings @ (values[2] - values[0]) / (2 * WIDTH)
+    assert_close("slope of readings", found["slope"], expected, 1e-6)
+
+
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
     shared = ForwardModel, Joined, EquationFamily
-    found = {each for base in shared for each in base.__subclasses__()} - {*shared}
+    bases = *shared, CombinedReadings, PoissonMap
+    found = {each for base in bases for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}
     within = model_of("in time").model
     inside = {type(within), type(within.shifted)}
-    assert own == {kind for kind, *_ in MODELS.values()} | inside
+    assert own == {kind for kind, *_ in MODELS.values()} | inside | {*COMBINED.values()}
 
 
 def test_sites_beside_a_loop_are_found():

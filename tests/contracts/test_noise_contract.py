@@ -26,8 +26,8 @@ from invlift.inverse.noise import (
 )
 from invlift.inverse.noise.exact import ExactReadings
 from invlift.inverse.noise.student_t import StudentTNoise
+from invlift.inverse.partly_lifted import CombinationsScale, CondensedNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.reduced import ReducedNoise
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import Program
@@ -39,8 +39,9 @@ SENSORS = SimpleNamespace(
 OTHERS = {
     "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
     "groups": laplace_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], SENSORS.groups)),
-    "reduced": ReducedNoise(
-        unknown_scale(lognormal(-1.0, 0.4)), squares=jnp.asarray(0.7), num_left=4
+    "condensed": CondensedNoise(
+        CombinationsScale(unknown_scale(lognormal(-1.0, 0.4)), jnp.arange(3)),
+        rest=jnp.asarray([0.4, -0.3, 0.2, 0.1, 0.5]),
     ),
 }
 

@@ -13,9 +13,9 @@ from invlift.app.field_problem import FieldProblem
 from invlift.fem.mesh.functionals import facet_sizes
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.voltages import electrode_numbers, geometric_factors
+from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.priors.partly_known import PartlyKnownPrior
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.reduced import reduced
 from invlift.programs.compilation import program
 
 #: Share of a reading of uniform ground that a mesh may miss it by without a note, and without a
@@ -36,8 +36,9 @@ def check_electrodes(field: FieldProblem) -> Finding:
     pairs = len(np.unique(np.sort(numbers[:, :2], axis=1), axis=0))
     level, of_them = _contacts(field.mesh, names) if names else _points(field, numbers)
     detail = f"{num} {of_them}; {pairs} pairs of them drive a current"
-    if (num := reduced(field.problem).num_observations) < len(sensors.values):
-        detail += f"; the readings are combinations of {num} numbers, which stand for them"
+    if isinstance(model := field.problem.model, Combinations):
+        num = np.linalg.matrix_rank(np.asarray(model.matrix))
+        detail += f"; the readings are combinations of {num} numbers"
     return Finding(level, "electrodes", detail)
 
 

@@ -186,6 +186,16 @@ class ForwardModel(Module):
         weights = weigh(pushed).T
         return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
 
+    def combined(self, matrix: jax.Array) -> ForwardModel:
+        """The model of k combinations of the readings, A F(x), (k,), for A of (k, d).
+
+        Its derivatives take k sweeps or solves, where those of all readings take d.  Beside the
+        methods of a model it has ``readings_at(expansion)``, all readings F, (d,), where it was
+        linearised, and its ``pull_back`` takes weights of these, (d,), and adds the gradient of
+        their sum.
+        """
+        return CombinedFunction(self, matrix)
+
     def derivative(self, expansion: PyTree, direction: jax.Array) -> jax.Array:
         """dF(x + t v) / dt at t = 0, (d,), where the expansion is from, for v of (N,)."""
         if expansion.jacobian is not None:
@@ -214,6 +224,40 @@ class ForwardModel(Module):
         """
         path = (expansion.coefficients, *path, jnp.zeros_like(path[0]))
         return derivatives_along(self.__call__, path)[-1], ()
+
+
+class CombinedFunction(ForwardModel):
+    """Combinations A F(x), (k,), of the readings of a model by automatic differentiation.
+
+    Attributes
+    ----------
+    model : ForwardModel
+    matrix : (k, d)
+        A.
+    """
+
+    model: ForwardModel
+    matrix: jax.Array
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    def __call__(self, coefficients: jax.Array) -> jax.Array:
+        """A F(x), (k,)."""
+        return self.matrix @ self.model(coefficients)
+
+    def readings_at(self, expansion: Expansion) -> jax.Array:
+        """All readings F, (d,), where the model was linearised."""
+        return self.model(expansion.coefficients)
+
+    def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
+        """As :meth:`ForwardModel.pull_back`, with the gradient of <by_readings, F> added."""
+        gradient = super().pull_back(expansion, pushed, weigh)
+        if by_readings is None:
+            return gradient
+        return gradient + jax.vjp(self.model, expansion.coefficients)[1](by_readings)[0]
 
 
 def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -8,37 +8,20 @@ from typing import Any
 import jax
 
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel
-from invlift.inverse.models.joined import Joined
+from invlift.inverse.models.joined import CombinedReadings
 
 
-class Combinations(Joined):
-    """Weighted sums of what a model gives: A F(x), (d,), of F(x), (r,).
+class Combinations(CombinedReadings):
+    """Weighted sums of what a model gives, as readings: A F(x), (d,), of F(x), (r,).
 
-    Where d is larger than r and the noise Gaussian, problems are sampled with r numbers or fewer in
-    the place of the d readings: see :func:`invlift.inverse.reduced.reduced`.
-
-    Attributes
-    ----------
-    model : ForwardModel
-        One that pulls back from directions as they are, as :class:`ForwardModel` does and
-        :class:`invlift.fem.equation.LinearEquation`.
-    matrix : (d, r)
-        A.
+    Of more readings than numbers some are combinations of others; those alone that tell anything
+    are lifted: see :func:`invlift.inverse.lift_choice.lift_choice`.
     """
-
-    model: ForwardModel
-    matrix: jax.Array
 
     @property
     def coefficients_name(self) -> str | None:
         """As of the model."""
         return self.model.coefficients_name
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
 
     @property
     def solutions(self) -> tuple[str, ...]:
@@ -59,13 +42,6 @@ class Combinations(Joined):
         """As of the model."""
         return self.model.describe(coefficients)
 
-    @property
-    def _models(self):
-        return (self.model,)
-
-    def _join(self, parts):
-        return self.matrix @ parts[0]
-
-    def _weights(self, weighed):
-        """<W, A J D> = <1, J D W A>, with W symmetric."""
-        return (weighed @ self.matrix,)
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, through the derivatives of the r numbers."""
+        return CombinedReadings(self.model, matrix @ self.matrix, whole=self.matrix)

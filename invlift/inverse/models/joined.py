@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import NamedTuple
 
 import jax
@@ -22,11 +23,14 @@ class Expansions(NamedTuple):
     jacobian : (d, N) or None
         Of the joined readings, if it was computed.
     byproducts : dict of str to Array
+    values : tuple of arrays
+        Readings of the models.
     """
 
     parts: PyTree
     jacobian: jax.Array | None
     byproducts: dict[str, jax.Array]
+    values: tuple[jax.Array, ...]
 
 
 class Joined(ForwardModel):
@@ -60,12 +64,17 @@ class Joined(ForwardModel):
 
         values, jacobians, parts = self._each(linearised)
         jacobian = self._join(jacobians)
-        return (self._join(values), jacobian), Expansions(parts, jacobian, self._byproducts(parts))
+        expansion = Expansions(parts, jacobian, self._byproducts(parts), values)
+        return (self._join(values), jacobian), expansion
 
     def expand(self, coefficients: jax.Array) -> tuple[jax.Array, Expansions]:
         """As :meth:`ForwardModel.expand`."""
         values, parts = self._each(lambda model: model.expand(coefficients))
-        return self._join(values), Expansions(parts, None, self._byproducts(parts))
+        return self._join(values), Expansions(parts, None, self._byproducts(parts), values)
+
+    def combined(self, matrix: jax.Array) -> CombinedReadings:
+        """As :meth:`ForwardModel.combined`, through the derivatives of all readings."""
+        return CombinedReadings(self, matrix)
 
     def pull_back(
         self, expansion: Expansions, pushed: PyTree, weigh: Callable[[jax.Array], jax.Array]
@@ -110,3 +119,50 @@ class Joined(ForwardModel):
     def _byproducts(self, parts):
         """Those of all models."""
         return {name: field for part in parts for name, field in part.byproducts.items()}
+
+
+class CombinedReadings(Joined):
+    """Combinations A F(x), (k,), of the readings of a model that has their derivatives at hand.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        One that pulls back from directions as they are.
+    matrix : (k, r)
+        A.
+    whole : (d, r) or None
+        What makes all readings of the model's values; None where these are the readings.
+    """
+
+    model: ForwardModel
+    matrix: jax.Array
+    whole: jax.Array | None = field(default=None, kw_only=True)
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    @property
+    def _models(self):
+        return (self.model,)
+
+    def _join(self, parts):
+        return self.matrix @ parts[0]
+
+    def _weights(self, weighed):
+        """<W, A J D> = <1, J D W A>, with W symmetric."""
+        return (weighed @ self.matrix,)
+
+    def readings_at(self, expansion: Expansions) -> jax.Array:
+        """All readings F, (d,), where the model was linearised."""
+        values = expansion.values[0]
+        return values if self.whole is None else self.whole @ values
+
+    def pull_back(self, expansion, pushed, weigh, by_readings: jax.Array | None = None):
+        """As :meth:`ForwardModel.pull_back`, with the gradient of <by_readings, F> added."""
+        gradient = super().pull_back(expansion, pushed, weigh)
+        if by_readings is None:
+            return gradient
+        by_values = by_readings if self.whole is None else by_readings @ self.whole
+        return gradient + by_values @ expansion.parts[0].jacobian

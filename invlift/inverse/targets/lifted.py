@@ -44,7 +44,7 @@ class Point(NamedTuple):
     constraint : (d,)
         c(q), zero up to the solver's tolerance; units of the observations.
     predicted : (d,)
-        F, the noise-free observations.
+        F, the noise-free observations; all of them where combinations of them are lifted.
     coefficients : (N,)
         x = X(w).
     byproducts : dict of arrays
@@ -132,7 +132,12 @@ class LiftedPosterior(Module):
         zeta, white, eta = self.split(position)
         by_eta, by_zeta = self._by_noise(zeta, eta)
         gram = _jacobian(by_zeta, by_white.T, by_eta).inner()
-        return self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
+        found = self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
+        if self.problem.has_factor:
+            model = self.problem.model
+            _, expansion = model.expand(self.problem.prior.transform(white))
+            found += self.problem.log_factor(model.readings_at(expansion), zeta)
+        return found
 
     def point(self, position: jax.Array) -> Point:
         """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
@@ -157,7 +162,18 @@ class LiftedPosterior(Module):
             directions = gram.solve_columns().T[zeta.shape[0] :]
             along = tangent.push(directions)
         is_along = pushed is normal_coefficients and not jacobian.is_wide
-        by_field = model.pull_back(expansion, pushed, (lambda _: along) if is_along else weigh)
+        weigh_pushed = (lambda _: along) if is_along else weigh
+        readings, by_readings = predicted, ()
+        correction, by_correction = jax.value_and_grad(self.problem.log_reference, (0, 1, 2))(
+            zeta, white, eta
+        )
+        if self.problem.has_factor:
+            readings = model.readings_at(expansion)
+            log_factor = jax.value_and_grad(self.problem.log_factor, (0, 1))
+            factor, (by_factor, by_zeta_of_factor) = log_factor(readings, zeta)
+            correction, by_readings = correction + factor, (-by_factor,)
+            by_correction = (by_correction[0] + by_zeta_of_factor, *by_correction[1:])
+        by_field = model.pull_back(expansion, pushed, weigh_pushed, *by_readings)
         grad_white = tangent.pull(by_field)
         if not prior.is_affine:
             weights = weigh(by_coefficients.T) if jacobian.is_wide else by_coefficients.T
@@ -165,13 +181,10 @@ class LiftedPosterior(Module):
         grad_zeta, grad_eta = pull_back_noise(
             (gram.inverse_diagonal() * by_eta, gram.solve(by_zeta))
         )
-        correction, by_correction = jax.value_and_grad(self.problem.log_reference, (0, 1, 2))(
-            zeta, white, eta
-        )
         return Point(
             position=position,
             constraint=predicted + self._of_noise(zeta, eta),
-            predicted=predicted,
+            predicted=readings,
             coefficients=coefficients,
             byproducts=expansion.byproducts,
             jacobian=jacobian,
@@ -216,12 +229,12 @@ class LiftedPosterior(Module):
         # Where the prior is wide, this would be too long a step to see the order.
         scale = 1.0 / jnp.maximum(1.0, jnp.max(jnp.abs(direction)))
         direction, along = scale * direction, scale * along
-        _, expansion = problem.model.linearise(point.coefficients)
+        (value, _), expansion = problem.model.linearise(point.coefficients)
         first = problem.model.derivative(expansion, direction)
         second = problem.model.higher_derivative(expansion, (direction,))[0]
         if not problem.prior.is_affine:
             second += problem.model.derivative(expansion, tangent.curvature(along))
-        return Slopes(point, point.predicted, along @ point.gradients, first, second, scale)
+        return Slopes(point, value, along @ point.gradients, first, second, scale)
 
     def unknowns(self, point: Point) -> jax.Array:
         """Theta = (zeta, w), (h + m,), at a point."""

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -84,11 +85,14 @@ class CheckpointStore:
     choices : mapping of str to number or None
         What was computed for the run and decides its draws, but may come out differently on another
         machine: a resumed run keeps those that it was started with.
+    arrays : mapping of str to array
+        The same, of arrays.
     """
 
     directory: Path
     run: Fingerprint
     choices: Mapping[str, float | int | None] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other runs from the folder: see :func:`invlift.files.atomic.only_writer`."""
@@ -109,7 +113,7 @@ class CheckpointStore:
             another run.
         """
         if is_resuming and self._record.exists():
-            return replace(self, choices=self._check_record())
+            return replace(self, choices=self._check_record(), arrays=self._load_arrays())
         if any(self.directory.glob("chain-*")):
             raise InputError(
                 f"{self.directory}",
@@ -132,7 +136,30 @@ class CheckpointStore:
         if not self._record.exists():
             self._write_record()
 
+    @property
+    def _arrays(self) -> Path:
+        return self.directory / "choices.npz"
+
+    def _load_arrays(self) -> dict[str, np.ndarray]:
+        """The arrays among the choices of the run."""
+        if not self._arrays.exists():
+            return {}
+        try:
+            with np.load(self._arrays, allow_pickle=False) as archive:
+                return dict(archive)
+        except (OSError, ValueError, zipfile.BadZipFile):
+            raise InputError(
+                f"{self._arrays}",
+                "what a run has chosen",
+                "something else",
+                "choose a new output directory",
+            ) from None
+
     def _write_record(self) -> None:
+        self._arrays.unlink(missing_ok=True)
+        if self.arrays:
+            with replace_on_success(self._arrays) as temporary, temporary.open("wb") as file:
+                np.savez(file, **self.arrays)
         with replace_on_success(self._record) as temporary:
             record = asdict(self.run) | {"choices": dict(self.choices)}
             temporary.write_text(json.dumps(record), encoding="utf-8")

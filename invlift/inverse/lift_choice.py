@@ -1,0 +1,375 @@
+"""Which combinations of many readings are lifted, and what the others have for a reference.
+
+At the mode, the readings' derivatives A by the whitened unknowns, in standard deviations of the
+noise, have few large singular values: most readings tell nothing that others have not told.  The
+leading left singular vectors are lifted.  The rest A_2 goes into the reference, with covariance
+(I + A_2^T A_2)^-1, which is the posterior's where it is linear (Bui-Thanh, Ghattas, Martin &
+Stadler 2013, section 5): only what is curved and tells much has to be lifted.  How much that is,
+derivatives at draws of the Laplace approximation say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import eigh
+
+from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
+from invlift.inverse.noise.gaussian import GaussianNoise
+from invlift.inverse.partly_lifted import (
+    Lift,
+    condensed_problem,
+    scale_of_combinations,
+    weights_of,
+)
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
+from invlift.inverse.starts import initial_point
+from invlift.programs.compilation import program
+
+#: Readings, unknowns, and readings for each scale of the noise up to which all readings are lifted:
+#: fewer combinations save next to nothing.
+FEW, FEW_OF_A_SCALE = 30, 10
+#: Readings from which on derivatives are found from products with few vectors.
+MANY_READINGS = 400
+#: Random directions at first, and how often they are doubled where what they miss is more than this
+#: share of a standard deviation of the noise; directions by which that is estimated (Halko,
+#: Martinsson & Tropp 2011, section 4.3).
+NUM_DIRECTIONS, NUM_DOUBLINGS, MOST_MISSED, NUM_PROBES = 64, 3, 1.0, 8
+#: Modes that are looked for, draws at which derivatives are compared with those at the heaviest
+#: mode, and by how much the log mass of a mode falls short that does not count.
+NUM_MODES, NUM_DRAWS, NEGLIGIBLE = 3, 2, np.log(100.0)
+#: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
+#: each.
+NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
+#: Largest precision of the density by that of the reference that holds no step down: 1.2 with 10 to
+#: 16 combinations of the disc's 300 readings, and steps of 1.50; 1.5 with 5, and 1.47.
+MAX_PRECISION = 1.2
+#: Singular value below which the reference is the prior.
+LEAST_VALUE = 0.1
+#: Standard deviations below the most probable noise: the smallest plausible one.
+SMALLEST = 2.0
+
+#: Of arrays of a choice.
+NAMES = (
+    "lifted",
+    *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
+    "condensed",
+    "predicted",
+)
+
+
+class Choice(NamedTuple):
+    """What was computed for a problem and decides its draws.
+
+    Attributes
+    ----------
+    scale : float or None
+        See :func:`~invlift.inverse.scale_coordinate.typical_scale`.
+    lift : Lift or None
+        None: all readings are lifted.
+    basis, predicted : (d, p), (d,) or None
+        Of :func:`~invlift.inverse.partly_lifted.condensed_problem`; None where d is not large.
+    """
+
+    scale: float | None
+    lift: Lift | None = None
+    basis: np.ndarray | None = None
+    predicted: np.ndarray | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All but the scale, by name; none where all readings are lifted."""
+        if self.lift is None:
+            return {}
+        leaves = [*jax.tree.leaves(self.lift), self.basis, self.predicted]
+        pairs = zip(NAMES, leaves, strict=True)
+        return {name: np.asarray(leaf) for name, leaf in pairs if leaf is not None}
+
+    @classmethod
+    def of_arrays(cls, scale: float | None, arrays: Mapping[str, np.ndarray]) -> Choice:
+        """The choice of a scale and :meth:`arrays`."""
+        if not arrays:
+            return cls(scale)
+        basis, *references = jax.device_put([arrays[name] for name in NAMES[:7]])
+        references = LaplaceApproximation(*references[:3]), LaplaceApproximation(*references[3:])
+        return cls(scale, Lift(basis, *references), *map(arrays.get, NAMES[7:]))
+
+    def condensed(self, problem: InverseProblem) -> InverseProblem:
+        """The problem with which modes and starts are looked for."""
+        if self.basis is None:
+            return problem
+        return condensed_problem(problem, self.basis, self.predicted)
+
+
+def choose(problem: InverseProblem) -> Choice:
+    """What is lifted of a problem, and the coordinate of its noise's scale.
+
+    All readings, unless there are many, of many unknowns, with additive Gaussian noise; and where
+    no mode is found.
+
+    Parameters
+    ----------
+    problem : InverseProblem
+    """
+    sizes = problem.num_observations, problem.prior.num_white
+    is_rotated = type(problem.noise) is GaussianNoise and not problem.noise.relative
+    is_rotated = is_rotated and problem.own_lifted() is None
+    if min(sizes) <= FEW or not is_rotated or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
+        return Choice(typical_scale(problem))
+    white, num = np.zeros(sizes[1]), NUM_DIRECTIONS
+    choice = Choice(None)
+    for _ in range(NUM_DOUBLINGS + 1):
+        if sizes[0] > MANY_READINGS:
+            choice = Choice(None, None, *_sketch(problem, white, num))
+        choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
+        own = with_scale_coordinate(problem, choice.scale)
+        modes = _modes(choice.condensed(own))
+        if not modes:
+            return Choice(choice.scale)
+        white, num = modes[0].white, 2 * num
+        if choice.basis is None or _missed(own, modes[0], choice.basis) <= MOST_MISSED:
+            break
+    return choice._replace(lift=_lift(own, choice, modes))
+
+
+def _modes(problem: InverseProblem) -> list[Mode]:
+    """Modes that hold some of the posterior probability, the heaviest first."""
+    found = [_mode(problem, number) for number in range(NUM_MODES)]
+    found = [jax.tree.map(np.asarray, each) for each in found]
+    found = [each for each in found if all(np.all(np.isfinite(leaf)) for leaf in each)]
+    found.sort(key=lambda mode: -mode.log_mass)
+    return [mode for mode in found if mode.log_mass >= found[0].log_mass - NEGLIGIBLE]
+
+
+def _sketch(problem: InverseProblem, white: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal columns, (d, p), that span nearly all changes of readings over weights.
+
+    And the readings, (d,).
+    """
+    rng, groups = np.random.default_rng(0), _groups(problem)
+    predicted, pushed = _pushed(problem, white, rng.standard_normal((num, white.size)))
+    pushed = np.asarray(pushed).T / _columns(weights_of(problem))
+    return _basis(pushed, groups), np.asarray(predicted)
+
+
+def _missed(problem: InverseProblem, mode: Mode, basis: np.ndarray) -> float:
+    """Standard deviations of the noise by which what a basis misses changes all readings."""
+    rng = np.random.default_rng(1)
+    _, pushed = _pushed(problem, mode.white, rng.standard_normal((NUM_PROBES, mode.white.size)))
+    pushed = np.asarray(pushed).T / _columns(weights_of(problem))
+    rest = pushed - basis @ (basis.T @ pushed)
+    sigma = np.asarray(problem.noise.sigma(mode.zeta)) / np.asarray(weights_of(problem))
+    return np.linalg.norm(rest / _columns(sigma), axis=0).max()
+
+
+def _basis(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span given ones, (d, p), each within a group of readings."""
+    parts = []
+    for group in np.unique(groups):
+        left, values, _ = np.linalg.svd(columns[groups == group], full_matrices=False)
+        left = left[:, values > 1e-10 * max(values[0], 1e-300)]
+        part = np.zeros((groups.size, left.shape[1]))
+        part[groups == group] = left
+        parts.append(part)
+    return np.concatenate(parts, axis=1)
+
+
+def _groups(problem: InverseProblem) -> np.ndarray:
+    """Which readings share a scale: (d,) int."""
+    groups = getattr(problem.noise.scale, "groups", None)
+    return np.zeros(problem.num_observations, int) if groups is None else np.asarray(groups)
+
+
+def _scales(problem: InverseProblem) -> int:
+    """Number of scales of the noise."""
+    return int(_groups(problem).max()) + 1
+
+
+def _columns(values) -> np.ndarray:
+    """(d,) as one column, () as it is."""
+    values = np.asarray(values)
+    return values[:, None] if values.ndim else values
+
+
+def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | None:
+    """The combinations and references for a problem in the coordinates of its choice."""
+    small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
+    spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
+    sigma = np.asarray(small.noise.sigma(mode.zeta - SMALLEST * spread))
+    whites = [mode.white, *(each.white for each in modes[1:]), *_draws(mode)]
+    parts = [tuple(map(np.asarray, _linearised(small, each))) for each in whites]
+    of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
+    scaled = [each / _columns(sigma) for _, each in parts]
+    directions = _Directions.of(scaled[0], of_rows)
+    number = _number(directions, scaled)
+    if number is None:
+        return None
+    residual = (np.asarray(small.observed) - parts[0][0]) / sigma
+    rest, of_white = _reference(directions, number, residual, mode.white)
+    basis = directions.left[:, :number]
+    basis = basis if choice.basis is None else choice.basis @ basis
+    of_noise = _reference_of_noise(problem, mode, basis, rest * sigma, choice)
+    return Lift(*jax.device_put((basis, of_noise, of_white)))
+
+
+def _draws(mode: Mode) -> np.ndarray:
+    """Of the Laplace approximation of w, (NUM_DRAWS, m)."""
+    _, values, along = np.linalg.svd(mode.by_white, full_matrices=False)
+    white = np.random.default_rng(2).standard_normal((NUM_DRAWS, mode.white.size))
+    return mode.white + white + (white @ along.T) * ((1.0 + values**2) ** -0.5 - 1.0) @ along
+
+
+class _Directions(NamedTuple):
+    """Singular vectors of the derivatives A of rows in groups, the widest first.
+
+    Attributes
+    ----------
+    left : (n, r)
+        Within the groups.
+    values : (r,)
+    right, inner : (m, s), (n, s)
+        A = inner right^T, right orthonormal.
+    """
+
+    left: np.ndarray
+    values: np.ndarray
+    right: np.ndarray
+    inner: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray, groups: np.ndarray) -> _Directions:
+        left, values, along = np.linalg.svd(matrix, full_matrices=False)
+        is_kept = values > 1e-10 * values[0]
+        right, inner = along[is_kept].T, left[:, is_kept] * values[is_kept]
+        if groups.max() == 0:
+            return cls(left[:, is_kept], values[is_kept], right, inner)
+        left = _basis(inner, groups)
+        values = np.linalg.norm(left.T @ inner, axis=1)
+        order = np.argsort(-values)
+        return cls(left[:, order], values[order], right, inner)
+
+    def rest(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Singular vectors (n, r), values (r,) and vectors (m, r) of what is not lifted."""
+        lifted = self.left[:, :number]
+        inner = self.inner - lifted @ (lifted.T @ self.inner)
+        left, values, along = np.linalg.svd(inner, full_matrices=False)
+        is_kept = values > LEAST_VALUE
+        return left[:, is_kept], values[is_kept], self.right @ along[is_kept].T
+
+
+def _number(directions: _Directions, scaled: list[np.ndarray]) -> int | None:
+    """How many combinations are lifted; None for all."""
+    most = directions.values.size
+    numbers = [each for each in NUMBERS if each < most] + [most]
+    low, high = 0, len(numbers) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _largest_precision(directions, numbers[middle], scaled[1:]) <= MAX_PRECISION:
+            high = middle
+        else:
+            low = middle + 1
+    return numbers[low]
+
+
+def _largest_precision(directions: _Directions, number: int, others: list[np.ndarray]) -> float:
+    """Of the density on the manifold, by the reference, with derivatives from elsewhere.
+
+    A move v of the field moves the noise variables of what is lifted by A_1 v as well, so that it
+    has the length v^T (I + A_1^T A_1) v; what kicks has the second derivatives A_2^T A_2 less those
+    of the reference.
+    """
+    lifted = directions.left[:, :number]
+    _, values, along = directions.rest(number)
+    # In a basis of all directions along which either is not that of the prior.
+    space = np.linalg.qr(np.concatenate([along, *(each.T for each in others)], axis=1))[0]
+    own, largest = space.T @ along, 1.0
+    for matrix in others:
+        inside = matrix @ space
+        inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
+        moved = lifted.T @ inside
+        rest = inside - lifted @ moved
+        kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
+        lengths = np.eye(space.shape[1]) + moved.T @ moved
+        largest = max(largest, 1.0 + eigh(kick, lengths, eigvals_only=True)[-1])
+    return largest
+
+
+def _reference(directions: _Directions, number: int, residual: np.ndarray, white: np.ndarray):
+    """Root mean squares of what is left of the rows, (n,), and the reference of w.
+
+    Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
+    """
+    left, values, along = directions.rest(number)
+    mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
+    lifted = directions.left[:, :number]
+    rest = residual - lifted @ (lifted.T @ residual)
+    squares = rest**2 + left**2 @ (values**2 / (1.0 + values**2))
+    return np.sqrt(squares), LaplaceApproximation(mean, *_padded(along, 1.0 + values**2))
+
+
+def _padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With directions of the prior's precision, to a number for which programs may be at hand."""
+    num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
+    more = num - precisions.size
+    return np.pad(directions, ((0, 0), (0, more))), np.pad(
+        precisions, (0, more), constant_values=1.0
+    )
+
+
+def _reference_of_noise(problem, mode: Mode, basis, rest, choice: Choice) -> LaplaceApproximation:
+    """That of zeta, (h,), given what is left of the readings; the prior's if they are known."""
+    if not problem.noise.num_parameters:
+        return LaplaceApproximation(np.zeros(0), np.zeros((0, 0)), np.ones(0))
+    if choice.basis is not None:  # rows are combinations: what they miss has residuals as well
+        outside = np.asarray(problem.observed) - np.asarray(
+            _predicted(problem, np.concatenate([mode.zeta, mode.white]))
+        )
+        outside = outside / np.asarray(weights_of(problem))
+        outside = outside - choice.basis @ (choice.basis.T @ outside)
+        rest = np.sqrt(outside**2 + choice.basis**2 @ rest**2)
+    found = _most_probable_noise(scale_of_combinations(problem, basis), rest, mode.zeta)
+    zeta, values, vectors = map(np.asarray, found)
+    return LaplaceApproximation(zeta, vectors, np.maximum(values, 1.0))
+
+
+@program
+def _most_probable_noise(scale, rest, zeta):
+    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian."""
+
+    def loss(zeta):
+        reference = scale.log_reference(zeta) - 0.5 * zeta @ zeta
+        return -reference - scale.log_density_of_rest(zeta, rest)
+
+    zeta = minimise(loss, zeta)
+    return zeta, *jnp.linalg.eigh(jax.hessian(loss)(zeta))
+
+
+@program
+def _mode(problem: InverseProblem, number):
+    """The mode near the middle of the prior, or near a draw with another number."""
+    drawn, _ = initial_point(problem, jax.random.key(number))
+    theta = jnp.where(number == 0, 0.0, drawn[: problem.num_unknowns])
+    return find_mode(problem, *problem.split(theta))
+
+
+@program
+def _linearised(problem: InverseProblem, white):
+    return problem.value_and_jacobian(white)
+
+
+@program
+def _predicted(problem: InverseProblem, theta):
+    return problem.predict(theta)
+
+
+@program
+def _pushed(problem: InverseProblem, white, directions):
+    """Readings, (d,), and their derivatives along directions, (n, m): (n, d)."""
+    predicted, push = jax.linearize(
+        lambda white: problem.model(problem.prior.transform(white)), white
+    )
+    return predicted, jax.lax.map(push, directions)

@@ -1,0 +1,318 @@
+"""Some combinations of many readings lifted, the rest in the density: the posterior is the same."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract_checks import assert_close, check_normal_space, check_target
+
+import invlift
+from invlift.inverse import lift_choice
+from invlift.inverse.inverse_problem import inverse_problem
+from invlift.inverse.laplace_approximation import LaplaceApproximation
+from invlift.inverse.lift_choice import choose
+from invlift.inverse.models.jax_function import JaxFunction
+from invlift.inverse.noise import gaussian_noise, laplace_noise, unknown_scale
+from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.scale_coordinate import with_scale_coordinate
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.inverse.targets.partly_lifted import PartlyLiftedPosterior, partly_lifted
+from invlift.programs.compilation import Program
+
+NUM_READINGS, NUM_UNKNOWNS = 48, 36
+GROUPS = np.arange(NUM_READINGS) % 3 == 0
+MEDIAN = invlift.lognormal(median=0.1, factor=2.0)
+NOISES = {
+    "known": gaussian_noise(0.1),
+    "of each": gaussian_noise(0.05 + 0.1 * np.random.default_rng(3).random(NUM_READINGS)),
+    "unknown": gaussian_noise(MEDIAN),
+    "two groups": gaussian_noise(unknown_scale([MEDIAN, MEDIAN], GROUPS.astype(int))),
+    "a group known": gaussian_noise(unknown_scale([MEDIAN, 0.1], GROUPS.astype(int))),
+}
+
+
+def matrix_of(seed=0):
+    """Of singular values from 10 down to 0.01."""
+    rng = np.random.default_rng(seed)
+    left, _ = np.linalg.qr(rng.standard_normal((NUM_READINGS, NUM_UNKNOWNS)))
+    right, _ = np.linalg.qr(rng.standard_normal((NUM_UNKNOWNS, NUM_UNKNOWNS)))
+    return (left * np.geomspace(3.0, 3e-3, NUM_UNKNOWNS)) @ right
+
+
+def bent(theta, matrix):
+    linear = matrix @ theta
+    return linear + 0.1 * jnp.sin(2.0 * linear)
+
+
+def very_bent(theta, matrix):
+    linear = matrix @ theta
+    return linear + jnp.sin(4.0 * linear)
+
+
+def linear(theta, matrix):
+    return matrix @ theta
+
+
+@cache
+def problem_of(name="known", fn=bent):
+    rng = np.random.default_rng(1)
+    matrix = matrix_of()
+    white = rng.standard_normal(NUM_UNKNOWNS)
+    observed = np.asarray(fn(white, matrix)) + 0.1 * rng.standard_normal(NUM_READINGS)
+    model, prior = JaxFunction(fn, (jnp.asarray(matrix),)), StandardNormalPrior(white * 0.0)
+    return inverse_problem(model, prior, NOISES[name], observed)
+
+
+@cache
+def choice_of(name="known", fn=bent):
+    return choose(problem_of(name, fn))
+
+
+def target_of(problem, choice):
+    if choice.scale is not None:
+        problem = with_scale_coordinate(problem, choice.scale)
+    return partly_lifted(problem, choice.lift, choice.condensed(problem))
+
+
+@partial(Program, effort="none")
+def look_at_density(target, problem, theta):
+    """By how much log densities of theta differ, with the constants that each has."""
+    own = target.lift.whiten(theta)
+    position = target.inner.lift(own)
+    graph = jax.jacfwd(target.inner.lift)(own)
+    log_area = 0.5 * jnp.linalg.slogdet(graph.T @ graph)[1]
+    point = target.point(position)
+    lifted = point.logdensity - 0.5 * position @ position + log_area
+    references = target.lift.of_noise, target.lift.of_white
+    log_volume = -0.5 * sum(jnp.sum(jnp.log(each.precisions)) for each in references)
+    weights = jnp.broadcast_to(target.inner.problem.weights, problem.observed.shape)
+    constant = 0.5 * weights.size * jnp.log(2 * jnp.pi) + jnp.sum(jnp.log(weights))
+    ordinary = OrdinaryPosterior(problem).logdensity(theta)
+    kept, _ = target.describe(point)
+    return lifted - ordinary - constant - log_volume, target.unknowns(point), kept
+
+
+def check_density(name, choice=None, scale=None):
+    """The density on the manifold is that of all readings, constants and volumes included."""
+    choice = choice or choice_of(name)
+    problem = problem_of(name)
+    if choice.scale is not None:
+        problem = with_scale_coordinate(problem, choice.scale)
+    target = target_of(problem_of(name), choice)
+    for seed in range(2):
+        theta = 0.7 * np.random.default_rng(seed).standard_normal(problem.num_unknowns)
+        off, unknowns, kept = look_at_density(target, problem, theta)
+        assert_close("density", off, 0.0, 1e-7)
+        assert_close("unknowns", unknowns, theta, 1e-10)
+    assert kept["predicted"].shape == kept["noise_score"].shape == (NUM_READINGS,)
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", NOISES)
+def test_the_density_is_that_of_all_readings(name):
+    lift = choice_of(name).lift
+    assert 10 <= lift.basis.shape[1] <= 20
+    np.testing.assert_allclose(lift.basis.T @ lift.basis, np.eye(lift.basis.shape[1]), atol=1e-12)
+    check_density(name)
+
+
+def test_combinations_that_are_not_orthonormal_are_found():
+    choice = choice_of("unknown")
+    wrong = replace(choice.lift, basis=choice.lift.basis.at[0, 0].add(0.05))
+    with pytest.raises(AssertionError, match=r"^density: "):
+        check_density("unknown", choice._replace(lift=wrong))
+
+
+class WithoutVolume(LaplaceApproximation):
+    """Negative control."""
+
+    def log_ratio(self, white):
+        theta = self.colour(white)
+        return 0.5 * (white @ white - theta @ theta)
+
+
+@pytest.mark.parametrize("reference", ["of_noise", "of_white"])
+def test_a_forgotten_volume_is_found(reference):
+    choice = choice_of("unknown")
+    wrong = WithoutVolume(**vars(getattr(choice.lift, reference)))
+    choice = choice._replace(lift=replace(choice.lift, **{reference: wrong}))
+    with pytest.raises(AssertionError, match=r"^density: "):
+        check_density("unknown", choice)
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", ["known", "two groups"])
+def test_it_is_a_target(name):
+    target = target_of(problem_of(name), choice_of(name))
+    assert type(target) is PartlyLiftedPosterior
+    theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
+    position = np.asarray(jax.jit(target.from_lifted)(theta))
+    assert np.abs(check_target(target, position)).max() < 1e-10
+    check_normal_space(target, position)
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_nothing_is_left_to_kicks_where_readings_are_linear(monkeypatch):
+    """In the reference of what is not lifted the density of a linear problem is constant."""
+    monkeypatch.setattr(lift_choice, "LEAST_VALUE", 0.0)
+    target = target_of(problem_of(fn=linear), choose(problem_of(fn=linear)))
+    assert target.dimension == NUM_UNKNOWNS + lift_choice.NUMBERS[0]
+    position = np.asarray(jax.jit(target.from_lifted)(0.5 * np.ones(NUM_UNKNOWNS)))
+    force = jax.jit(target.point)(position).logdensity_grad
+    assert np.abs(force).max() < 1e-9 * np.abs(position).max()
+
+
+def posterior_of_linear(problem, sigma=0.1):
+    """Exact mean, (m,), and covariance of a linear problem with known noise."""
+    matrix = np.asarray(problem.model.arguments[0])
+    cov = np.linalg.inv(np.eye(NUM_UNKNOWNS) + matrix.T @ matrix / sigma**2)
+    return cov @ matrix.T @ np.asarray(problem.observed) / sigma**2, cov
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_draws_of_a_linear_problem_are_exact(monkeypatch):
+    """Mean and variance along each direction; with a wrong matrix of combinations they are not."""
+    problem = problem_of(fn=linear)
+    mean, cov = posterior_of_linear(problem)
+
+    def errors():
+        run = invlift.sample(problem, chains=2, warmup=60, draws=1500, seed=1)
+        assert min(chain.step_size for chain in run.chains) > 1.2
+        draws = np.concatenate([chain.draws["parameters"] for chain in run.chains])
+        white = np.linalg.solve(np.linalg.cholesky(cov), (draws - mean).T)
+        num = white.shape[1]  # draws are nearly independent
+        by_mean = white.mean(axis=1) * np.sqrt(num)
+        by_square = ((white**2).mean(axis=1) - 1.0) * np.sqrt(num / 2.0)
+        return np.abs(by_mean).max(), np.abs(by_square).max()
+
+    assert max(errors()) < 5.0
+    # Negative control: combinations that are not orthonormal.
+    wrong = problem_of(fn=linear), choice_of(fn=linear)
+    basis = wrong[1].lift.basis * 1.2
+    choice = wrong[1]._replace(lift=replace(wrong[1].lift, basis=basis))
+    monkeypatch.setattr("invlift.app.sampling.choose", lambda problem: choice)
+    assert max(errors()) > 8.0
+
+
+def test_few_readings_or_unknowns_and_other_noise_are_all_lifted():
+    rng = np.random.default_rng(1)
+    prior = StandardNormalPrior(jnp.zeros(NUM_UNKNOWNS))
+
+    def lift_of(num, noise, size=NUM_UNKNOWNS):
+        model = JaxFunction(linear, (jnp.asarray(rng.standard_normal((num, size))),))
+        own = prior if size == NUM_UNKNOWNS else StandardNormalPrior(jnp.zeros(size))
+        return choose(inverse_problem(model, own, noise, rng.standard_normal(num))).lift
+
+    assert lift_of(lift_choice.FEW, gaussian_noise(0.1)) is None
+    assert lift_of(100, gaussian_noise(0.1), 3) is None
+    assert lift_of(40, laplace_noise(0.1)) is None
+    assert lift_of(40, gaussian_noise(0.1)) is not None
+
+
+def test_what_is_thin_and_curved_is_lifted():
+    """Of readings that bend more are lifted than of straight ones."""
+    straight, curved = (choice_of(fn=fn).lift.basis.shape[1] for fn in (linear, very_bent))
+    assert straight == lift_choice.NUMBERS[0] < curved
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_many_readings_are_found_from_products(monkeypatch):
+    """The same combinations and reference as of all derivatives, and the same density."""
+    dense = choice_of("two groups").lift
+    monkeypatch.setattr(lift_choice, "MANY_READINGS", 40)
+    choice = choose(problem_of("two groups"))
+    assert choice.basis.shape[0] == NUM_READINGS
+    number = dense.basis.shape[1]
+    assert choice.lift.basis.shape[1] == number
+    overlap = np.linalg.svd(choice.lift.basis.T @ dense.basis, compute_uv=False)
+    assert overlap.min() > 0.99
+    for found, expected in (
+        (choice.lift.of_noise.mode, dense.of_noise.mode),
+        (choice.lift.of_white.mode, dense.of_white.mode),
+    ):
+        np.testing.assert_allclose(found, expected, atol=0.05)
+    check_density("two groups", choice)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+@pytest.mark.parametrize("name", NOISES)
+def test_draws_are_those_of_all_lifted(name, monkeypatch):
+    """Means and standard deviations of what readings tell most of, and of the noise."""
+
+    def draws():
+        run = invlift.sample(problem_of(name), chains=2, warmup=200, draws=1500, seed=2)
+        assert run.problem
+        found = {key: [chain.draws[key] for chain in run.chains] for key in run.chains[0].draws}
+        along = np.linalg.svd(matrix_of())[2][:12]
+        found["along"] = [chain @ along.T for chain in found.pop("parameters")]
+        return {key: found[key] for key in ("along", "sigma") if key in found}
+
+    partly = draws()
+    monkeypatch.setattr(lift_choice, "FEW", NUM_READINGS)
+    for key, expected in draws().items():
+        of_one, of_other = (
+            [np.stack([each.reshape(len(each), -1) for each in found]) for found in pair]
+            for pair in ([partly[key]], [expected])
+        )
+        check_same(of_one[0], of_other[0])
+
+
+def check_same(one, other):
+    """Means and variances of draws (chains, draws, n), by the standard errors of batches."""
+    for power in (1, 2):
+        centre = other.mean(axis=(0, 1))
+        batches = [
+            ((each - centre) ** power).reshape(-1, 50, each.shape[-1]).mean(axis=1)
+            for each in (one, other)
+        ]
+        errors = [each.std(axis=0) / np.sqrt(len(each)) for each in batches]
+        off = batches[0].mean(axis=0) - batches[1].mean(axis=0)
+        assert np.abs(off / np.hypot(*errors)).max() < 5.0
+
+
+def of_two_modes(theta, matrix):
+    """The sign of the first unknown makes no difference."""
+    return matrix @ jnp.concatenate([theta[:1] ** 2, theta[1:]])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_two_modes_with_one_reference():
+    """Chains start in both, and the far one is as likely and as wide as the near one."""
+    rng = np.random.default_rng(5)
+    matrix = matrix_of(4)
+    truth = np.append(1.2, rng.standard_normal(NUM_UNKNOWNS - 1))
+    observed = np.asarray(of_two_modes(truth, matrix)) + 0.1 * rng.standard_normal(NUM_READINGS)
+    prior = StandardNormalPrior(jnp.zeros(NUM_UNKNOWNS))
+    model = JaxFunction(of_two_modes, (jnp.asarray(matrix),))
+    problem = inverse_problem(model, prior, gaussian_noise(0.1), observed)
+    run = invlift.sample(problem, chains=6, warmup=100, draws=400, seed=3)
+    first = np.stack([chain.draws["parameters"][:, 0] for chain in run.chains])
+    signs = np.sign(first.mean(axis=1))
+    assert {*signs} == {-1.0, 1.0}
+    sides = [np.abs(first[signs == sign]) for sign in (-1.0, 1.0)]
+    check_same(*(side.reshape(1, -1, 1) for side in sides))
+
+
+@pytest.mark.usefixtures("programs_of_short_chains")
+def test_a_run_goes_on_with_the_same_combinations(tmp_path, monkeypatch):
+    problem = problem_of("unknown")
+    settings = {"chains": 2, "warmup": 30, "seed": 4}
+    whole = invlift.sample(problem, draws=40, **settings)
+    invlift.sample(problem, draws=15, checkpoint=tmp_path, **settings)
+    other = choice_of("unknown")
+    worse = replace(other.lift, basis=other.lift.basis[:, ::-1])
+    monkeypatch.setattr("invlift.app.sampling.choose", lambda problem: other._replace(lift=worse))
+    changed = invlift.sample(problem, draws=40, **settings)
+    resumed = invlift.sample(problem, draws=40, checkpoint=tmp_path, resume=True, **settings)
+    for chain, expected, apart in zip(resumed.chains, whole.chains, changed.chains, strict=True):
+        np.testing.assert_array_equal(chain.draws["sigma"], expected.draws["sigma"])
+        assert not np.array_equal(chain.draws["sigma"], apart.draws["sigma"])
+    (tmp_path / "choices.npz").write_bytes(b"nothing")
+    with pytest.raises(invlift.InputError, match=r"choices.npz"):
+        invlift.sample(problem, draws=50, checkpoint=tmp_path, resume=True, **settings)
