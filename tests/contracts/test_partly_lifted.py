@@ -144,9 +144,8 @@ def test_a_forgotten_volume_is_found(reference):
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
-@pytest.mark.parametrize("name", ["known", "two groups"])
-def test_it_is_a_target(name):
-    target = target_of(problem_of(name), choice_of(name))
+def test_it_is_a_target():
+    target = target_of(problem_of("two groups"), choice_of("two groups"))
     assert type(target) is PartlyLiftedPosterior
     theta = 0.4 * np.random.default_rng(1).standard_normal(target.problem.num_unknowns)
     position = np.asarray(jax.jit(target.from_lifted)(theta))

@@ -22,9 +22,11 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import Diagonal, Grouped
 from invlift.inverse.jacobians.grouped import Grouping
+from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import NOISES, gaussian_noise
+from invlift.inverse.partly_lifted import Lift
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
@@ -41,6 +43,7 @@ from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
 from invlift.inverse.targets.lifted_form import LiftedForm
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
+from invlift.inverse.targets.partly_lifted import PartlyLiftedPosterior, partly_lifted
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.programs.pytrees import Module
 
@@ -76,6 +79,17 @@ def exact(model, structure=None):
 def lifted(num, theta):
     target = LiftedPosterior(problem_of(num))
     return target, np.asarray(lift(target, theta))
+
+
+def partly():
+    """Two combinations of three readings."""
+    problem, rng = problem_of(), np.random.default_rng(2)
+    basis, directions = (np.linalg.qr(rng.standard_normal((3, 2)))[0] for _ in range(2))
+    of_white = LaplaceApproximation(0.3 * np.ones(3), directions, np.array([4.0, 2.0]))
+    of_noise = LaplaceApproximation(np.array([0.2]), np.eye(1), np.array([3.0]))
+    lift = jax.device_put(Lift(basis, of_noise, of_white))
+    target = partly_lifted(problem, lift, problem)
+    return target, np.asarray(jax.jit(target.from_lifted)(THETA))
 
 
 def grouped():
@@ -158,6 +172,7 @@ INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 TARGETS = {
     "lifted": (LiftedPosterior, lambda: lifted(3, THETA)),
     "lifted, more readings": (LiftedPosterior, lambda: lifted(1, THETA[:2])),
+    "partly lifted": (PartlyLiftedPosterior, partly),
     "exact conditioning": (ExactConditioning, lambda: (ExactConditioning(exact(MODEL)), INPUTS)),
     "exact conditioning, structured": (
         ExactConditioning,
