@@ -36,13 +36,14 @@ from invlift.programs.compilation import program
 FEW, FEW_OF_A_SCALE = 30, 10
 #: Readings from which on derivatives are found from products with few vectors.
 MANY_READINGS = 400
-#: Random directions at first, and how often they are doubled where what they miss is more than this
-#: share of a standard deviation of the noise; directions by which that is estimated (Halko,
-#: Martinsson & Tropp 2011, section 4.3).
-NUM_DIRECTIONS, NUM_DOUBLINGS, MOST_MISSED, NUM_PROBES = 64, 3, 1.0, 8
+#: Random directions at first and at most, doubled while what they miss changes all readings by more
+#: standard deviations of the noise together, as directions beside them show (Halko, Martinsson &
+#: Tropp 2011, section 4.3).
+NUM_DIRECTIONS, MOST_DIRECTIONS, MOST_MISSED, NUM_PROBES = 64, 256, 2.0, 8
 #: Modes that are looked for, draws at which derivatives are compared with those at the heaviest
-#: mode, and by how much the log mass of a mode falls short that does not count.
-NUM_MODES, NUM_DRAWS, NEGLIGIBLE = 3, 2, np.log(100.0)
+#: mode, by how much the log mass of a mode falls short that does not count, and standard deviations
+#: between modes that are the same.
+NUM_MODES, NUM_DRAWS, NEGLIGIBLE, SAME = 3, 2, np.log(100.0), 0.5
 #: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
 #: each.
 NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
@@ -50,7 +51,7 @@ NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320,
 #: 16 combinations of the disc's 300 readings, and steps of 1.50; 1.5 with 5, and 1.47.
 MAX_PRECISION = 1.2
 #: Singular value below which the reference is the prior.
-LEAST_VALUE = 0.1
+LEAST_VALUE = 0.3
 #: Standard deviations below the most probable noise: the smallest plausible one.
 SMALLEST = 2.0
 
@@ -120,50 +121,60 @@ def choose(problem: InverseProblem) -> Choice:
     is_rotated = is_rotated and problem.own_lifted() is None
     if min(sizes) <= FEW or not is_rotated or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
         return Choice(typical_scale(problem))
-    white, num = np.zeros(sizes[1]), NUM_DIRECTIONS
-    choice = Choice(None)
-    for _ in range(NUM_DOUBLINGS + 1):
-        if sizes[0] > MANY_READINGS:
-            choice = Choice(None, None, *_sketch(problem, white, num))
-        choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
-        own = with_scale_coordinate(problem, choice.scale)
-        modes = _modes(choice.condensed(own))
-        if not modes:
-            return Choice(choice.scale)
-        white, num = modes[0].white, 2 * num
-        if choice.basis is None or _missed(own, modes[0], choice.basis) <= MOST_MISSED:
-            break
+    white, choice = np.zeros(sizes[1]), Choice(None)
+    has_many = sizes[0] > MANY_READINGS
+    if has_many:
+        sigma = np.inf if problem.noise.num_parameters else 1.0
+        choice = Choice(None, None, *_sketch(problem, white, sigma))
+    choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
+    own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
+    modes = _modes(choice.condensed(own))
+    if not modes:
+        return Choice(choice.scale)
+    if has_many:  # once more, with what readings depend on there
+        sigma = np.asarray(own.noise.sigma(modes[0].zeta)) / np.asarray(weights_of(own))
+        basis, predicted = _sketch(own, modes[0].white, sigma)
+        choice = choice._replace(basis=basis, predicted=predicted)
+        theta = np.concatenate([modes[0].zeta, modes[0].white])
+        mode = jax.tree.map(np.asarray, _mode(choice.condensed(own), theta))
+        modes = [mode, *modes[1:]] if np.all(np.isfinite(mode.white)) else modes
     return choice._replace(lift=_lift(own, choice, modes))
 
 
 def _modes(problem: InverseProblem) -> list[Mode]:
-    """Modes that hold some of the posterior probability, the heaviest first."""
-    found = [_mode(problem, number) for number in range(NUM_MODES)]
-    found = [jax.tree.map(np.asarray, each) for each in found]
-    found = [each for each in found if all(np.all(np.isfinite(leaf)) for leaf in each)]
+    """Different modes that hold some of the posterior probability, the heaviest first."""
+    starts = [_start(problem, number) for number in range(NUM_MODES)]
+    found = [jax.tree.map(np.asarray, _mode(problem, start)) for start in starts]
+    found = [mode for mode in found if all(np.all(np.isfinite(leaf)) for leaf in mode)]
     found.sort(key=lambda mode: -mode.log_mass)
-    return [mode for mode in found if mode.log_mass >= found[0].log_mass - NEGLIGIBLE]
+    modes = []
+    for mode in found:
+        # Moves at the mode, in standard deviations of the posterior.
+        moves = [(mode.white - each.white, each.by_white) for each in modes]
+        if all(np.hypot(*map(np.linalg.norm, (w, by @ w))) > SAME for w, by in moves):
+            modes.append(mode)
+    return [mode for mode in modes if mode.log_mass >= found[0].log_mass - NEGLIGIBLE]
 
 
-def _sketch(problem: InverseProblem, white: np.ndarray, num: int) -> tuple[np.ndarray, np.ndarray]:
+def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarray, np.ndarray]:
     """Orthonormal columns, (d, p), that span nearly all changes of readings over weights.
 
-    And the readings, (d,).
+    And the readings, (d,).  Sigma, () or (d,), is that of the readings over their weights.
     """
-    rng, groups = np.random.default_rng(0), _groups(problem)
-    predicted, pushed = _pushed(problem, white, rng.standard_normal((num, white.size)))
-    pushed = np.asarray(pushed).T / _columns(weights_of(problem))
-    return _basis(pushed, groups), np.asarray(predicted)
-
-
-def _missed(problem: InverseProblem, mode: Mode, basis: np.ndarray) -> float:
-    """Standard deviations of the noise by which what a basis misses changes all readings."""
-    rng = np.random.default_rng(1)
-    _, pushed = _pushed(problem, mode.white, rng.standard_normal((NUM_PROBES, mode.white.size)))
-    pushed = np.asarray(pushed).T / _columns(weights_of(problem))
-    rest = pushed - basis @ (basis.T @ pushed)
-    sigma = np.asarray(problem.noise.sigma(mode.zeta)) / np.asarray(weights_of(problem))
-    return np.linalg.norm(rest / _columns(sigma), axis=0).max()
+    rng, groups, num = np.random.default_rng(0), _groups(problem), NUM_DIRECTIONS
+    probes = rng.standard_normal((NUM_PROBES, white.size))
+    while True:
+        num = min(num, *white.shape, groups.size)
+        directions = np.concatenate([probes, rng.standard_normal((num, white.size))])
+        predicted, pushed = _pushed(problem, white, directions)
+        pushed = np.asarray(pushed).T / _columns(weights_of(problem))
+        tried, pushed = np.split(pushed, [NUM_PROBES], axis=1)
+        basis = _basis(pushed, groups)
+        rest = (tried - basis @ (basis.T @ tried)) / _columns(sigma)
+        missed = np.linalg.norm(rest, axis=0).max()
+        if missed <= MOST_MISSED or num >= min(MOST_DIRECTIONS, *white.shape, groups.size):
+            return basis, np.asarray(predicted)
+        num *= 2
 
 
 def _basis(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -205,9 +216,7 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
     scaled = [each / _columns(sigma) for _, each in parts]
     directions = _Directions.of(scaled[0], of_rows)
-    number = _number(directions, scaled)
-    if number is None:
-        return None
+    number = _number(directions, scaled[1:])
     residual = (np.asarray(small.observed) - parts[0][0]) / sigma
     rest, of_white = _reference(directions, number, residual, mode.white)
     basis = directions.left[:, :number]
@@ -261,21 +270,28 @@ class _Directions(NamedTuple):
         return left[:, is_kept], values[is_kept], self.right @ along[is_kept].T
 
 
-def _number(directions: _Directions, scaled: list[np.ndarray]) -> int | None:
-    """How many combinations are lifted; None for all."""
-    most = directions.values.size
+def _number(directions: _Directions, others: list[np.ndarray]) -> int:
+    """How many combinations are lifted, with derivatives (n, m) from elsewhere."""
+    most, others = directions.values.size, [_large_part(each) for each in others]
     numbers = [each for each in NUMBERS if each < most] + [most]
     low, high = 0, len(numbers) - 1
     while low < high:
         middle = (low + high) // 2
-        if _largest_precision(directions, numbers[middle], scaled[1:]) <= MAX_PRECISION:
+        if _largest_precision(directions, numbers[middle], others) <= MAX_PRECISION:
             high = middle
         else:
             low = middle + 1
     return numbers[low]
 
 
-def _largest_precision(directions: _Directions, number: int, others: list[np.ndarray]) -> float:
+def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
+    left, values, along = np.linalg.svd(matrix, full_matrices=False)
+    is_kept = values > LEAST_VALUE
+    return left[:, is_kept] * values[is_kept], along[is_kept].T
+
+
+def _largest_precision(directions: _Directions, number: int, others) -> float:
     """Of the density on the manifold, by the reference, with derivatives from elsewhere.
 
     A move v of the field moves the noise variables of what is lifted by A_1 v as well, so that it
@@ -285,10 +301,10 @@ def _largest_precision(directions: _Directions, number: int, others: list[np.nda
     lifted = directions.left[:, :number]
     _, values, along = directions.rest(number)
     # In a basis of all directions along which either is not that of the prior.
-    space = np.linalg.qr(np.concatenate([along, *(each.T for each in others)], axis=1))[0]
+    space = np.linalg.qr(np.concatenate([along, *(right for _, right in others)], axis=1))[0]
     own, largest = space.T @ along, 1.0
-    for matrix in others:
-        inside = matrix @ space
+    for left, right in others:
+        inside = left @ (right.T @ space)
         inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
         moved = lifted.T @ inside
         rest = inside - lifted @ moved
@@ -349,10 +365,14 @@ def _most_probable_noise(scale, rest, zeta):
 
 
 @program
-def _mode(problem: InverseProblem, number):
-    """The mode near the middle of the prior, or near a draw with another number."""
+def _start(problem: InverseProblem, number):
+    """The middle of the prior, (h + m,), or near the data from a draw with another number."""
     drawn, _ = initial_point(problem, jax.random.key(number))
-    theta = jnp.where(number == 0, 0.0, drawn[: problem.num_unknowns])
+    return jnp.where(number == 0, 0.0, drawn[: problem.num_unknowns])
+
+
+@program
+def _mode(problem: InverseProblem, theta):
     return find_mode(problem, *problem.split(theta))
 
 

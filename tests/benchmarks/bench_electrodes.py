@@ -1,4 +1,5 @@
-"""Time of a step where many voltages are combinations of few resistances: all of them, and reduced.
+"""Time of a step where many voltages are combinations of few resistances: of all of them, and of
+those combinations that are lifted, with the steps and effective draws of a run.
 
 ``python tests/benchmarks/bench_electrodes.py [READINGS ...]``: of 16 electrodes on the disc, with
 unknown contact impedances and noise; two steps of constrained HMC, there and back.
@@ -10,6 +11,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from one_core import sampled
 
 import invlift
 from invlift.app.checks.derivatives import evaluate, trial_step
@@ -74,14 +76,19 @@ def main(counts):
     mesh = tank()
     for num in counts:
         problem = problem_of(mesh, num)
-        for target in (target_of(problem, ConstrainedHMC(), 2e-3), LiftedPosterior(problem)):
+        for target in (target_of(problem, ConstrainedHMC()), LiftedPosterior(problem)):
             theta = jnp.zeros(target.problem.num_unknowns)
-            position = np.asarray(jax.jit(type(target).lift)(target, theta))
+            lifted = jax.jit(LiftedPosterior.lift)(LiftedPosterior(target.problem), theta)
+            position = np.asarray(jax.jit(type(target).from_lifted)(target, lifted))
             point = evaluate(target, position)
             steps = median(lambda seed, at=target, p=point: trial_step(at, p, seed, STEP))
             single = median(lambda _, at=target, q=position: evaluate(at, q))
-            size = target.problem.num_observations
-            print(f"{num} readings by {size} numbers: {steps:.0f} ms, a point {single:.1f} ms")
+            size = point.constraint.size
+            print(f"{num} readings, {size} lifted: {steps:.0f} ms, a point {single:.1f} ms")
+        run, seconds = sampled(problem, "chmc", chains=1, warmup=150, draws=200, seed=1)
+        sizes = [chain.step_size for chain in run.chains]
+        row = invlift.Posterior(run.chains).summary().ess_bulk
+        print(f"{num} readings: steps of {np.mean(sizes):.2f}, {seconds:.1f} s, ESS\n{row}")
 
 
 if __name__ == "__main__":
