@@ -16,7 +16,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import eigh
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
 from invlift.inverse.noise.gaussian import GaussianNoise
@@ -29,6 +28,7 @@ from invlift.inverse.partly_lifted import (
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
 from invlift.inverse.starts import initial_point
+from invlift.inverse.told_directions import Directions, number_to_lift, orthonormal, padded
 from invlift.programs.compilation import program
 
 #: Readings, unknowns, and readings for each scale of the noise up to which all readings are lifted:
@@ -44,14 +44,6 @@ NUM_DIRECTIONS, MOST_DIRECTIONS, MOST_MISSED, NUM_PROBES = 64, 256, 2.0, 8
 #: mode, by how much the log mass of a mode falls short that does not count, and standard deviations
 #: between modes that are the same.
 NUM_MODES, NUM_DRAWS, NEGLIGIBLE, SAME = 3, 2, np.log(100.0), 0.5
-#: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
-#: each.
-NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
-#: Largest precision of the density by that of the reference that holds no step down: 1.2 with 10 to
-#: 16 combinations of the disc's 300 readings, and steps of 1.50; 1.5 with 5, and 1.47.
-MAX_PRECISION = 1.2
-#: Singular value below which the reference is the prior.
-LEAST_VALUE = 0.3
 #: Standard deviations below the most probable noise: the smallest plausible one.
 SMALLEST = 2.0
 
@@ -169,24 +161,12 @@ def _sketch(problem: InverseProblem, white: np.ndarray, sigma) -> tuple[np.ndarr
         predicted, pushed = _pushed(problem, white, directions)
         pushed = np.asarray(pushed).T / _columns(weights_of(problem))
         tried, pushed = np.split(pushed, [NUM_PROBES], axis=1)
-        basis = _basis(pushed, groups)
+        basis = orthonormal(pushed, groups)
         rest = (tried - basis @ (basis.T @ tried)) / _columns(sigma)
         missed = np.linalg.norm(rest, axis=0).max()
         if missed <= MOST_MISSED or num >= min(MOST_DIRECTIONS, *white.shape, groups.size):
             return basis, np.asarray(predicted)
         num *= 2
-
-
-def _basis(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Orthonormal columns that span given ones, (d, p), each within a group of readings."""
-    parts = []
-    for group in np.unique(groups):
-        left, values, _ = np.linalg.svd(columns[groups == group], full_matrices=False)
-        left = left[:, values > 1e-10 * max(values[0], 1e-300)]
-        part = np.zeros((groups.size, left.shape[1]))
-        part[groups == group] = left
-        parts.append(part)
-    return np.concatenate(parts, axis=1)
 
 
 def _groups(problem: InverseProblem) -> np.ndarray:
@@ -215,8 +195,10 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     parts = [tuple(map(np.asarray, _linearised(small, each))) for each in whites]
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
     scaled = [each / _columns(sigma) for _, each in parts]
-    directions = _Directions.of(scaled[0], of_rows)
-    number = _number(directions, scaled[1:])
+    directions = Directions.of(scaled[0], of_rows)
+    if not directions.values.size:  # no reading depends on the unknowns
+        return None
+    number = number_to_lift(directions, scaled[1:])
     residual = (np.asarray(small.observed) - parts[0][0]) / sigma
     rest, of_white = _reference(directions, number, residual, mode.white)
     basis = directions.left[:, :number]
@@ -232,89 +214,7 @@ def _draws(mode: Mode) -> np.ndarray:
     return mode.white + white + (white @ along.T) * ((1.0 + values**2) ** -0.5 - 1.0) @ along
 
 
-class _Directions(NamedTuple):
-    """Singular vectors of the derivatives A of rows in groups, the widest first.
-
-    Attributes
-    ----------
-    left : (n, r)
-        Within the groups.
-    values : (r,)
-    right, inner : (m, s), (n, s)
-        A = inner right^T, right orthonormal.
-    """
-
-    left: np.ndarray
-    values: np.ndarray
-    right: np.ndarray
-    inner: np.ndarray
-
-    @classmethod
-    def of(cls, matrix: np.ndarray, groups: np.ndarray) -> _Directions:
-        left, values, along = np.linalg.svd(matrix, full_matrices=False)
-        is_kept = values > 1e-10 * values[0]
-        right, inner = along[is_kept].T, left[:, is_kept] * values[is_kept]
-        if groups.max() == 0:
-            return cls(left[:, is_kept], values[is_kept], right, inner)
-        left = _basis(inner, groups)
-        values = np.linalg.norm(left.T @ inner, axis=1)
-        order = np.argsort(-values)
-        return cls(left[:, order], values[order], right, inner)
-
-    def rest(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Singular vectors (n, r), values (r,) and vectors (m, r) of what is not lifted."""
-        lifted = self.left[:, :number]
-        inner = self.inner - lifted @ (lifted.T @ self.inner)
-        left, values, along = np.linalg.svd(inner, full_matrices=False)
-        is_kept = values > LEAST_VALUE
-        return left[:, is_kept], values[is_kept], self.right @ along[is_kept].T
-
-
-def _number(directions: _Directions, others: list[np.ndarray]) -> int:
-    """How many combinations are lifted, with derivatives (n, m) from elsewhere."""
-    most, others = directions.values.size, [_large_part(each) for each in others]
-    numbers = [each for each in NUMBERS if each < most] + [most]
-    low, high = 0, len(numbers) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _largest_precision(directions, numbers[middle], others) <= MAX_PRECISION:
-            high = middle
-        else:
-            low = middle + 1
-    return numbers[low]
-
-
-def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
-    left, values, along = np.linalg.svd(matrix, full_matrices=False)
-    is_kept = values > LEAST_VALUE
-    return left[:, is_kept] * values[is_kept], along[is_kept].T
-
-
-def _largest_precision(directions: _Directions, number: int, others) -> float:
-    """Of the density on the manifold, by the reference, with derivatives from elsewhere.
-
-    A move v of the field moves the noise variables of what is lifted by A_1 v as well, so that it
-    has the length v^T (I + A_1^T A_1) v; what kicks has the second derivatives A_2^T A_2 less those
-    of the reference.
-    """
-    lifted = directions.left[:, :number]
-    _, values, along = directions.rest(number)
-    # In a basis of all directions along which either is not that of the prior.
-    space = np.linalg.qr(np.concatenate([along, *(right for _, right in others)], axis=1))[0]
-    own, largest = space.T @ along, 1.0
-    for left, right in others:
-        inside = left @ (right.T @ space)
-        inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
-        moved = lifted.T @ inside
-        rest = inside - lifted @ moved
-        kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
-        lengths = np.eye(space.shape[1]) + moved.T @ moved
-        largest = max(largest, 1.0 + eigh(kick, lengths, eigvals_only=True)[-1])
-    return largest
-
-
-def _reference(directions: _Directions, number: int, residual: np.ndarray, white: np.ndarray):
+def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
     """Root mean squares of what is left of the rows, (n,), and the reference of w.
 
     Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
@@ -324,16 +224,7 @@ def _reference(directions: _Directions, number: int, residual: np.ndarray, white
     lifted = directions.left[:, :number]
     rest = residual - lifted @ (lifted.T @ residual)
     squares = rest**2 + left**2 @ (values**2 / (1.0 + values**2))
-    return np.sqrt(squares), LaplaceApproximation(mean, *_padded(along, 1.0 + values**2))
-
-
-def _padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """With directions of the prior's precision, to a number for which programs may be at hand."""
-    num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
-    more = num - precisions.size
-    return np.pad(directions, ((0, 0), (0, more))), np.pad(
-        precisions, (0, more), constant_values=1.0
-    )
+    return np.sqrt(squares), LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
 
 
 def _reference_of_noise(problem, mode: Mode, basis, rest, choice: Choice) -> LaplaceApproximation:

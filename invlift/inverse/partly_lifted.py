@@ -4,12 +4,12 @@ Readings y = F + s w eta, (d,), with known weights w and eta standard normal, ma
 orthonormal columns Q, (d, k), the combinations z = Q^T (y / w) have the noise s eta as well, and
 what is left of y / w is independent of it, with the density
 
-    s^-(d - k) exp(-|r - Q Q^T r|^2 / (2 s^2)),  r = (y - F) / w.
+    s^-(d - k) exp(-(|r|^2 - |Q^T r|^2) / (2 s^2)),  r = (y - F) / w.
 
 The k combinations are lifted, this stays in the density.  The variables of the field are v with
 w = m + L v, and likewise those of the noise's scale, so that a normal approximation of what is left
-is standard normal in them.  The posterior is the same for any Q, m and L; only steps depend on
-them.
+is standard normal in them.  The posterior is the same for any m and L, and for any Q, as what is
+lifted of the likelihood is taken out of the rest; only steps depend on them.
 """
 
 from __future__ import annotations
@@ -154,12 +154,18 @@ class CombinationsScale(Scale):
         """As :meth:`Scale.near`, of one number."""
         return CombinationsScale(self.scale.near(sigma), self.rows, self.reference)
 
-    def log_density_of_rest(self, zeta: jax.Array, rest: jax.Array) -> jax.Array:
-        """Log density, (), of what is left of readings over weights, (d,), less a constant."""
+    def log_density_of_rest(
+        self, zeta: jax.Array, residual: jax.Array, combined: jax.Array | float = 0.0
+    ) -> jax.Array:
+        """Log density, (), of what is not lifted of readings over weights, less a constant.
+
+        From the residual, (d,), and combinations of it, (k,): zero if it has none of them.
+        """
         sigma = self.scale.value(self._own(zeta))
-        logs, num_left = jnp.log(sigma), rest.size - self.rows.size
+        logs, num_left = jnp.log(sigma), residual.size - self.rows.size
         all_logs = jnp.sum(logs) - jnp.sum(logs[self.rows]) if logs.ndim else num_left * logs
-        return -all_logs - 0.5 * jnp.sum((rest / sigma) ** 2)
+        squares = jnp.sum((residual / sigma) ** 2)
+        return -all_logs - 0.5 * (squares - jnp.sum((combined / self.value(zeta)) ** 2))
 
     def _own(self, zeta):
         return zeta if self.reference is None else self.reference.colour(zeta)
@@ -187,8 +193,8 @@ class PartlyLiftedProblem(InverseProblem):
     def log_factor(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
         """Log density of what is not lifted, (), from all predicted readings, (d,)."""
         residual = (self.asked.observed - readings) / self.weights
-        rest = residual - self.basis @ (residual @ self.basis)
-        return self.noise.scale.log_density_of_rest(zeta, rest)
+        combined = residual @ self.basis
+        return self.noise.scale.log_density_of_rest(zeta, residual, combined)
 
 
 def weights_of(problem: InverseProblem) -> jax.Array:

@@ -198,7 +198,7 @@ FAULTS = (
           "0.0 * jnp.diagonal(given.scale_tril, axis1=-2, axis2=-1)",
           "contracts/test_whitening_contract.py inverse/test_numpyro_problem.py"),
     Fault("inverse", "twice the squares that are not lifted", "inverse/partly_lifted.py",
-          "- 0.5 * jnp.sum((rest", "- jnp.sum((rest", "contracts/test_partly_lifted.py"),
+          "- 0.5 * (squares", "- (squares", "contracts/test_partly_lifted.py"),
     Fault("inverse", "precisions of the Laplace approximation", "inverse/laplace_approximation.py",
           "1.0 + values**2])", "1.0 + values])", "inverse/test_laplace_approximation.py"),
     Fault("samplers", "impulse of a rotation", "samplers/constrained/splittings.py",

@@ -1,0 +1,129 @@
+"""Directions that readings tell of, and how many of them have to be lifted.
+
+All of matrices of few rows, by NumPy: derivatives A, (n, m), of n readings or combinations of them
+by m whitened unknowns, in standard deviations of the noise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+
+#: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
+#: each.
+NUMBERS = (10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256, 320, 400, 512)
+#: Largest precision of the density by that of the reference that holds no step down: 1.2 with 10 to
+#: 16 combinations of the disc's 300 readings, and steps of 1.50; 1.5 with 5, and 1.47.
+MAX_PRECISION = 1.2
+#: Singular value below which the reference is the prior.
+LEAST_VALUE = 0.3
+
+
+def orthonormal(columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Orthonormal columns that span given ones, (d, p), each within a group of readings."""
+    parts = []
+    for group in np.unique(groups):
+        left, values, _ = np.linalg.svd(columns[groups == group], full_matrices=False)
+        left = left[:, values > 1e-10 * max(values[0], 1e-300)]
+        part = np.zeros((groups.size, left.shape[1]))
+        part[groups == group] = left
+        parts.append(part)
+    return np.concatenate(parts, axis=1)
+
+
+class Directions(NamedTuple):
+    """Singular vectors of the derivatives A of rows in groups, the widest first.
+
+    Attributes
+    ----------
+    left : (n, r)
+        Within the groups.
+    values : (r,)
+    right, inner : (m, s), (n, s)
+        A = inner right^T, right orthonormal.
+    """
+
+    left: np.ndarray
+    values: np.ndarray
+    right: np.ndarray
+    inner: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray, groups: np.ndarray) -> Directions:
+        """Of a matrix, (n, m), whose rows are in groups, (n,) int."""
+        left, values, along = np.linalg.svd(matrix, full_matrices=False)
+        is_kept = values > max(1e-10 * values[0], 1e-300)
+        right, inner = along[is_kept].T, left[:, is_kept] * values[is_kept]
+        if groups.max() == 0:
+            return cls(left[:, is_kept], values[is_kept], right, inner)
+        left = orthonormal(inner, groups)
+        values = np.linalg.norm(left.T @ inner, axis=1)
+        order = np.argsort(-values)
+        return cls(left[:, order], values[order], right, inner)
+
+    def rest(self, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Singular vectors (n, r), values (r,) and vectors (m, r) of what is not lifted."""
+        lifted = self.left[:, :number]
+        inner = self.inner - lifted @ (lifted.T @ self.inner)
+        left, values, along = np.linalg.svd(inner, full_matrices=False)
+        is_kept = values > LEAST_VALUE
+        return left[:, is_kept], values[is_kept], self.right @ along[is_kept].T
+
+
+def number_to_lift(directions: Directions, others: list[np.ndarray]) -> int:
+    """How many combinations are lifted, with derivatives (n, m) from elsewhere.
+
+    All that tell anything, where those are not finite: then nothing is known of what is curved.
+    """
+    most = directions.values.size
+    if not all(np.isfinite(each).all() for each in others):
+        return most
+    others = [_large_part(each) for each in others]
+    numbers = [each for each in NUMBERS if each < most] + [most]
+    low, high = 0, len(numbers) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _largest_precision(directions, numbers[middle], others) <= MAX_PRECISION:
+            high = middle
+        else:
+            low = middle + 1
+    return numbers[low]
+
+
+def _large_part(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (n, r) and, orthonormal, (m, r), without singular values below the least."""
+    left, values, along = np.linalg.svd(matrix, full_matrices=False)
+    is_kept = values > LEAST_VALUE
+    return left[:, is_kept] * values[is_kept], along[is_kept].T
+
+
+def _largest_precision(directions: Directions, number: int, others) -> float:
+    """Of the density on the manifold, by the reference, with derivatives from elsewhere.
+
+    A move v of the field moves the noise variables of what is lifted by A_1 v as well, so that it
+    has the length v^T (I + A_1^T A_1) v; what kicks has the second derivatives A_2^T A_2 less those
+    of the reference.
+    """
+    lifted = directions.left[:, :number]
+    _, values, along = directions.rest(number)
+    # In a basis of all directions along which either is not that of the prior.
+    space = np.linalg.qr(np.concatenate([along, *(right for _, right in others)], axis=1))[0]
+    own, largest = space.T @ along, 1.0
+    for left, right in others:
+        inside = left @ (right.T @ space)
+        inside = inside + (inside @ own) * ((1.0 + values**2) ** -0.5 - 1.0) @ own.T
+        moved = lifted.T @ inside
+        rest = inside - lifted @ moved
+        kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
+        lengths = np.eye(space.shape[1]) + moved.T @ moved
+        largest = max(largest, 1.0 + eigh(kick, lengths, eigvals_only=True)[-1])
+    return largest
+
+
+def padded(directions: np.ndarray, precisions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With directions of the prior's precision, to a number for which programs may be at hand."""
+    num = next((each for each in (0, *NUMBERS) if each >= precisions.size), precisions.size)
+    more = (0, num - precisions.size)
+    return np.pad(directions, ((0, 0), more)), np.pad(precisions, more, constant_values=1.0)
