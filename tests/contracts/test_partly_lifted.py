@@ -10,7 +10,7 @@ import pytest
 from contract_checks import assert_close, check_normal_space, check_target
 
 import invlift
-from invlift.inverse import lift_choice
+from invlift.inverse import lift_choice, told_directions
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.lift_choice import choose
@@ -170,9 +170,9 @@ def test_it_is_a_target():
 @pytest.mark.usefixtures("programs_of_short_chains")
 def test_nothing_is_left_to_kicks_where_readings_are_linear(monkeypatch):
     """In the reference of what is not lifted the density of a linear problem is constant."""
-    monkeypatch.setattr(lift_choice, "LEAST_VALUE", 0.0)
+    monkeypatch.setattr(told_directions, "LEAST_VALUE", 0.0)
     target = target_of(problem_of(fn=linear), choose(problem_of(fn=linear)))
-    assert target.dimension == NUM_UNKNOWNS + lift_choice.NUMBERS[0]
+    assert target.dimension == NUM_UNKNOWNS + told_directions.NUMBERS[0]
     position = np.asarray(jax.jit(target.from_lifted)(0.5 * np.ones(NUM_UNKNOWNS)))
     force = jax.jit(target.point)(position).logdensity_grad
     assert np.abs(force).max() < 1e-9 * np.abs(position).max()
@@ -225,7 +225,7 @@ def test_few_readings_or_unknowns_and_other_noise_are_all_lifted():
 def test_what_is_thin_and_curved_is_lifted():
     """Of readings that bend more are lifted than of straight ones."""
     straight, curved = (choice_of(fn=fn).lift.basis.shape[1] for fn in (linear, very_bent))
-    assert straight == lift_choice.NUMBERS[0] < curved
+    assert straight == told_directions.NUMBERS[0] < curved
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
