@@ -7,6 +7,7 @@ from .app.calibrate import calibrate as calibrate
 from .app.checks import check_problem as check_problem
 from .app.compare import compare as compare
 from .app.field_problem import FieldProblem as FieldProblem
+from .app.mesh_correction import corrected_at_mode as corrected_at_mode
 from .app.numpyro_model import from_numpyro as from_numpyro
 from .app.problem_file import read_problem as read_problem
 from .app.results import load as load

@@ -16,7 +16,7 @@ from invlift.app import calibrate as calibration
 from invlift.app.build import build_problem
 from invlift.app.calibrate import calibrate
 from invlift.app.problem_file import read_problem
-from invlift.app.sections import ElectrodesTable, PdeTable
+from invlift.app.sections import ConditionsTable, ElectrodesTable
 from invlift.fem.priors import PRIORS
 from invlift.fem.readings.kinds import KINDS
 from invlift.inverse.distributions.tables import REAL_DISTRIBUTIONS
@@ -168,7 +168,7 @@ def test_each_part_is_in_one_of_them(tmp_path):
         "electrodes": set(ElectrodesTable.model_fields) - {"width"},
         "readings": set(KINDS),
         "distributions": set(REAL_DISTRIBUTIONS),
-        "unknown conditions": set(PdeTable.model_fields),
+        "unknown conditions": set(ConditionsTable.model_fields),
     }  # fmt: skip
 
 

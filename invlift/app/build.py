@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from invlift.app.field_problem import FieldProblem
+from invlift.app.mesh_correction import corrected_at_mode
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.schedule_tables import StepsTable
-from invlift.app.sections import PdeTable
+from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import (
@@ -52,15 +53,21 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
     is not what it should be.
     """
-    mesh = read_mesh(spec.mesh.file)
+    mesh, times = read_mesh(spec.mesh.file), spec.mesh.refine_solution
+    is_corrected = times == AT_MODE and needs_values
+    if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
+        times = 0 if needs_values else 1
     parts = _read_points if spec.electrodes is None else _read_electrodes
     mesh, sensors, forward_map = parts(spec, mesh, needs_values)
     with told_at(partial(_key_of, spec, sensors)):
         prior = spec.prior.build(mesh, partial(spec.where, "prior"))
-        forward = forward_map(known=spec.conductivity.known, location=prior.location)
+        options = {"known": spec.conductivity.known, "location": prior.location}
+        forward = forward_map(**options, refine_solution=times)
         # Without readings there is no noise in them yet, of whatever scale.
         noise = build_noise(spec, sensors) if needs_values else known_noise(1.0)
         problem = inverse_problem(forward, prior, noise, sensors.values)
+        if is_corrected:
+            problem = corrected_at_mode(problem)
     return FieldProblem(problem, tuple(spec.output.exceedance))
 
 
@@ -202,10 +209,10 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
 
 
 #: Conditions as the library calls them, by the keys of [pde].
-_CONDITIONS = {key: key for key in PdeTable.model_fields} | {"point_source": "point_sources"}
+_CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
 
 
-def boundary_conditions(mesh: Mesh, pde: PdeTable, where: Callable[..., str]) -> dict:
+def boundary_conditions(mesh: Mesh, pde: ConditionsTable, where: Callable[..., str]) -> dict:
     """Source and boundary conditions as :func:`assemble_poisson` takes them."""
 
     def built(value, *keys):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from invlift.app.checks.electrodes import electrode_objections
+from invlift.app.checks.mesh_error import mesh_errors, mesh_objections
 from invlift.app.checks.time_step import time_step_objections
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
@@ -118,9 +119,13 @@ def build_posterior(
     parts = {name: getattr(run, name) for name in names} | {"objections": objections}
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
+    errors = mesh_errors(own, run)
     parts["objections"] = [
-        *objections, *electrode_objections(own), *time_step_objections(own, run)
-    ]  # fmt: skip
+        *objections,
+        *electrode_objections(own),
+        *mesh_objections(own, errors),
+        *time_step_objections(own, run),
+    ]
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
     labels, coordinates, points = names_of_readings(own), {}, None
@@ -131,6 +136,7 @@ def build_posterior(
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
+        columns |= {"mesh_error": errors}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:
         coordinates = coordinates_of(own.model.readings)

@@ -202,7 +202,9 @@ def sample(
 
 def _check_is_target(problem) -> None:
     """Refuse what is neither a problem nor a target."""
-    if not isinstance(problem, InverseProblem) and not hasattr(problem, "describe"):
+    methods = "point", "parts", "logdensity", "loglikelihood"
+    is_target = any(hasattr(problem, method) for method in methods)
+    if not isinstance(problem, InverseProblem) and not is_target:
         expected = "a problem, or a target"
         remedy = "make one: invlift.inverse_problem, invlift.manifold_problem"
         raise InputError("problem", expected, f"{problem!r}"[:80], remedy)

@@ -13,12 +13,15 @@ from pydantic import Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
 from invlift.app.schedule_tables import StepsTable
+from invlift.fem.finer_mesh import MAX_TIMES
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
-from invlift.files.tables import Table, number, one_of, problem
+from invlift.files.tables import Table, integer, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
 
+#: The solution is not refined but corrected near the mode.
+AT_MODE = "mode"
 _Name = Annotated[str, Field(min_length=1)]
 _Number, _Positive = number(-SIZE, SIZE), number(1 / SIZE, SIZE)
 #: A number, a distribution if it is unknown, or steps if it changes in time.
@@ -30,6 +33,10 @@ class MeshTable(Table):
 
     file: AbsolutePath
     """The mesh file, relative to the problem file or absolute."""
+    refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
+    """How often each edge of the mesh is halved for the solution, while the unknown field stays on
+    the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable
+    field, where a step of the sampler costs what it costs without."""
 
 
 class RobinTable(Table):
@@ -53,8 +60,8 @@ class PointSourceTable(Table):
     it is taken out."""
 
 
-class PdeTable(Table):
-    """[pde]: -div(conductivity grad u) = source with its boundary conditions.
+class ConditionsTable(Table):
+    """Source and boundary conditions of -div(conductivity grad u) = source.
 
     Where a boundary has no condition, nothing flows through it.  A distribution in place of a
     number makes it one more unknown.
@@ -80,6 +87,20 @@ class PdeTable(Table):
     point_source: list[PointSourceTable] = []
     """The point sources, each a table: [[pde.point_source]], of an experiment
     [[experiment.NAME.point_source]]."""
+
+    @model_validator(mode="after")
+    def _has_one_condition_for_each_group(self) -> ConditionsTable:
+        _check_groups(self)
+        return self
+
+
+class PdeTable(ConditionsTable):
+    """[pde]: -div(conductivity grad u) = source with its boundary conditions.
+
+    Where a boundary has no condition, nothing flows through it.  A distribution in place of a
+    number makes it one more unknown.
+    """
+
     storage: (
         _Positive
         | one_of(DISTRIBUTIONS, "distribution")
@@ -91,13 +112,8 @@ class PdeTable(Table):
     section may be steps, { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of
     steps, { schedule = "rates.csv" }."""
 
-    @model_validator(mode="after")
-    def _has_one_condition_for_each_group(self) -> PdeTable:
-        _check_groups(self)
-        return self
 
-
-def _check_groups(pde: PdeTable, where: str = "") -> None:
+def _check_groups(pde: ConditionsTable, where: str = "") -> None:
     """Check that no boundary group has two conditions."""
     kinds = {"dirichlet": pde.dirichlet, "neumann": pde.neumann, "robin": pde.robin}
     for group in {**pde.dirichlet, **pde.neumann, **pde.robin}:
@@ -161,7 +177,7 @@ class ConductivityTable(Table):
     known = { steel = 50.0 }: it is unknown elsewhere, and a node on the border is not known."""
 
 
-class ExperimentTable(PdeTable):
+class ExperimentTable(ConditionsTable):
     """[experiment.NAME]: what one of several experiments has in place of the keys of [pde].
 
     The readings of each are the rows of the sensor table with its name in the column experiment.
@@ -231,9 +247,6 @@ class Sections(Table):
                 remedy = "rename it: results have a field solution_NAME"
                 raise problem("names of letters and digits for experiments", repr(name), remedy)
             _check_groups(experiment.over(self.pde), f" of experiment {name}, with those of [pde]")
-            if experiment.storage is not None:
-                expected, remedy = "the storage in [pde], as the body has it", "move it there"
-                raise problem(expected, f"that of experiment {name}", remedy)
         return self
 
     @property

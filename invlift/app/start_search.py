@@ -62,11 +62,17 @@ class Fit(NamedTuple):
         Noise variables that are left, standard normal before the data.
     sigma : (d,)
         Scales of the noise.
+    sd : (d,)
+        By how much each reading changes with its noise variable, in its unit.
+    white : (m,)
+        Where the mode is.
     """
 
     predicted: np.ndarray
     eta: np.ndarray
     sigma: np.ndarray
+    sd: np.ndarray
+    white: np.ndarray
 
 
 class Start(NamedTuple):
@@ -341,10 +347,11 @@ def _look_at_mode(problem: InverseProblem, lifted):
     mode = find_mode(problem, *problem.split(lifted[: problem.num_unknowns]))
     whole = problem.whole
     predicted = whole.predict(jnp.concatenate([mode.zeta, mode.white]))
-    eta, _ = whole.noise_variables(predicted, mode.zeta)
+    eta, slope = whole.noise_variables(predicted, mode.zeta)
     sigma = jnp.broadcast_to(whole.noise.sigma(mode.zeta), eta.shape)
     norm = mode.white @ mode.white + mode.eta @ mode.eta
-    return mode.log_mass, norm, jnp.linalg.norm(mode.by_white, axis=1), predicted, eta, sigma
+    fit = Fit(predicted, eta, sigma, jnp.abs(1.0 / slope), mode.white)
+    return mode.log_mass, norm, jnp.linalg.norm(mode.by_white, axis=1), *fit
 
 
 @program

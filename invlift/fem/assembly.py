@@ -21,7 +21,10 @@ from invlift.fem.experiments import (
     boundary_flux,
     check_readings,
 )
+from invlift.fem.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
+from invlift.fem.on_refinement import conditions_on, observation_on
 from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
@@ -45,7 +48,8 @@ def assemble_poisson(
     storage: float | Mapping[str, float] | Distribution | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> PoissonMap | LinearEquation | Combinations:
+    refine_solution: int = 0,
+) -> PoissonMap | LinearEquation | OnFinerMesh | Combinations:
     """Assemble the forward map.
 
     A distribution may stand in place of a number of source and boundary conditions: it is then one
@@ -79,14 +83,18 @@ def assemble_poisson(
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
         Where the coefficients of phi live.
+    refine_solution : int, optional
+        How often each edge of the mesh is halved for the solution, 0 to 3.  The coefficients stay
+        those of the given mesh, on which results are shown: what goes is the error of the equation,
+        to a fourth each time where the solution is smooth.
 
     Returns
     -------
-    PoissonMap, LinearEquation or Combinations
-        The last of a field that changes in time, the second where anything is unknown or read
-        beside the field and the solution, or known of
-        the field; its ``further`` are distributions, by name, of what the coefficients hold
-        behind those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
+    PoissonMap, LinearEquation, OnFinerMesh or Combinations
+        The last of a field that changes in time, the last but one with a refined solution; the
+        second where anything is unknown or read beside the field and the solution, or known of the
+        field.  Their ``further`` are distributions, by name, of what the coefficients hold behind
+        those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
 
     Raises
     ------
@@ -106,11 +114,11 @@ def assemble_poisson(
     }
     experiments = [Experiment("", observation, conditions)]
     if storage is not None:
-        return assemble_transient(
-            mesh, experiments, storage=storage, known=known, location=location
-        )
+        options = {"location": location, "refine_solution": refine_solution}
+        return assemble_transient(mesh, experiments, storage=storage, known=known, **options)
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
-        return assemble_experiments(mesh, experiments, known=known, location=location)
+        options = {"location": location, "refine_solution": refine_solution}
+        return assemble_experiments(mesh, experiments, known=known, **options)
     check_readings(mesh, experiments[0])
     basis = cell_basis(mesh)
     cells = basis.mesh.t
@@ -148,7 +156,7 @@ def assemble_poisson(
     couplings, coupling_entries = sparse.pattern(
         unknowns[:, None], unknowns[None], free.size, free.size
     )
-    return PoissonMap(
+    model = PoissonMap(
         conductivity=conductivity,
         gradients=jax.device_put(gradients),
         volumes=jax.device_put(volumes),
@@ -173,6 +181,15 @@ def assemble_poisson(
         sensors=observation.sensors,
         fields=(Place(0, mesh.places_of(location)),),
     )
+    again = partial(_on_refinement, experiments[0], location)
+    return refinable(model, mesh, location, again, refine_solution)
+
+
+def _on_refinement(experiment: Experiment, location: str, refinement: Refinement) -> PoissonMap:
+    """The same on a refined mesh."""
+    observation = observation_on(refinement, experiment.observation)
+    conditions = conditions_on(refinement, experiment.conditions)
+    return assemble_poisson(refinement.mesh, observation, location=location, **conditions)
 
 
 def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:

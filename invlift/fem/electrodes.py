@@ -24,9 +24,11 @@ from invlift.fem.discretisation import cell_basis, facet_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.field_equation import known_conductivity
+from invlift.fem.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.forms import conduction, exchange
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.terms import Element
 from invlift.inverse.distributions import (
     Distribution,
@@ -46,7 +48,8 @@ def electrode_model(
     impedance: Distribution | float | np.ndarray | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> LinearEquation:
+    refine_solution: int = 0,
+) -> LinearEquation | OnFinerMesh:
     """Voltages as a function of log-conductivity and of contact impedances.
 
     Electrode potentials are all that is kept of the solutions.
@@ -70,10 +73,12 @@ def electrode_model(
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
         Where log-conductivity lives.
+    refine_solution : int, optional
+        See :func:`invlift.assemble_poisson`.
 
     Returns
     -------
-    LinearEquation
+    LinearEquation or OnFinerMesh
         Of N values of log-conductivity, and of K contact impedances behind them, if these are
         unknown; the readings of one injection after those of the other.  With a distribution it is
         the ``further`` one, ``impedance``, of the equation.
@@ -142,7 +147,13 @@ def electrode_model(
     )
     further = {"impedance": repeated(impedance, num)} if is_unknown else None
     # The potential inside, of dozens of injections, would take more room than the field.
-    return replace(equation, nodal=equation.nodal[:0], solutions=(), further=further)
+    equation = replace(equation, nodal=equation.nodal[:0], solutions=(), further=further)
+    options = {"impedance": impedance, "known": known, "location": location}
+
+    def again(refinement: Refinement) -> LinearEquation:
+        return electrode_model(refinement.mesh, electrodes, currents, voltages, **options)
+
+    return refinable(equation, mesh, location, again, refine_solution)
 
 
 def as_injections(

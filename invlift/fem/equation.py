@@ -106,7 +106,7 @@ class LinearEquation(ForwardModel):
         The coefficients behind those of the field, if the equation was told what they are.
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
-    fields, is_linear : tuple of Place or None, bool or None
+    fields, is_linear, refined : tuple of Place or None, bool or None, callable or None
         See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read, if the equation was told.
@@ -133,6 +133,7 @@ class LinearEquation(ForwardModel):
     sensors: Sensors | None = aside()
     fields: tuple[Place, ...] | None = aside()
     is_linear: bool | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

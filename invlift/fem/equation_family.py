@@ -21,6 +21,11 @@ class EquationFamily(Joined):
     max_derivative = LinearEquation.max_derivative
 
     @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.equation.num_coefficients
+
+    @property
     def _parameters(self) -> PyTree:
         """What tells the equations apart: arrays (K, ...)."""
         raise NotImplementedError

@@ -17,12 +17,16 @@ from invlift.fem import sparse
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.field_equation import Body, check_unknown, field_equation, known_conductivity
+from invlift.fem.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.mesh.mesh import Mesh
+from invlift.fem.mesh.refinement import Refinement
+from invlift.fem.on_refinement import conditions_on, observation_on
 from invlift.fem.readings.base import FLUXES, Weights
 from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.joined import Joined
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
@@ -64,6 +68,8 @@ class Experiments(Joined):
         What flows through boundary groups: see :func:`boundary_flux`.
     sensors : Sensors or None
         Those that are read.
+    refined : callable or None
+        See :class:`~invlift.inverse.models.base.ForwardModel`.
     """
 
     equations: tuple[LinearEquation, ...]
@@ -72,9 +78,15 @@ class Experiments(Joined):
     further: Mapping[str, Distribution] | None = aside()
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
+
+    @property
+    def num_coefficients(self) -> int:
+        """Number N of coefficients."""
+        return self.equations[0].num_coefficients
 
     @property
     def _models(self):
@@ -100,7 +112,8 @@ def assemble_experiments(
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> LinearEquation | Experiments:
+    refine_solution: int = 0,
+) -> LinearEquation | Experiments | OnFinerMesh:
     """Readings of several experiments as a function of one log-conductivity.
 
     Experiments of which u is held at the same nodes, and that have the same Robin coefficients,
@@ -118,10 +131,12 @@ def assemble_experiments(
         See :func:`invlift.assemble_poisson`.
     location : {"nodes", "cells"}
         Where the coefficients live.
+    refine_solution : int, optional
+        See :func:`invlift.assemble_poisson`.
 
     Returns
     -------
-    LinearEquation or Experiments
+    LinearEquation, Experiments or OnFinerMesh
         The readings of one experiment after those of the other.  Its ``further`` are
         distributions, by name, of what the coefficients hold beside the field.
 
@@ -182,15 +197,29 @@ def assemble_experiments(
         ),
         "sensors": joined({each.name: each.observation.sensors for each in experiments}),
     }
-    if len(equations) == 1:
-        return replace(equations[0], **of_all)
     solutions = tuple(name for each in equations for name in each.solutions)
-    return Experiments(
-        equations=tuple(equations),
-        places=tuple(places),
-        solutions=solutions,
-        **of_all,
-    )
+    if len(equations) == 1:
+        model = replace(equations[0], **of_all)
+    else:
+        model = Experiments(
+            equations=tuple(equations), places=tuple(places), solutions=solutions, **of_all
+        )
+    again = partial(_on_refinement, experiments, shared or {}, known=known, location=location)
+    return refinable(model, mesh, location, again, refine_solution)
+
+
+def _on_refinement(experiments, shared, refinement: Refinement, **options):
+    """The same experiments on a refined mesh."""
+    moved = [
+        Experiment(
+            each.name,
+            observation_on(refinement, each.observation),
+            conditions_on(refinement, each.conditions),
+        )
+        for each in experiments
+    ]
+    shared = conditions_on(refinement, shared)
+    return assemble_experiments(refinement.mesh, moved, shared=shared, **options)
 
 
 def check_readings(mesh: Mesh, experiment: Experiment) -> None:

@@ -25,10 +25,12 @@ from invlift.fem.electrodes import as_injections
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.field_equation import known_conductivity
+from invlift.fem.finer_mesh import OnFinerMesh, refinable
 from invlift.fem.forms import conduction, reaction
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.functionals import rows_of
 from invlift.fem.mesh.mesh import Mesh, check_anchored
+from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import extent
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
@@ -51,7 +53,8 @@ def point_electrode_model(
     surface: str,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
-) -> LinearEquation | WaveNumbers:
+    refine_solution: int = 0,
+) -> LinearEquation | WaveNumbers | OnFinerMesh:
     """Voltages between points of the ground as a function of log-conductivity.
 
     No potential is kept: at a point that drives a current it is infinite, and on a mesh a number
@@ -76,10 +79,12 @@ def point_electrode_model(
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
         Where log-conductivity lives.
+    refine_solution : int, optional
+        See :func:`invlift.assemble_poisson`.
 
     Returns
     -------
-    LinearEquation or WaveNumbers
+    LinearEquation, WaveNumbers or OnFinerMesh
         Of N values of log-conductivity; the readings of one injection after those of the other.
         For a unit of current they are resistances, in 1 / (C L) with conductivities in C.
 
@@ -116,6 +121,13 @@ def point_electrode_model(
     )
     equation = replace(equation, nodal=equation.nodal[:0], solutions=())
 
+    def again(refinement: Refinement) -> LinearEquation | WaveNumbers:
+        options = {"surface": surface, "known": known, "location": location}
+        return point_electrode_model(refinement.mesh, positions, currents, voltages, **options)
+
+    def told(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
+        return refinable(model, mesh, location, again, refine_solution)
+
     inside, outside = jax.tree.map(np.asarray, [term.element for term in equation.terms])
     away = outside.place - np.mean(positions, axis=0)[:, None, None]
     radius = np.linalg.norm(away, axis=0)
@@ -124,7 +136,7 @@ def point_electrode_model(
     if mesh.dim == 3:
         outside = jax.device_put(outside._replace(weight=outside.weight * cosine / radius))
         terms = equation.terms[0], replace(equation.terms[1], element=outside)
-        return replace(equation, terms=terms)
+        return told(replace(equation, terms=terms))
     wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
     # Half of a current goes to either side of the plane, and A / w has the solution w u.
     scale = np.pi / weights[:, None, None]
@@ -133,7 +145,8 @@ def point_electrode_model(
     reach = np.multiply.outer(wave, radius)
     decay = wave[:, None, None] * kve(1, reach) / kve(0, reach) * cosine
     inside = _for_each(inside, scale)._replace(gradient=np.concatenate([along, across], axis=2))
-    return WaveNumbers(equation, jax.device_put((inside, _for_each(outside, scale * decay))))
+    elements = jax.device_put((inside, _for_each(outside, scale * decay)))
+    return told(WaveNumbers(equation, elements))
 
 
 def _for_each(element: Element, factors: np.ndarray) -> Element:

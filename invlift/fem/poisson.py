@@ -120,7 +120,7 @@ class PoissonMap(ForwardModel):
         Reading k is sum_i weights[k, i] u[nodes[k, i]].
     boundary_flux : callable or None
         What flows through boundary groups: see :func:`invlift.fem.experiments.boundary_flux`.
-    fields : tuple of Place, or None
+    fields, refined : tuple of Place, or None, callable or None
         See :class:`~invlift.inverse.models.base.ForwardModel`.
     sensors : Sensors or None
         Those that are read.
@@ -149,6 +149,7 @@ class PoissonMap(ForwardModel):
     boundary_flux: Callable | None = aside()
     sensors: Sensors | None = aside()
     fields: tuple[Place, ...] | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
 
     coefficients_name: ClassVar[str] = "log_conductivity"
     max_derivative: ClassVar[int] = 3

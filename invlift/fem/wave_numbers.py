@@ -10,6 +10,7 @@ for arbitrarily shaped two-dimensional structures", Geophys. Prospect. 27, eqs 7
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -22,6 +23,7 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_family import EquationFamily
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Element
+from invlift.inverse.models.base import ForwardModel
 from invlift.programs.pytrees import aside
 
 #: Largest relative error of the potential of uniform ground that comes from the wave numbers.
@@ -71,11 +73,14 @@ class WaveNumbers(EquationFamily):
         Empty: none is kept.
     sensors : Sensors or None
         Those that are read.
+    refined : callable or None
+        See :class:`~invlift.inverse.models.base.ForwardModel`.
     """
 
     equation: LinearEquation
     elements: tuple[Element, ...]
     sensors: Sensors | None = aside()
+    refined: Callable[[int], ForwardModel] | None = aside()
 
     @property
     def _parameters(self):

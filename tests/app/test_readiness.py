@@ -8,7 +8,12 @@ QUICK = {"sampler.draws": 4, "sampler.warmup": 4, "sampler.chains": 1}
 #: What spoils a problem, what is just within the limits, and the finding.  All have three readings,
 #: so that they share their programs with those of other tests.
 CASES = {
-    "a range in another unit": ({"prior.range": 0.001}, SENSORS, {"prior.range": 1.0}, "prior"),
+    "a range in another unit": (
+        {"prior.range": 0.001, "noise.sigma": 0.4},
+        SENSORS,
+        {"prior.range": 1.0, "noise.sigma": 0.4},
+        "prior",
+    ),
     "a reading against a boundary value": (
         {},
         SENSORS.replace("0.8,0.2,3.1", "0.0,0.5,5.0"),

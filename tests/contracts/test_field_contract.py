@@ -17,7 +17,7 @@ from scipy.spatial.distance import pdist
 from structured import box_mesh
 
 from invlift.app.build import boundary_conditions
-from invlift.app.sections import ElectrodesTable, PdeTable
+from invlift.app.sections import ConditionsTable, ElectrodesTable
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import electrode_model, mesh_with_electrodes
 from invlift.fem.point_electrodes import point_electrode_model
@@ -86,7 +86,7 @@ class Content:
 
     def __init__(self, mesh, turn):
         self.mesh, self.turn, self.unknown, self.table, self.numbers = mesh, turn, {}, {}, {}
-        for key, field in PdeTable.model_fields.items():
+        for key, field in ConditionsTable.model_fields.items():
             kind, below = get_origin(field.annotation), get_args(field.annotation)
             if kind is list:
                 made = self._of_table(below[0], key, "1")
@@ -132,7 +132,7 @@ class Content:
 
 NUM_TURNS = max(
     len(forms(field.annotation))
-    for field in PdeTable.model_fields.values()
+    for field in ConditionsTable.model_fields.values()
     if get_origin(field.annotation) not in (dict, list)
 )
 
@@ -221,7 +221,7 @@ def plain_readings(mesh, rows, phi, location, known, numbers):
 def test_all_has_a_plain_counterpart():
     """What a problem file can say of an equation, and each kind of reading."""
     assert set(PLAIN) == set(KINDS)
-    assert {*GROUPS, "source", "point_source"} == set(PdeTable.model_fields)
+    assert {*GROUPS, "source", "point_source"} == set(ConditionsTable.model_fields)
     assert set(WAYS) == set(ElectrodesTable.model_fields) - {"impedance"}
 
 
@@ -237,7 +237,7 @@ def test_conditions_and_readings(dim, location, turn):
     known = {"high": 2.0} if turn == NUM_TURNS - 1 else None
     sensors = table_of(mesh, rows, np.where(is_off, "loggers", "others"))
     offsets = {"loggers": normal(0.0, 1.0)} if is_off.any() else {}
-    table = PdeTable.model_validate(content.table)
+    table = ConditionsTable.model_validate(content.table)
     conditions = boundary_conditions(mesh, table, lambda *keys: ", ".join(keys))
     observation = locate(mesh, sensors, offsets=offsets)
     model = assemble_poisson(mesh, observation, known=known, location=location, **conditions)

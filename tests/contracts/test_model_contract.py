@@ -19,6 +19,7 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
 from invlift.fem.equation_family import EquationFamily
 from invlift.fem.experiments import Experiment, Experiments, assemble_experiments
+from invlift.fem.finer_mesh import OnFinerMesh
 from invlift.fem.forms import Elasticity, conduction, reaction
 from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.poisson import CombinedPoissonMap, PoissonMap
@@ -31,6 +32,7 @@ from invlift.fem.wave_numbers import WaveNumbers
 from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.models.base import CombinedFunction, ForwardModel
 from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.models.corrected import Corrected, corrected
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.models.joined import CombinedReadings, Joined
 from invlift.inverse.numpyro_problem import SitesModel, numpyro_problem
@@ -252,6 +254,13 @@ def sites_and_a_loop():
     numpyro.sample("y", dist.Normal(mean, scale).to_event(1), obs=np.array([0.3, 0.8, 1.2]))
 
 
+def off(model):
+    """With an offset and a slope that are far from small."""
+    size = model.num_coefficients
+    slope, centre = np.random.default_rng(7).standard_normal((3, size)), np.ones(size)
+    return corrected(model, np.array([1.0, -2.0, 0.5]), slope, centre)
+
+
 MATRIX = np.array([[1.0, -1.0, 0.0], [0.5, 0.0, 2.0], [0.0, 1.0, 1.0]])
 #: Of the field, an exchange, an offset and a storage, of which the second and last are positive.
 CENTRE = np.array([*9 * [0.0], 3.0, 0.0, 3.0])
@@ -269,6 +278,21 @@ MODELS = {
     "points": (WaveNumbers, points, 9),
     "points, in space": (LinearEquation, points_in_space, 8),
     "electrodes": (LinearEquation, electrodes, 12, 0.3, np.repeat([0.0, 2.0], [9, 3])),
+    "on a finer mesh": (OnFinerMesh, lambda: poisson().refined(), 9),
+    "on a finer mesh, field": (OnFinerMesh, lambda: field().refined(), 18, 1.0),
+    "on a finer mesh, electrodes": (
+        Combinations,
+        lambda: Combinations(electrodes(), MATRIX).refined(),
+        12,
+        0.3,
+        np.repeat([0.0, 2.0], [9, 3]),
+    ),
+    "corrected": (Corrected, lambda: off(poisson()), 9),
+    "corrected, combinations": (
+        Combinations,
+        lambda: Combinations(off(points_in_space()), MATRIX),
+        8,
+    ),
     "combinations": (Combinations, lambda: Combinations(JaxFunction(curved), MATRIX), 5),
     "function": (JaxFunction, lambda: JaxFunction(curved), 5),
     "function, more readings": (JaxFunction, lambda: JaxFunction(curved), 2),
@@ -337,6 +361,7 @@ def model_of(name):
 
 #: Equations of other forms than one with all that there can be, and what is made as one of them.
 SLOW = {"equation, elastic", "equation, any element", "electrodes", "of sites"}
+SLOW |= {"on a finer mesh, field", "on a finer mesh, electrodes"}
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")

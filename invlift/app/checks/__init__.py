@@ -22,6 +22,7 @@ from invlift.app.checks.derivatives import (
 )
 from invlift.app.checks.field import check_places, check_prior, check_tables
 from invlift.app.checks.findings import Finding, Report
+from invlift.app.checks.mesh_error import check_mesh_error, finer_model
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import (
     check_dependence,
@@ -91,6 +92,7 @@ def check_problem(
         predictions = pool.submit(check_predictions, own, seed)
         time_step = pool.submit(check_time_step, own, seed)
         dependence = pool.submit(check_dependence, own)
+        finer = pool.submit(finer_model, own)
         tell(check_tables(field, spec))
         tell(prior.result())
         starts = chosen_starts(own, "prior", 1)(KERNEL, lifted, seed)
@@ -104,6 +106,8 @@ def check_problem(
         point, rng = evaluate(lifted, position), np.random.default_rng(seed)
         tell(check_derivatives(lifted, point, rng))
         if is_fitted:
+            fit = starts.first.fit if isinstance(starts, Starts) else None
+            tell(check_mesh_error(own, finer.result(), fit))
             tell([check_step(lifted, point, seed)])
             tell(check_method(own))
     return Report(findings, "" if isinstance(spec, ProblemSpec) else f"{own}")

@@ -6,13 +6,13 @@ reach: the draws then look sound and are of a part of the posterior alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import jax
 import numpy as np
 
 from invlift.app.checks.findings import Finding
+from invlift.app.checks.posterior_draws import some_draws
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import PREDICTED
@@ -41,17 +41,9 @@ def time_step_objections(problem: InverseProblem, run: Run) -> list[str]:
     """What is wrong with the step at the draws of a run, if anything is."""
     if not _has_steps(problem):
         return []
-    shapes = problem.model.shapes
-    every = {name: run.chains[0].every.get(name, 1) for name in (*dict(shapes), PREDICTED)}
-    stride = math.lcm(*every.values())  # of draws that all of them were kept of
-    kept = {
-        name: np.concatenate([chain.draws[name][:: stride // each] for chain in run.chains])
-        for name, each in every.items()
-    }
-    size = len(kept[PREDICTED])
-    chosen = np.linspace(0, size - 1, min(size, NUM_DRAWS)).astype(int)
-    kept = {name: values[chosen].reshape(chosen.size, -1) for name, values in kept.items()}
-    coefficients = np.concatenate([kept[name] for name in dict(shapes)], axis=1)
+    names = [name for name, _ in problem.model.shapes]
+    kept = some_draws(run, [*names, PREDICTED], NUM_DRAWS)
+    coefficients = np.concatenate([kept[name] for name in names], axis=1)
     found = _finding(kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR)
     return [] if found.level == "ok" else [str(found)]
 

@@ -54,6 +54,7 @@ def assemble_transient(
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
+    refine_solution: int = 0,
 ) -> Combinations:
     """Readings at times of a field that follows S du/dt - div(exp(phi) grad u) = f.
 
@@ -73,6 +74,8 @@ def assemble_transient(
     storage : float, mapping of str to float, or Distribution
         S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, or
         the distribution of an unknown number.
+    refine_solution : int
+        0: another number is refused so far.
     shared, known, location
         As of :func:`~invlift.fem.experiments.assemble_experiments`.
 
@@ -89,6 +92,9 @@ def assemble_transient(
         exchange with different coefficients.
     """
     require_float64(points=mesh.points)
+    if refine_solution != 0:
+        expected, remedy = "0, as the field changes in time", "refine the mesh itself"
+        raise InputError("refine_solution", expected, f"{refine_solution!r}", remedy)
     for each in experiments:
         check_readings(mesh, each)
         _check_times(each)

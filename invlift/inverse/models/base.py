@@ -91,6 +91,9 @@ class ForwardModel(Module):
         Of readings on a mesh, the table of them.
     boundary_flux : callable or None
         Of a field on a mesh: see :func:`invlift.fem.experiments.boundary_flux`.
+    refined : callable or None
+        Of an equation on a mesh: ``refined(times)`` is the model of the same coefficients whose
+        equation is solved on that mesh with each edge halved so many times, once by default.
     """
 
     coefficients_name: ClassVar[str | None] = "parameters"
@@ -98,7 +101,7 @@ class ForwardModel(Module):
     solutions: ClassVar[tuple[str, ...]] = ()
     # Not annotated: as fields of a subclass they would come before its others.
     readings = kept_axes = fields = ()
-    is_linear = sensors = boundary_flux = None
+    is_linear = sensors = boundary_flux = refined = None
 
     def __call__(self, coefficients: jax.Array) -> jax.Array:
         """Noise-free observations F(x), (d,)."""

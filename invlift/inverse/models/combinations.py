@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -37,6 +38,12 @@ class Combinations(CombinedReadings):
     def further(self) -> Mapping[str, Distribution] | None:
         """Distributions of what the model has beside a field, by name."""
         return getattr(self.model, "further", None)
+
+    @property
+    def refined(self) -> Callable[[int], Combinations] | None:
+        """As of the model."""
+        again = self.model.refined
+        return again and (lambda times=1: replace(self, model=again(times)))
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""

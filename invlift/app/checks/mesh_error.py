@@ -1,0 +1,118 @@
+"""The error of the mesh beside the noise: the equation is solved on a refined mesh as well."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from invlift.app.checks.findings import Finding
+from invlift.app.checks.posterior_draws import some_draws
+from invlift.app.quantities import mesh_of
+from invlift.app.start_search import Fit, name_of_reading
+from invlift.fem.finer_mesh import extrapolated
+from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.priors.named import NamedPrior
+from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.given_manifold import ManifoldProblem
+from invlift.posterior.names import NOISE_SCORE, PREDICTED
+from invlift.programs.compilation import program
+from invlift.samplers.chains.results import Run
+
+#: Standard deviations of the noise by which a reading may be off without a note, and without a
+#: doubt; and by which means of the posterior may be, in their own.
+NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
+#: Most nodes of a refined mesh on which an equation is solved for this, by the dimension; and of
+#: one whose edges are halved twice: near wells once is not enough for a good estimate.
+MAX_NODES, FEW_NODES = {2: 60_000, 3: 20_000}, 20_000
+#: Draws of a run at which it is looked at.
+NUM_DRAWS = 8
+
+REMEDY = "refine the mesh, or set [mesh] refine_solution (in Python refine_solution=1)"
+
+
+class Finer(NamedTuple):
+    """The model on a refined mesh, how often edges are halved there, or why there is none."""
+
+    model: ForwardModel | None
+    times: int = 0
+    reason: str = ""
+
+
+def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
+    """The model on a refined mesh; None of a problem without a mesh."""
+    again = getattr(getattr(problem, "model", None), "refined", None)
+    mesh = None if again is None else mesh_of(problem.prior)
+    if mesh is None:
+        return None
+    if (size := 2**mesh.dim * mesh.num_nodes) > MAX_NODES[mesh.dim]:
+        return Finer(None, reason=f"not estimated, as a refined mesh has about {size} nodes")
+    times = 2 if 2**mesh.dim * size <= FEW_NODES else 1
+    return Finer(again(times), times)
+
+
+def check_mesh_error(
+    problem: InverseProblem, finer: Finer | None, fit: Fit | None
+) -> list[Finding]:
+    """What the mesh is off by at the mode near the start, reading by reading; () without a mesh."""
+    if finer is None or fit is None:
+        return []
+    if finer.model is None:
+        return [Finding("note", "mesh error", finer.reason)]
+    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
+    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
+    errors, gram = np.abs(bias), scaled @ scaled.T
+    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
+    detail = f"{_in_words(problem, errors)}; means of the posterior by up to {shift:.2g} of its sd"
+    if errors.max() <= NOTABLE and shift <= SHIFTED:
+        return [Finding("ok", "mesh error", detail)]
+    return [Finding("note", "mesh error", f"{detail}: {REMEDY}")]
+
+
+def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
+    """Errors of the readings, (d,), mean absolute ones of draws in sd of the noise.
+
+    None where the problem has no mesh, or one too large for this, or no noise, and without chains.
+    """
+    if problem.noise.is_exact or not problem.noise.is_transformed or not run.chains:
+        return None
+    finer = finer_model(problem)
+    if finer is None or finer.model is None:
+        return None
+    prior, model = problem.prior, problem.model
+    own = [name for name, _ in prior.shapes] if isinstance(prior, NamedPrior) else []
+    names = own or [model.coefficients_name]
+    kept = some_draws(run, [*names, PREDICTED, NOISE_SCORE], NUM_DRAWS)
+    coefficients = np.concatenate([kept[name] for name in names], axis=1)
+    changes = np.asarray(_solved(finer.model, coefficients)) - kept[PREDICTED]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sd = np.abs((np.asarray(problem.observed) - kept[PREDICTED]) / kept[NOISE_SCORE])
+        return np.nanmean(np.abs(extrapolated(changes, finer.times)) / sd, axis=0)
+
+
+def mesh_objections(problem: InverseProblem, errors: np.ndarray | None) -> list[str]:
+    """What is wrong with the mesh at the draws of a run, if anything is."""
+    if errors is None or not np.nanmax(errors) > TOO_LARGE:
+        return []
+    return [f"mesh error: {_in_words(problem, errors)}: {REMEDY}"]
+
+
+def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
+    worst = int(np.nanargmax(errors))
+    text = f"readings are off by up to {errors[worst]:.2g} sd of the noise, at "
+    return text + f"{name_of_reading(problem, worst)} (median {np.nanmedian(errors):.2g})"
+
+
+@program
+def _changes_at(problem: InverseProblem, finer: ForwardModel, white):
+    """Changes of the readings at w (m,), (d,), and derivatives of the readings, (d, m)."""
+    predicted, by_white = problem.value_and_jacobian(white)
+    coefficients = problem.prior.transform(white)
+    return finer(coefficients) - predicted, by_white
+
+
+@program
+def _solved(model: ForwardModel, coefficients):
+    """Readings of each draw, (K, d)."""
+    return jax.lax.map(model, coefficients)
