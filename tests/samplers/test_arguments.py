@@ -8,6 +8,7 @@ from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import normal
 from invlift.inverse.inverse_problem import inverse_problem
+from invlift.samplers.chains import workers
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,15 @@ def test_they_are_refused(problem, options, expected):
         sample(problem, chains=2, **({"draws": 20} | options))
 
 
-def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog):
+def test_a_time_that_is_over_before_the_first_draw_is_told(problem, caplog, monkeypatch):
+    """As where a model takes long: nothing comes back before the chains are told to stop."""
+
+    def wait(work, segment, seconds, is_stopped):
+        is_stopped.wait(60.0)
+        return []
+
+    monkeypatch.setattr(workers, "run_segment", wait)
+    monkeypatch.setattr(workers.Threads, "patience", 0.0)
     run = sample(problem, chains=2, warmup=10, draws=20, max_seconds=1e-3)
     assert run.chains == []
     assert "max_seconds = 0.001 was over before all chains had a draw" in caplog.text
