@@ -118,6 +118,10 @@ def write_shown(folder, content):
         changes, sensors = {"pde": REMOVED}, VOLTAGES
         named = zip(range(1, 4), mesh.boundaries.values(), strict=False)
         mesh = replace(mesh, boundaries={f"electrode_{k}": nodes for k, nodes in named})
+    if "storage" in content.get("pde", {}):
+        header, *rows = sensors.splitlines()
+        times = (f"{row},{0.1 * number}" for number, row in enumerate(rows, start=1))
+        sensors = "\n".join([f"{header},time", *times, ""])
     for section, keys in content.items():
         kept = {key: value for key, value in keys.items() if key not in OWN.get(section, ())}
         if section in ("prior", "noise"):
@@ -157,6 +161,7 @@ RUN = {
     "layers": ("prior", "layer"),
     "experiments": ("experiment", "east"),
     "unknown conditions": ("pde", "source"),
+    "in time": ("pde", "storage"),
 }
 
 
