@@ -23,8 +23,7 @@ import numpy as np
 from invlift.app.calibration_table import read_simulations, write_simulations
 from invlift.app.field_problem import FieldProblem, plain, with_readings
 from invlift.app.progress import if_watched, simulations_display
-from invlift.app.run_tables import SamplerTable
-from invlift.app.sampling import find_kernel, target_of, versions
+from invlift.app.sampling import check_sampler, find_kernel, target_of, versions
 from invlift.app.scalars import LOG_LIKELIHOOD, RankedScalars, names_of_fields, random_entries
 from invlift.app.simulate import simulate_problem
 from invlift.app.starts import STARTS
@@ -130,7 +129,7 @@ def calibrate(
     require_float64(observed=problem.observed)
     kernel = find_kernel(kernel)
     check_options(CalibrationTable, simulations=simulations, draws=draws)
-    check_options(SamplerTable, warmup=warmup, seed=seed, starts=starts)
+    check_sampler(kernel, warmup=warmup, seed=seed, starts=starts)
     if directory is None and resume:
         raise InputError("resume", "a directory with a calibration", "none", "name it")
     if directory is not None:

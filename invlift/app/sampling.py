@@ -22,7 +22,7 @@ from invlift.app.field_problem import AnyProblem, FieldProblem, plain
 from invlift.app.progress import if_watched, progress_display
 from invlift.app.quantities import fields_of, quantities_of, quantities_of_target
 from invlift.app.run_tables import UNTIL_CONVERGED, OutputTable, SamplerTable
-from invlift.app.starts import chosen_starts
+from invlift.app.starts import Starts, chosen_starts
 from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
@@ -144,9 +144,7 @@ def sample(
     kernel = find_kernel(kernel)
     is_open = draws == UNTIL_CONVERGED
     first = FIRST_GOAL if is_open else draws
-    check_options(SamplerTable, chains=chains, draws=draws, seed=seed)
-    if warmup != 0 or kernel.adaptation.is_tuned:  # of what needs none the table knows nothing
-        check_options(SamplerTable, warmup=warmup)
+    check_sampler(kernel, chains=chains, warmup=warmup, draws=draws, seed=seed)
     check_options(SamplerTable, "max_seconds", budget=max_seconds)
     check_options(OutputTable, max_field_megabytes=max_field_megabytes)
     if resume and checkpoint is None:
@@ -159,27 +157,30 @@ def sample(
         display = if_watched(progress_display, *sizes, kernel.standards.failures_in_brief)
     with single_threaded_blas(), display as on_progress, ExitStack() as lock:
         if isinstance(problem, InverseProblem):
-            choice, quantities = choice_of(problem, kernel), quantities_of(problem)
+            quantities = quantities_of(problem)
             fields = fields_of(problem, quantities)
         else:
-            choice, quantities, fields = Choice(None), quantities_of_target(problem), ()
+            quantities, fields = quantities_of_target(problem), ()
         if not is_open and chains * draws > MANY_DRAWS:
             check_room(problem, fields, chains, draws, checkpoint)
         room = 1e6 * max_field_megabytes / chains / max(1, len(fields))
         plan = Plan(kernel, int(warmup), int(first), fields=fields, max_field_bytes=room)
-        target = target_of(problem, kernel, choice)
         store = None
         if checkpoint is not None:
-            run = fingerprint(problem, plan, seed)
-            choices = {"typical_scale": choice.scale}
-            store = CheckpointStore(Path(checkpoint), run, choices, choice.arrays())
+            store = CheckpointStore(Path(checkpoint), fingerprint(problem, plan, seed))
             lock.enter_context(store.lock())
+        choice = starts.choice if isinstance(starts, Starts) else None
+        if store is not None and resume and store.has_record:
+            choice = Choice(None)  # that of the run is kept
+        choice = choice_of(problem, kernel) if choice is None else choice
+        if store is not None:
+            store = replace(store, choices={"typical_scale": choice.scale}, arrays=choice.arrays())
             store = store.claim(is_resuming=resume)
             if (saved := max(store.chains(), default=-1) + 1) > chains:
                 remedy = "resume with all of them: results are those of all chains"
                 raise InputError("chains", f"{saved}, as the saved run has", f"{chains}", remedy)
             choice = Choice.of_arrays(store.choices["typical_scale"], store.arrays)
-            target = target_of(problem, kernel, choice)
+        target = target_of(problem, kernel, choice)
         run = run_chains(
             target,
             plan,
@@ -198,6 +199,13 @@ def sample(
             f"chains{kept}"
         )
     return replace(run, problem=digest(problem))
+
+
+def check_sampler(kernel: Kernel, *, warmup: int, **options) -> None:
+    """Check arguments by the keys of [sampler]; a kernel that tunes nothing needs no warm-up."""
+    check_options(SamplerTable, **options)
+    if warmup != 0 or kernel.adaptation.is_tuned:  # else the table would ask the usual method
+        check_options(SamplerTable, warmup=warmup)
 
 
 def _check_is_target(problem) -> None:
@@ -287,8 +295,10 @@ def versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def choice_of(problem: InverseProblem, kernel: Kernel) -> Choice:
-    """What is chosen for a problem before a kernel draws from it."""
+def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Choice:
+    """What is chosen for a problem before a kernel draws from it; nothing for a target."""
+    if not isinstance(problem, InverseProblem):
+        return Choice(None)
     if kernel.target_kind == "manifold":
         return choose(problem)
     return Choice(typical_scale(problem))

@@ -25,12 +25,13 @@ from invlift.inverse.laplace_approximation import (
     find_noise,
     laplace_approximation,
 )
+from invlift.inverse.lift_choice import Choice
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import program
-from invlift.programs.pytrees import Module, static
+from invlift.programs.pytrees import Module, aside, static
 from invlift.samplers.chains.programs import evaluate_state
 from invlift.samplers.constrained.landing import (
     check_independent,
@@ -50,7 +51,8 @@ logger = logging.getLogger(__name__)
 class Starts(Module):
     """Starts on the posterior of a problem, found by :func:`find_start`.
 
-    That of the first chain may be known: it was found when the problem was looked over.
+    That of the first chain may be known, and by what choice the target was made: they were found
+    when the problem was looked over.
     """
 
     #: They are lifted, and so on the manifold.
@@ -62,6 +64,7 @@ class Starts(Module):
     num_chains: int = static()
     approximation: LaplaceApproximation | None = None
     first: Start | None = None
+    choice: Choice | None = aside()
 
     @property
     def shape(self) -> tuple[int, int]:

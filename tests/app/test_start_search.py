@@ -12,12 +12,13 @@ from problem_files import SENSORS, write_problem
 from rich.console import Console
 
 from invlift import inverse_problem, known_noise, normal, sample
-from invlift.app import progress
+from invlift.app import progress, sampling
 from invlift.app.commands import run as run_command
 from invlift.app.progress import phases_display
 from invlift.app.sampling import find_kernel, target_of
 from invlift.app.start_search import PHASES, find_start
 from invlift.errors import InputError
+from invlift.inverse.lift_choice import choose
 
 QUICK = {"sampler.draws": 4, "sampler.warmup": 4}
 
@@ -36,14 +37,21 @@ def looked_at():
     PHASES.removeHandler(handler)
 
 
-def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(tmp_path, looked_at):
+def test_each_chain_is_searched_for_once_and_a_resumed_run_looks_no_more(
+    tmp_path, looked_at, monkeypatch
+):
+    """What is lifted is chosen once as well: in the chains that are resumed it is kept."""
+    chosen = []
+    monkeypatch.setattr(sampling, "choose", lambda each: chosen.append(each) or choose(each))
     path = write_problem(tmp_path, QUICK)
     assert call("run", path) == 3
+    assert len(chosen) == 1
     firsts = [chain for chain, phase in looked_at if phase == "looking at start 1"]
     assert sorted(firsts) == [0, 1]
     looked_at.clear()
     assert call("run", path, "--resume", "--draws", 8) == 3
     assert not looked_at
+    assert len(chosen) == 1
     # Without what was found, or with a damaged file of it, the problem is looked over again.
     (tmp_path / "out" / "chains" / "objections.json").write_text("[1")
     assert call("run", path, "--resume", "--draws", 9) == 3

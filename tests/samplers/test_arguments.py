@@ -1,9 +1,12 @@
 """Arguments of `sample` that are no good, or ask for more than there is, end in one line."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from invlift.app.calibrate import calibrate
 from invlift.app.sampling import sample
 from invlift.errors import InputError
 from invlift.inverse.distributions import normal
@@ -58,5 +61,8 @@ def test_other_files_among_the_pieces_of_chains_are_let_be(problem, tmp_path):
 def test_a_method_that_tunes_nothing_needs_no_warmup(problem):
     run = sample(problem, "laplace", chains=1, warmup=0, draws=20, seed=1)
     assert run.chains[0].draws["a"].shape == (20,)
-    with pytest.raises(InputError, match="warmup: expected at least 1 iteration"):
-        sample(problem, "chmc", chains=1, warmup=0, draws=20)
+    found = calibrate(problem, "laplace", simulations=1, draws=7, warmup=0, seed=1)
+    assert len(found.simulations) == 1
+    for each in (sample, partial(calibrate, simulations=1)):
+        with pytest.raises(InputError, match="warmup: expected at least 1 iteration"):
+            each(problem, "chmc", warmup=0, draws=20)

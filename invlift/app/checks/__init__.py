@@ -35,7 +35,7 @@ from invlift.app.checks.time_step import check_time_step
 from invlift.app.field_problem import AnyProblem, on_mesh, plain
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.problems import PythonSpec
-from invlift.app.sampling import target_of
+from invlift.app.sampling import choice_of, target_of
 from invlift.app.starts import RoughStarts, Starts, chosen_starts
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.chains.programs import compile_chain
@@ -122,13 +122,14 @@ def find_objections(
     """
     settings, kernel, own = spec.sampler, spec.sampler.kernel(), plain(problem)
     with single_threaded_blas():
-        target = target_of(own, kernel)
+        choice = choice_of(own, kernel)
+        target = target_of(own, kernel, choice)
         pool = ThreadPoolExecutor()
         pool.submit(compile_chain, target, Plan(kernel, settings.warmup, 1), target.dimension)
         of_prior = pool.submit(check_prior, on_mesh(problem))
         pool.shutdown(wait=False)
         findings = check_places(on_mesh(problem))
         find_starts = chosen_starts(own, settings.starts, settings.chains)
-        starts = with_first(find_starts(kernel, target, settings.seed))
+        starts = with_first(find_starts(kernel, target, settings.seed), choice=choice)
     findings += check_start(starts) + of_prior.result()
     return [str(finding) for finding in findings if finding.level == "bad"], starts

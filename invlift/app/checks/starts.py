@@ -16,6 +16,7 @@ from invlift.app.start_search import Start, from_lifted, name_of_reading
 from invlift.app.starts import RoughStarts, Starts, lifted_above
 from invlift.errors import InputError
 from invlift.inverse.dependence import NONE, spread
+from invlift.inverse.lift_choice import Choice
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.inverse.targets.laplace_whitened import laplace_whitened
@@ -35,15 +36,17 @@ MANY_UNKNOWNS, NUM_WEIGHED, NEARLY_NORMAL = 50, 400, 0.1
 
 
 def with_first(
-    starts: Starts | RoughStarts, evaluate_fn: Callable = evaluate_state
+    starts: Starts | RoughStarts,
+    evaluate_fn: Callable = evaluate_state,
+    choice: Choice | None = None,
 ) -> Starts | RoughStarts:
     """The same with the start of the first chain found, where that is a search.
 
-    An InputError if there is none.
+    And with the choice that the target was made by.  An InputError if there is none.
     """
     if not isinstance(starts, Starts):
         return starts
-    return replace(starts, first=starts.find(0, evaluate_fn))
+    return replace(starts, first=starts.find(0, evaluate_fn), choice=choice)
 
 
 def check_start(starts: Starts | RoughStarts) -> list[Finding]:

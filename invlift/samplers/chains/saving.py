@@ -112,7 +112,7 @@ class CheckpointStore:
             If the folder cannot be written, holds chains and the run is new, or holds chains of
             another run.
         """
-        if is_resuming and self._record.exists():
+        if is_resuming and self.has_record:
             return replace(self, choices=self._check_record(), arrays=self._load_arrays())
         if any(self.directory.glob("chain-*")):
             raise InputError(
@@ -128,12 +128,17 @@ class CheckpointStore:
     def _record(self) -> Path:
         return self.directory / "run.json"
 
+    @property
+    def has_record(self) -> bool:
+        """Whether the folder is a run's: its choices are those of the record."""
+        return self._record.exists()
+
     def restore_record(self) -> None:
         """Say again which run the folder belongs to, if somebody has removed it.
 
         Chains that are gone from it are then run again by ``--resume``, to the same bits.
         """
-        if not self._record.exists():
+        if not self.has_record:
             self._write_record()
 
     @property
