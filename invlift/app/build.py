@@ -193,16 +193,15 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     """The model of the readings."""
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
     storage = spec.pde.storage
-    options["storage"] = storage.build() if isinstance(storage, DistributionTable) else storage
+    storage = storage.build() if isinstance(storage, DistributionTable) else storage
     if not spec.experiment:
-        return assemble_poisson(mesh, observation, **shared, **options)
+        return assemble_poisson(mesh, observation, storage=storage, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
         is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
         own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name))
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
-    storage = options.pop("storage")
     if storage is not None:
         return assemble_transient(mesh, experiments, storage=storage, shared=shared, **options)
     return assemble_experiments(mesh, experiments, shared=shared, **options)

@@ -113,12 +113,11 @@ def assemble_poisson(
         "point_sources": point_sources,
     }
     experiments = [Experiment("", observation, conditions)]
+    options = {"known": known, "location": location, "refine_solution": refine_solution}
     if storage is not None:
-        options = {"location": location, "refine_solution": refine_solution}
-        return assemble_transient(mesh, experiments, storage=storage, known=known, **options)
+        return assemble_transient(mesh, experiments, storage=storage, **options)
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
-        options = {"location": location, "refine_solution": refine_solution}
-        return assemble_experiments(mesh, experiments, known=known, **options)
+        return assemble_experiments(mesh, experiments, **options)
     check_readings(mesh, experiments[0])
     basis = cell_basis(mesh)
     cells = basis.mesh.t

@@ -165,12 +165,7 @@ def assemble_experiments(
             conditions = {**(shared or {}), **each.conditions}
             parts.append(parts_of(mesh, body.basis, conditions, prefix))
         unknowns |= parts[-1].unknowns | each.observation.unknowns
-    num_own = [math.prod(part.shape) for part in unknowns.values()]
-    ends = body.num_coefficients + np.cumsum(num_own)
-    numbers = {
-        name: np.arange(end - size, end)
-        for name, size, end in zip(unknowns, num_own, ends, strict=True)
-    }
+    numbers = numbers_of(unknowns, body.num_coefficients)
     equations, places = [], []
     sizes = [len(each.observation.kept) for each in experiments]
     ends = np.cumsum(sizes)
@@ -303,6 +298,14 @@ def _first_readings_of(
         return model.readings_of(at, solution[None])[0]
 
     return jax.lax.map(flux, (coefficients, solutions))
+
+
+def numbers_of(unknowns: Mapping[str, Distribution], first: int) -> dict[str, np.ndarray]:
+    """Which coefficients each of the unknowns is, (k,) int, from the first on."""
+    sizes = [math.prod(each.shape) for each in unknowns.values()]
+    ends = first + np.cumsum(sizes, dtype=int)
+    pairs = zip(unknowns, sizes, ends, strict=True)
+    return {name: np.arange(end - size, end) for name, size, end in pairs}
 
 
 def in_experiment(name: str, where: str) -> str:

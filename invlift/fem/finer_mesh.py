@@ -17,7 +17,7 @@ from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.mesh.refinement import Refinement, refined
 from invlift.fem.sensors import Sensors
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel, Place
+from invlift.inverse.models.base import AroundModel, ForwardModel, Place
 from invlift.programs.pytrees import PyTree, aside, static
 
 #: How often edges may be halved for the solution: cells become 64 in the plane and 512 in space.
@@ -42,7 +42,7 @@ class Expansion(NamedTuple):
     byproducts: dict[str, jax.Array]
 
 
-class OnFinerMesh(ForwardModel):
+class OnFinerMesh(AroundModel):
     """The readings of a model on a refined mesh as a function of coefficients on the given one.
 
     The field is interpolated, exactly as the given mesh has it; further coefficients are passed on.
@@ -74,21 +74,6 @@ class OnFinerMesh(ForwardModel):
     sensors: Sensors | None = aside()
     fields: tuple[Place, ...] | None = aside()
     refined: Callable[[int], ForwardModel] | None = aside()
-
-    @property
-    def coefficients_name(self) -> str | None:
-        """As of the model."""
-        return self.model.coefficients_name
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
-
-    @property
-    def solutions(self) -> tuple[str, ...]:
-        """As of the model."""
-        return self.model.solutions
 
     @property
     def is_linear(self) -> bool | None:

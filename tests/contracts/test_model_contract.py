@@ -30,7 +30,7 @@ from invlift.fem.time.assembly import assemble_transient
 from invlift.fem.time.schedules import steps
 from invlift.fem.wave_numbers import WaveNumbers
 from invlift.inverse.distributions import lognormal, normal
-from invlift.inverse.models.base import CombinedFunction, ForwardModel
+from invlift.inverse.models.base import AroundModel, CombinedFunction, ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.corrected import Corrected, corrected
 from invlift.inverse.models.jax_function import JaxFunction
@@ -423,7 +423,7 @@ def test_combinations_of_readings(name):
 
 def test_every_class_is_tried():
     """As the test of each asserts its class."""
-    shared = ForwardModel, Joined, EquationFamily
+    shared = ForwardModel, AroundModel, Joined, EquationFamily
     bases = *shared, CombinedReadings, PoissonMap
     found = {each for base in bases for each in base.__subclasses__()} - {*shared}
     own = {each for each in found if each.__module__.startswith("invlift.")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,13 @@ import numpy as np
 from invlift.errors import InputError, told_at
 from invlift.fem.discretisation import cell_basis
 from invlift.fem.equation_assembly import Form
-from invlift.fem.experiments import Experiment, check_readings, in_experiment, same_matrix
+from invlift.fem.experiments import (
+    Experiment,
+    check_readings,
+    in_experiment,
+    numbers_of,
+    same_matrix,
+)
 from invlift.fem.field_equation import (
     Body,
     check_unknown,
@@ -118,12 +123,7 @@ def assemble_transient(
     _check_same([*steady, *changes])
     storage_form, of_storage = _storage(body, storage)
     unknowns |= of_storage
-    sizes = [math.prod(each.shape) for each in unknowns.values()]
-    ends = body.num_coefficients + np.cumsum(sizes, dtype=int)
-    numbers = {
-        name: np.arange(end - size, end)
-        for name, size, end in zip(unknowns, sizes, ends, strict=True)
-    }
+    numbers = numbers_of(unknowns, body.num_coefficients)
     if of_storage:
         where = np.full(mesh.num_cells, numbers[STORAGE][0])
         storage_form = storage_form._replace(location=where)

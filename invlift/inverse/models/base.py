@@ -269,3 +269,22 @@ def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:
     push_forward = jax.vmap(lambda direction: jax.jvp(fn, (at,), (direction,)), out_axes=-1)
     values, jacobian = push_forward(jnp.eye(at.shape[0]))
     return values[:, 0], jacobian
+
+
+class AroundModel(ForwardModel):
+    """Base of models made of another one, their ``model``, with the same coefficients by name."""
+
+    @property
+    def coefficients_name(self) -> str | None:
+        """As of the model."""
+        return self.model.coefficients_name
+
+    @property
+    def max_derivative(self) -> int:
+        """As of the model."""
+        return self.model.max_derivative
+
+    @property
+    def solutions(self) -> tuple[str, ...]:
+        """As of the model."""
+        return self.model.solutions

@@ -16,7 +16,7 @@ class Combinations(CombinedReadings):
     """Weighted sums of what a model gives, as readings: A F(x), (d,), of F(x), (r,).
 
     Of more readings than numbers some are combinations of others; those alone that tell anything
-    are lifted: see :func:`invlift.inverse.lift_choice.lift_choice`.
+    are lifted: see :func:`invlift.inverse.lift_choice.choose`.
     """
 
     @property

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import AroundModel, ForwardModel
 from invlift.programs.pytrees import PyTree, aside
 
 
-class Corrected(ForwardModel):
+class Corrected(AroundModel):
     """F(x) + o + C (x - x0): a model with what it misses near x0.
 
     Attributes
@@ -40,21 +40,6 @@ class Corrected(ForwardModel):
     sensors: Any = aside()
     fields: tuple | None = aside()
     refined: Callable[[int], ForwardModel] | None = aside()
-
-    @property
-    def coefficients_name(self) -> str | None:
-        """As of the model."""
-        return self.model.coefficients_name
-
-    @property
-    def max_derivative(self) -> int:
-        """As of the model."""
-        return self.model.max_derivative
-
-    @property
-    def solutions(self) -> tuple[str, ...]:
-        """As of the model."""
-        return self.model.solutions
 
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""
