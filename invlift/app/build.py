@@ -265,6 +265,7 @@ def build_noise(spec: ProblemSpec, sensors: Sensors) -> Noise:
 _TABLES = {
     "offset": ("observations", "offset"),
     "conductivity": ("conductivity", "known"),
+    "refine_solution": ("mesh", "refine_solution"),
     "electrodes": ("electrodes", "groups"),
 }
 

@@ -92,6 +92,7 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
          ["none.csv", "a table of steps", "no such file"]),
         ({"pde.point_source": [WELL | {"strength": {"steps": [[0, 1]], "schedule": "a"}}]}, SENSORS,
          ["point_source.1.strength", "steps or schedule"]),
+        ({"mesh.refine_solution": 1}, SENSORS, ["[mesh] refine_solution", "0, as the field"]),
         ({"pde.point_source": [WELL | {"strength": 1.0}]}, SENSORS,
          ["[pde] storage", "a number that changes in time"]),
     ],
