@@ -270,6 +270,7 @@ def test_a_record_of_another_size_is_not_taken_beside_draws_written_anew(results
 
 
 @pytest.mark.usefixtures("drawn")
+@pytest.mark.slow
 def test_files_whose_lines_are_laid_out_anew_are_the_same_run(results, tmp_path):
     """Negative control: the values are what counts."""
     folder = tmp_path / "out"

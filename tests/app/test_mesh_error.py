@@ -113,6 +113,7 @@ def shifts(problem, exact):
     return np.abs(at - there) / fields_of(exact, expected).std(axis=0)
 
 
+@pytest.mark.slow
 def test_the_error_is_taken_out():
     """The most probable field is that of cells of an eighth of the width."""
     coarse, _ = problem_of(box_mesh(2, 8), 0.003)

@@ -63,6 +63,7 @@ def test_check_tells_of_times_and_repeated_rows(tmp_path):
     assert found.level == "ok"
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     unknown = {"distribution": "lognormal", "median": 1.0, "factor": 2.0}
     path = write(tmp_path, {"pde.storage": unknown})

@@ -139,6 +139,7 @@ def test_the_estimate_is_within_a_factor_2(dim, num, load, times, kind):
     assert wrong < 0.5  # negative control
 
 
+@pytest.mark.slow
 def test_a_posterior_has_the_given_mesh():
     mesh = box_mesh(2, 4)
     model = model_of(mesh, CONDITIONS["smooth"], num=5, refine_solution=1)
