@@ -1,37 +1,22 @@
-"""Assembly of the forward map with scikit-fem: everything that does not depend on phi, once."""
+"""The forward map of a field and one experiment: log-conductivity to the readings of sensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-import jax
 import numpy as np
-from scipy.sparse import csr_array
 
-from invlift.errors import InputError
-from invlift.fem import linalg, sparse
-from invlift.fem.conditions import PointSources, Source, exchange_load, facet_mass
-from invlift.fem.conductivity import Conductivity
-from invlift.fem.discretisation import cell_basis
+from invlift.fem.conditions import PointSources, Source
 from invlift.fem.equation import LinearEquation
 from invlift.fem.experiments import (
     Experiment,
     assemble_experiments,
-    boundary_flux,
-    check_readings,
 )
-from invlift.fem.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.finer_mesh import OnFinerMesh
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.mesh.refinement import Refinement
-from invlift.fem.on_refinement import conditions_on, observation_on
-from invlift.fem.poisson import PoissonMap
-from invlift.fem.readings.base import SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.time.assembly import assemble_transient
-from invlift.fem.unknown_conditions import has_unknowns, parts_of
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import Place
 from invlift.inverse.models.combinations import Combinations
 from invlift.programs.precision import require_float64
 
@@ -49,7 +34,7 @@ def assemble_poisson(
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
-) -> PoissonMap | LinearEquation | OnFinerMesh | Combinations:
+) -> LinearEquation | OnFinerMesh | Combinations:
     """Assemble the forward map.
 
     A distribution may stand in place of a number of source and boundary conditions: it is then one
@@ -90,11 +75,10 @@ def assemble_poisson(
 
     Returns
     -------
-    PoissonMap, LinearEquation, OnFinerMesh or Combinations
-        The last of a field that changes in time, the last but one with a refined solution; the
-        second where anything is unknown or read beside the field and the solution, or known of the
-        field.  Their ``further`` are distributions, by name, of what the coefficients hold behind
-        those of phi.  :func:`invlift.inverse_problem` joins them with the prior.
+    LinearEquation, OnFinerMesh or Combinations
+        The last of a field that changes in time, the last but one with a refined solution.  Their
+        ``further`` are distributions, by name, of what the coefficients hold behind those of phi.
+        :func:`invlift.inverse_problem` joins them with the prior.
 
     Raises
     ------
@@ -116,97 +100,4 @@ def assemble_poisson(
     options = {"known": known, "location": location, "refine_solution": refine_solution}
     if storage is not None:
         return assemble_transient(mesh, experiments, storage=storage, **options)
-    if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
-        return assemble_experiments(mesh, experiments, **options)
-    check_readings(mesh, experiments[0])
-    basis = cell_basis(mesh)
-    cells = basis.mesh.t
-    corners = mesh.dim + 1
-    gradients = np.stack([basis.basis[i][0].grad[:, :, 0] for i in range(corners)])
-    volumes = basis.dx.sum(axis=1)
-
-    parts = parts_of(mesh, basis, conditions)
-    load, values = parts.load, parts.values
-    robin_matrix = csr_array((mesh.num_nodes, mesh.num_nodes))
-    for group, (coefficient, ambient) in parts.robin.items():
-        load += exchange_load(basis, mesh, group, coefficient, ambient)
-        robin_matrix = robin_matrix + facet_mass(basis, mesh, group, coefficient)
-    free = np.setdiff1d(np.arange(mesh.num_nodes), parts.held)
-    number = np.full(mesh.num_nodes, free.size)
-    number[free] = np.arange(free.size)
-    unknowns = number[cells]
-    first, second = np.tril_indices(corners)
-    rows, cols = unknowns[first].ravel(), unknowns[second].ravel()
-    kept = np.flatnonzero((rows < free.size) & (cols < free.size))
-    products = np.sum(gradients[first] * gradients[second], axis=1)
-    robin_rows, robin_cols, robin_values = sparse.lower_half(robin_matrix, number, free.size)
-    structure = linalg.analyse(
-        np.concatenate([rows[kept], robin_rows]),
-        np.concatenate([cols[kept], robin_cols]),
-        free.size,
-        mesh.points[free],
-    )
-    observation_unknowns = number[observation.nodes]
-    conductivity, num_coefficients = _conductivity(basis, mesh, location)
-    nodes = np.asarray(conductivity.nodes)
-    sensitivity, sensitivity_entries = sparse.pattern(
-        nodes[:, None], unknowns[None], num_coefficients, free.size
-    )
-    couplings, coupling_entries = sparse.pattern(
-        unknowns[:, None], unknowns[None], free.size, free.size
-    )
-    model = PoissonMap(
-        conductivity=conductivity,
-        gradients=jax.device_put(gradients),
-        volumes=jax.device_put(volumes),
-        cells=sparse.as_index(cells),
-        sensitivity=sensitivity,
-        sensitivity_entries=sparse.as_index(sensitivity_entries),
-        couplings=couplings,
-        coupling_entries=sparse.as_index(coupling_entries),
-        free=sparse.as_index(free),
-        unknowns=sparse.as_index(unknowns),
-        kept_cells=sparse.as_index(kept % mesh.num_cells),
-        kept_products=jax.device_put(products.ravel()[kept]),
-        robin_values=jax.device_put(robin_values),
-        structure=structure,
-        load=jax.device_put((load - robin_matrix @ values)[free]),
-        dirichlet=jax.device_put(values),
-        held_cells=sparse.as_index(np.flatnonzero(np.any(values[cells] != 0, axis=0))),
-        observation_nodes=sparse.as_index(observation.nodes),
-        observation_unknowns=sparse.as_index(observation_unknowns),
-        observation_weights=jax.device_put(observation.weights),
-        boundary_flux=partial(boundary_flux, mesh, experiments, location=location),
-        sensors=observation.sensors,
-        fields=(Place(0, mesh.places_of(location)),),
-    )
-    again = partial(_on_refinement, experiments[0], location)
-    return refinable(model, mesh, location, again, refine_solution)
-
-
-def _on_refinement(experiment: Experiment, location: str, refinement: Refinement) -> PoissonMap:
-    """The same on a refined mesh."""
-    observation = observation_on(refinement, experiment.observation)
-    conditions = conditions_on(refinement, experiment.conditions)
-    return assemble_poisson(refinement.mesh, observation, location=location, **conditions)
-
-
-def _conductivity(basis, mesh: Mesh, location: str) -> tuple[Conductivity, int]:
-    """The map phi -> element conductivities for phi at the nodes or in the cells, and its size."""
-    cells = basis.mesh.t
-    if location == "nodes":
-        points, weights = basis.X, basis.W
-        shape = np.stack([basis.elem.lbasis(points, i)[0] for i in range(cells.shape[0])], axis=1)
-        conductivity = Conductivity(
-            sparse.as_index(cells),
-            jax.device_put(shape),
-            jax.device_put(weights / weights.sum()),
-        )
-        return conductivity, mesh.num_nodes
-    if location == "cells":
-        own = sparse.as_index(np.arange(mesh.num_cells)[None, :])
-        one = jax.device_put(np.ones((1, 1)))
-        return Conductivity(own, one, jax.device_put(np.ones(1))), mesh.num_cells
-    raise InputError(
-        "argument location", '"nodes" or "cells"', f"{location!r}", "say where phi lives"
-    )
+    return assemble_experiments(mesh, experiments, **options)

@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import jax
 import numpy as np
 from scipy.sparse import csr_array, hstack
 from skfem.assembly.basis import FacetBasis
@@ -25,11 +24,10 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.finer_mesh import OnFinerMesh, refinable
-from invlift.fem.forms import conduction, exchange
+from invlift.fem.forms import conduction, contact
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.mesh import Mesh, check_anchored
 from invlift.fem.mesh.refinement import Refinement
-from invlift.fem.terms import Element
 from invlift.inverse.distributions import (
     Distribution,
     as_distribution,
@@ -175,11 +173,6 @@ def as_injections(
             remedy = "give a number for each electrode"
             raise InputError(name, f"{num} columns", f"shape {rows.shape}", remedy)
     return currents, voltages
-
-
-def contact(impedance: jax.Array, element: Element) -> jax.Array:
-    """The exchange with the electrode over a facet, (m + 1, m + 1), whose potential is last."""
-    return exchange(1.0 / impedance, element)
 
 
 def electrode_groups(mesh: Mesh, pattern: str | Sequence[str], where: str) -> list[str]:

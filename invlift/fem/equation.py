@@ -9,9 +9,6 @@ by hand.
 
 Loads and held values may be affine in some of the coefficients, and a reading is a weighted sum of
 u, of coefficients and of reactions: what the residual is where u is held, a flux or a force.
-
-For linear elements and -div(exp(phi) grad u) = f with one load,
-:class:`invlift.fem.poisson.PoissonMap` does the same faster.
 """
 
 from __future__ import annotations
@@ -24,12 +21,12 @@ import jax.numpy as jnp
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
+from invlift.fem.combined_equation import combined_equation
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel, Place
 from invlift.inverse.models.joined import CombinedReadings
-from invlift.programs.derivatives import derivatives_along
 from invlift.programs.pytrees import aside, static
 
 
@@ -210,12 +207,13 @@ class LinearEquation(ForwardModel):
         rows = rows + jnp.einsum(
             "plm,pln->lnm", reactions, self._reaction_rates(coefficients, solutions)
         )
-        columns = jnp.einsum("lnm,knl->lmk", by_load, by_inputs)
-        columns = columns + jnp.einsum("plm,kpl->lmk", reactions, reactions_by_inputs)
         jacobian = self._by_reading(rows.swapaxes(1, 2))
-        jacobian = jacobian.at[:, self.inputs.coefficients].add(
-            self._by_reading(columns) + self.inputs.offsets[1:].T
-        )
+        if self.inputs.coefficients.size:
+            columns = jnp.einsum("lnm,knl->lmk", by_load, by_inputs)
+            columns = columns + jnp.einsum("plm,kpl->lmk", reactions, reactions_by_inputs)
+            jacobian = jacobian.at[:, self.inputs.coefficients].add(
+                self._by_reading(columns) + self.inputs.offsets[1:].T
+            )
         of_readings, of_coefficients, weights = self.own
         jacobian = jacobian.at[of_readings, of_coefficients].add(weights)
         value = self._read(observation, solved[:, :num_loads], at_held, coefficients)
@@ -244,8 +242,11 @@ class LinearEquation(ForwardModel):
         expansion: Expansion,
         pushed: jax.Array,
         weigh: Callable[[jax.Array], jax.Array],
+        on_unknowns: jax.Array | None = None,
     ) -> jax.Array:
         """Gradient of <W, J D> by the coefficients, (N,), by r + L solves; D and W are constant.
+
+        In the same solves that of <u, `on_unknowns`> is added, for weights (n, L) of the unknowns.
 
         With v_k column k of D W, this is the sum over the readings of the gradients of
         psi_k . (A' v_k u - b' v_k): by psi (see :meth:`linearise`), by u, and by A' and b'.
@@ -265,10 +266,7 @@ class LinearEquation(ForwardModel):
             tested = sparse.gather(self._with_known(on_reactions, 0.0), term.coefficients)
             weights = weights - jnp.einsum("pme,kepl->mlke", term.tests, tested)
 
-            def weighted(here, values, term=term, weights=weights):
-                return jnp.sum(weights * term.rates(here, values))
-
-            explicit, forces = jax.grad(weighted, (0, 1))(here, values)
+            explicit, forces = term.pull_back_rates(here, values, weights)
             by_coefficients.append(explicit)
             by_solution = by_solution + sparse.scatter_add(
                 solutions.shape[0], term.dofs, forces.swapaxes(1, 2)
@@ -278,7 +276,10 @@ class LinearEquation(ForwardModel):
         )
         moved = moved + jnp.einsum("knl,lkm->lnm", by_inputs, of_inputs)
         by_adjoint = jnp.zeros_like(adjoint).at[:, columns].add(moved.transpose(1, 0, 2))
-        rhs = jnp.concatenate([by_adjoint, -sparse.gather(by_solution, self.free)], axis=1)
+        by_unknowns = -sparse.gather(by_solution, self.free)
+        if on_unknowns is not None:
+            by_unknowns = by_unknowns + on_unknowns
+        rhs = jnp.concatenate([by_adjoint, by_unknowns], axis=1)
         solved = linalg.solve(factor, rhs)
         tangents, multipliers = jnp.split(solved, [adjoint.shape[1]], axis=1)
         held = self.inputs.held[1:]
@@ -296,19 +297,26 @@ class LinearEquation(ForwardModel):
             coupling = coupling - jnp.einsum("iep,pje->ije", tested, term.tests)
             multiplier = sparse.gather_or_zero(multipliers, term.unknowns).swapaxes(1, 2)
 
-            def implicit(here, term=term, values=values, coupling=coupling, by=multiplier):
-                by_matrix = jnp.sum(coupling * term.matrices(here))
-                return by_matrix + jnp.sum(by * term.forces(here, values))
-
-            gradient = explicit + jax.grad(implicit)(here)
+            gradient = explicit + term.pull_back(here, values, coupling, multiplier)
             total = total - sparse.scatter_add(total.shape[0], term.coefficients, gradient)
         gradient = jnp.einsum("knl,nl->k", by_inputs, multipliers)
         gradient = gradient - jnp.einsum("kdl,dl->k", held, by_solution)
         return total[: self.num_coefficients].at[self.inputs.coefficients].add(gradient)
 
-    def combined(self, matrix: jax.Array) -> CombinedReadings:
-        """As :meth:`ForwardModel.combined`, by the r solves of the different readings."""
+    def combined(self, matrix: jax.Array) -> ForwardModel:
+        """As :meth:`ForwardModel.combined`, by k solves for each load, or all readings' r."""
+        num_columns = self.observation.shape[1]
+        is_of_solution = not (self.of_reactions.shape[0] or self.own[0].size)
+        if is_of_solution and len(matrix) * self.num_loads < num_columns:
+            return combined_equation(self, matrix)
         return CombinedReadings(self, matrix)
+
+    def readings_at(self, expansion: Expansion) -> jax.Array:
+        """Readings, (d,), of the solutions of an expansion; of solutions alone."""
+        _, _, reactions, offsets = self.inputs.at(expansion.coefficients)
+        unknowns = sparse.gather(expansion.solutions, self.free)
+        at_held = reactions, offsets
+        return self._read(self.observation, unknowns, at_held, expansion.coefficients)
 
     def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
         """Derivative of the readings, (d,), along a direction, (N,), by L solves."""
@@ -347,15 +355,15 @@ class LinearEquation(ForwardModel):
 
         And from u ... u^(n - 1).
         """
-        rhs, held, reactions, offsets = self.inputs.at(path[-1], 0.0)
+        rhs, held, reactions, offsets = self.inputs.along(path[-1])
         reactions = -reactions
+        if self.inputs.coefficients.size:  # else what is held does not move
+            solved = (*solved, held)
         for term, here in zip(self.terms, self._local(expansion.coefficients), strict=True):
             padded = (self._with_known(each, 0.0) for each in path)
             local = [here, *(sparse.gather(each, term.coefficients) for each in padded)]
-            corners = [sparse.gather(u, term.dofs).swapaxes(1, 2) for u in (*solved, held)]
-            forces = derivatives_along(
-                lambda both, term=term: term.forces(*both), list(zip(local, corners, strict=True))
-            )[-1]
+            corners = [sparse.gather(u, term.dofs).swapaxes(1, 2) for u in solved]
+            forces = term.forces_along(local, corners)
             rhs = rhs - self._sum_of_forces(term, forces)
             reactions = reactions + term.reactions(forces)
         unknowns = linalg.solve(expansion.factor, rhs)
@@ -370,10 +378,10 @@ class LinearEquation(ForwardModel):
         shape = (self.known.size, *values.shape[1:])
         return jnp.concatenate([values, jnp.broadcast_to(known, shape)])
 
-    def _local(self, coefficients):
+    def _local(self, coefficients, terms=None):
         """Coefficients on the elements of each term, (k, E)."""
         every = self._with_known(coefficients, self.known)
-        return [sparse.gather(every, term.coefficients) for term in self.terms]
+        return [sparse.gather(every, term.coefficients) for term in terms or self.terms]
 
     def _factorise(self, coefficients):
         """Element matrices of each term, and the factor of A."""
@@ -415,7 +423,8 @@ class LinearEquation(ForwardModel):
         """
         rhs, held, reactions, offsets = self.inputs.at(coefficients)
         reactions = -reactions
-        for term, local in zip(self.terms, self._local(coefficients), strict=True):
+        terms = [term.at_given() for term in self.terms]
+        for term, local in zip(terms, self._local(coefficients, terms), strict=True):
             corners = sparse.gather(held, term.dofs).swapaxes(1, 2)
             forces = term.forces(local, corners)
             rhs = rhs - self._sum_of_forces(term, forces)
@@ -491,6 +500,8 @@ class LinearEquation(ForwardModel):
 
     def _by_reading(self, by_load):
         """Rows (L, most, ...) in the order of the readings, (d, ...)."""
+        if self.num_loads == 1:
+            return by_load[0]
         rows = by_load.reshape(self.by_load.size, *by_load.shape[2:])
         shape = (self.loads.shape[0], *rows.shape[1:])
         return jnp.zeros(shape).at[self.by_load.ravel()].set(rows, mode="drop")

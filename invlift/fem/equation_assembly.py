@@ -17,7 +17,7 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.form_assembly import (
     ROUNDING,
     Form,
-    check_term,
+    check_loads,
     coefficients_of,
     form_arrays,
     joint_pattern,
@@ -193,9 +193,10 @@ def linear_equation(
     pulled = loads - np.stack([constant @ each for each in solution])
     observed = _observation(readings, solution, free, tested @ constant, num_coefficients)
     different, of_reactions, offsets, loads_of, columns, own = observed
-    terms = tuple(term_of(form, part) for form, part in zip(forms, parts, strict=True))
+    has_value = (solution != 0.0).any(axis=(0, 2))
+    terms = tuple(term_of(form, part, has_value) for form, part in zip(forms, parts, strict=True))
     for term in terms:
-        check_term(term, num_loads)
+        check_loads(term, num_loads)
     return LinearEquation(
         terms=terms,
         sensitivity=sensitivity,

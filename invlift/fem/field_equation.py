@@ -1,8 +1,8 @@
 """The equation of a field for experiments that share a matrix, from their conditions and readings.
 
-What a Robin condition exchanges heat or water with is one further degree of freedom that is held at
-the ambient value: what flows in through the boundary is then the reaction there, as on a boundary
-where u is held.
+What a Robin condition that is read or has an unknown exchanges heat or water with is one further
+degree of freedom that is held at the ambient value: what flows in through the boundary is then the
+reaction there, as on a boundary where u is held.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import skfem
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 
 from invlift.errors import InputError
-from invlift.fem.conditions import exchange_load
+from invlift.fem.conditions import exchange_load, facet_mass
 from invlift.fem.discretisation import facet_basis
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equation
@@ -105,13 +105,14 @@ def field_equation(
         If a flux is read where nothing says that there is one.
     """
     mesh, basis, first = body.mesh, body.basis, parts[0]
-    outside = {group: mesh.num_nodes + k for k, group in enumerate(first.robin)}
-    size = mesh.num_nodes + len(outside)
-    held = np.concatenate([first.held, np.array([*outside.values()], dtype=int)])
     groups = list(dict.fromkeys(
         name for each in observations if FLUXES in each.parts
         for name in each.parts[FLUXES].places.ravel().tolist() if name
     ))  # fmt: skip
+    apart = [group for group in first.robin if _is_apart(group, groups, parts)]
+    outside = {group: mesh.num_nodes + k for k, group in enumerate(apart)}
+    size = mesh.num_nodes + len(outside)
+    held = np.concatenate([first.held, np.array([*outside.values()], dtype=int)])
     tests, shares = _tests(body, groups, first, outside, size)
     forms = [
         Form(basis, conduction, location=body.location, known=body.known, tests=tests),
@@ -125,8 +126,15 @@ def field_equation(
         return np.concatenate([np.stack(rows, axis=1), np.zeros((len(outside), len(rows)))])
 
     load, values = on_all([p.load for p in parts]), on_all([p.values for p in parts])
+    constant = csr_array((mesh.num_nodes, mesh.num_nodes))
+    for group, (coefficient, _) in first.robin.items():
+        if group not in outside:
+            constant = constant + facet_mass(basis, mesh, group, coefficient)
     for k, part in enumerate(parts):
         for group, (coefficient, ambient) in part.robin.items():
+            if group not in outside:
+                load[: mesh.num_nodes, k] += exchange_load(basis, mesh, group, coefficient, ambient)
+                continue
             if np.ndim(ambient) == 0:
                 values[outside[group], k] = ambient
                 continue
@@ -156,11 +164,19 @@ def field_equation(
         load=load,
         held=held,
         values=values[held],
+        constant=block_diag([constant, csr_array((len(outside), len(outside)))], format="csr"),
         experiments=names,
         inputs=inputs,
         reactions=csr_array(shares),
         num_coefficients=num_coefficients,
     )
+
+
+def _is_apart(group: str, read: Sequence[str], parts: Sequence[Parts]) -> bool:
+    """Whether what a Robin condition exchanges with is a degree of freedom."""
+    units = (unit for part in parts for unit in part.units.values())
+    is_unknown = isinstance(parts[0].robin[group][0], str)
+    return is_unknown or group in read or any(unit.ambient == group for unit in units)
 
 
 def check_unknown(body: Body, observation: Observation, first: int) -> None:

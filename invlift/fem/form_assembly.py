@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,8 @@ from scipy.sparse import csr_array
 
 from invlift.errors import InputError, as_input_error
 from invlift.fem import sparse
-from invlift.fem.terms import Element, Term
+from invlift.fem.forms import Weighted
+from invlift.fem.terms import Element, GeneralTerm, Term, WeightedTerm
 
 #: Difference of a symmetric matrix from its transpose, relative to its largest entry.
 ROUNDING = 1e-9
@@ -29,7 +29,8 @@ class Form(NamedTuple):
         Elements, on cells or on facets.
     matrix : callable
         Coefficient at the quadrature points, (Q,), and :class:`invlift.fem.terms.Element` to
-        the symmetric matrix of the element, (m, m), in operations that JAX differentiates.
+        the symmetric matrix of the element, (m, m), in operations that JAX differentiates.  Those
+        of :mod:`invlift.fem.forms`, and others of their kind, are integrated once.
     load : callable or None
         Likewise to the element's share of b, (m, L) or (m, 1), where this depends on the
         coefficient.
@@ -178,47 +179,86 @@ def places_of_dofs(basis, parts, num_dofs: int) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1.0), places)
 
 
-def term_of(form: Form, part: dict[str, np.ndarray]) -> Term:
-    """A form as the equation holds it, of its arrays."""
-    basis = form.basis
-    element = Element(
+def element_of(basis) -> Element:
+    """Of all elements of a basis, with the elements last, on the host."""
+    return Element(
         _values(basis, np.asarray),
         _values(basis, lambda of: of.grad),
         basis.dx.T,
         np.asarray(basis.global_coordinates()).swapaxes(-1, -2),
     )
+
+
+def integrated(form: Weighted, element: Element) -> dict[str, np.ndarray]:
+    """The constant matrices of a weighted form, ``integrals`` and ``shares`` of its term."""
+    at_points = np.moveaxis(np.asarray(form.integrand(element)), 2, 0)
+    whole = element.weight.sum(axis=0)
+    shares = element.weight / np.where(whole > 0.0, whole, 1.0)
+    total = at_points.sum(axis=0)
+    gap = np.abs(at_points - shares[:, None, None] * total)
+    if len(shares) > 1 and np.all(gap <= ROUNDING * np.abs(total).max(axis=(0, 1))):
+        at_points = total[None]
+    return {"integrals": at_points, "shares": _one_for_all(shares)}
+
+
+def term_of(form: Form, part: dict[str, np.ndarray], held: np.ndarray) -> Term:
+    """A form as the equation holds it, of its arrays.
+
+    ``held``, (num_dofs,), tells which degrees of freedom have held values that are not zero.
+    """
+    element = element_of(form.basis)
     names = "coefficients", "dofs", "unknowns", "sensitivity_entries", "coupling_entries", "kept"
-    return Term(
-        matrix=form.matrix,
-        load=form.load,
-        shape=jax.device_put(part["shape"]),
-        tests=jax.device_put(part["tests"]),
-        element=jax.device_put(element),
-        **{name: sparse.as_index(part[name]) for name in names},
-    )
+    own = {name: sparse.as_index(part[name]) for name in names}
+    own["given"] = sparse.as_index(np.flatnonzero(held[part["dofs"]].any(axis=0)))
+    own |= jax.device_put({"shape": _one_for_all(part["shape"]), "tests": part["tests"]})
+    if isinstance(form.matrix, Weighted) and form.load is None:
+        with _told("weight and an integrand of JAX functions"):
+            integrals = integrated(form.matrix, element)
+            weights = jax.eval_shape(form.matrix.weight, element.weight)
+        _check_symmetric(integrals["integrals"].sum(axis=0), part["dofs"].shape)
+        if weights.shape != element.weight.shape:
+            expected, remedy = "a weight of the shape of the coefficient", "weigh point by point"
+            raise InputError("forms", expected, f"shape {weights.shape}", remedy)
+        return WeightedTerm(weight=form.matrix.weight, **jax.device_put(integrals), **own)
+    if form.load is not None:
+        own["given"] = sparse.as_index(np.arange(len(element.weight[0])))
+    return GeneralTerm(matrix=form.matrix, load=form.load, element=jax.device_put(element), **own)
 
 
-def check_term(term: Term, num_loads: int) -> None:
-    """Try the functions of a form, where all coefficients are 1."""
-    size, num = term.dofs.shape
+def _one_for_all(array: np.ndarray) -> np.ndarray:
+    """An array (..., E) as (..., 1) where all elements have the same."""
+    return array[..., :1] if np.ptp(array, axis=-1).max(initial=0.0) <= ROUNDING else array
+
+
+def check_loads(term: Term, num_loads: int) -> None:
+    """Try the functions of a form of one's own, where all coefficients are 1."""
+    if not isinstance(term, GeneralTerm):
+        return
+    size = len(term.dofs)
     local = jnp.ones(term.coefficients.shape)
-    matrices = np.asarray(_tried("matrix", term.matrices, local))
+    with _told("matrix that is a JAX function of the coefficient and the element"):
+        matrices = np.asarray(term.matrices(local))
+    _check_symmetric(matrices, term.dofs.shape)
+    if term.load is None:
+        return
+    with _told("load that is a JAX function of the coefficient and the element"):
+        loads = jax.eval_shape(term.loads, local).shape[:-1]
+    if loads not in ((size, 1), (size, num_loads)):
+        expected = f"a load ({size}, 1) or ({size}, {num_loads})"
+        raise InputError("forms", expected, f"shape {loads}", "return a column for each load")
+
+
+def _check_symmetric(matrices: np.ndarray, shape: tuple[int, int]) -> None:
+    """Refuse matrices of elements, (m, m, E), that are not symmetric or not of this shape."""
+    size, num = shape
     is_whole = matrices.shape == (size, size, num)
     gap = np.abs(matrices - matrices.swapaxes(0, 1)) if is_whole else np.inf
     if np.any(gap > ROUNDING * np.abs(matrices).max()):
         found = "one that is not" if is_whole else f"shape {matrices.shape[:-1]}"
         remedy = "only equations of a symmetric A can be solved, without convection for example"
         raise InputError("forms", f"a symmetric matrix ({size}, {size})", found, remedy)
-    if term.load is None:
-        return
-    loads = _tried("load", partial(jax.eval_shape, term.loads), local).shape[:-1]
-    if loads not in ((size, 1), (size, num_loads)):
-        expected = f"a load ({size}, 1) or ({size}, {num_loads})"
-        raise InputError("forms", expected, f"shape {loads}", "return a column for each load")
 
 
-def _tried(name: str, function: Callable, local: jax.Array) -> Any:
-    """What a user's function gives, its faults told as bad input."""
-    expected = f"a {name} that is a JAX function of the coefficient and the element"
-    with as_input_error("forms", expected, "see what an element has"):
-        return function(local)
+def _told(what: str):
+    """Faults of a user's function told as bad input."""
+    return as_input_error("forms", f"a {what}", "see what an element has")

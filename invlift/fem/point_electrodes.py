@@ -26,6 +26,7 @@ from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_assembly import Form, linear_equation
 from invlift.fem.field_equation import known_conductivity
 from invlift.fem.finer_mesh import OnFinerMesh, refinable
+from invlift.fem.form_assembly import element_of, integrated
 from invlift.fem.forms import conduction, reaction
 from invlift.fem.mesh.checks import place
 from invlift.fem.mesh.functionals import rows_of
@@ -34,7 +35,6 @@ from invlift.fem.mesh.refinement import Refinement
 from invlift.fem.readings.base import extent
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
-from invlift.fem.terms import Element
 from invlift.fem.wave_numbers import WaveNumbers, wave_numbers
 from invlift.programs.precision import require_float64
 
@@ -128,31 +128,30 @@ def point_electrode_model(
     def told(model: LinearEquation | WaveNumbers) -> LinearEquation | WaveNumbers | OnFinerMesh:
         return refinable(model, mesh, location, again, refine_solution)
 
-    inside, outside = jax.tree.map(np.asarray, [term.element for term in equation.terms])
+    inside, outside = element_of(basis), element_of(sides)
     away = outside.place - np.mean(positions, axis=0)[:, None, None]
     radius = np.linalg.norm(away, axis=0)
     # Nothing is let through where a side looks towards the line.
     cosine = np.maximum(np.sum(away * np.swapaxes(sides.normals, 1, 2), axis=0) / radius, 0.0)
     if mesh.dim == 3:
-        outside = jax.device_put(outside._replace(weight=outside.weight * cosine / radius))
-        terms = equation.terms[0], replace(equation.terms[1], element=outside)
+        outside = outside._replace(weight=outside.weight * cosine / radius)
+        fallen = jax.device_put(integrated(reaction, outside))
+        terms = equation.terms[0], replace(equation.terms[1], **fallen)
         return told(replace(equation, terms=terms))
     wave, weights = wave_numbers(distances.min(), 2.0 * distances.max())
     # Half of a current goes to either side of the plane, and A / w has the solution w u.
     scale = np.pi / weights[:, None, None]
-    along = np.broadcast_to(inside.gradient, (len(wave), *inside.gradient.shape))
-    across = np.multiply.outer(wave, inside.value)[:, :, None]
     reach = np.multiply.outer(wave, radius)
     decay = wave[:, None, None] * kve(1, reach) / kve(0, reach) * cosine
-    inside = _for_each(inside, scale)._replace(gradient=np.concatenate([along, across], axis=2))
-    elements = jax.device_put((inside, _for_each(outside, scale * decay)))
-    return told(WaveNumbers(equation, elements))
-
-
-def _for_each(element: Element, factors: np.ndarray) -> Element:
-    """The element with K factors of its weight, (K, Q, E) or (K, 1, 1): arrays (K, ...)."""
-    every = Element(*(np.broadcast_to(each, (len(factors), *each.shape)) for each in element))
-    return every._replace(weight=factors * element.weight)
+    found = []
+    for number, own, fall in zip(wave, scale, decay, strict=True):
+        across = number * inside.value[:, None]
+        gradient = np.concatenate([inside.gradient, across], axis=1)
+        with_across = inside._replace(gradient=gradient, weight=own * inside.weight)
+        fallen = outside._replace(weight=own * fall * outside.weight)
+        found.append((integrated(conduction, with_across), integrated(reaction, fallen)))
+    each = jax.tree.map(lambda *parts: np.stack(parts), *found)
+    return told(WaveNumbers(equation, jax.device_put(each)))
 
 
 def _places(mesh: Mesh, positions: np.ndarray, distances: np.ndarray) -> csr_array:

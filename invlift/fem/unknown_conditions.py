@@ -75,15 +75,6 @@ class Parts(NamedTuple):
     unknowns: dict[str, Distribution]
 
 
-def has_unknowns(conditions: Mapping[str, Any]) -> bool:
-    """Whether a distribution stands anywhere among conditions."""
-    return any(
-        is_distribution(leaf) or isinstance(leaf, RandomField)
-        for key in KEYS
-        for leaf in _leaves(conditions.get(key))
-    )
-
-
 def parts_of(
     mesh: Mesh,
     basis: skfem.Basis,
@@ -215,14 +206,3 @@ def _one_number(where: str, value) -> Distribution:
     if found.shape != ():
         raise InputError(where, "a distribution of one number", f"shape {found.shape}", "give one")
     return found
-
-
-def _leaves(given):
-    """Numbers, distributions and fields among tables and pairs."""
-    if isinstance(given, Mapping):
-        given = list(given.values())
-    if isinstance(given, list | tuple):
-        for each in given:
-            yield from _leaves(each)
-    else:
-        yield given

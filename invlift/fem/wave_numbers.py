@@ -22,7 +22,6 @@ from scipy.special import k0
 from invlift.fem.equation import LinearEquation
 from invlift.fem.equation_family import EquationFamily
 from invlift.fem.sensors import Sensors
-from invlift.fem.terms import Element
 from invlift.inverse.models.base import ForwardModel
 from invlift.programs.pytrees import aside
 
@@ -61,14 +60,15 @@ def wave_numbers(nearest: float, farthest: float) -> tuple[np.ndarray, np.ndarra
 
 
 class WaveNumbers(EquationFamily):
-    """Readings summed over K equations that differ in their elements alone.
+    """Readings summed over K equations that differ in the matrices of their elements alone.
 
     Attributes
     ----------
     equation : LinearEquation
-        Its readings are summed, for ``elements`` in the place of those of its terms.
-    elements : tuple of Element
-        Those of each term, with the K equations first.
+        Its readings are summed, for ``integrals`` in the place of those of its terms.
+    integrals : tuple of dict
+        ``integrals`` and ``shares`` of each :class:`~invlift.fem.terms.WeightedTerm`, with the K
+        equations first.
     solutions : tuple
         Empty: none is kept.
     sensors : Sensors or None
@@ -78,24 +78,24 @@ class WaveNumbers(EquationFamily):
     """
 
     equation: LinearEquation
-    elements: tuple[Element, ...]
+    integrals: tuple[dict[str, jax.Array], ...]
     sensors: Sensors | None = aside()
     refined: Callable[[int], ForwardModel] | None = aside()
 
     @property
     def _parameters(self):
-        return self.elements
+        return self.integrals
 
     def _member(self, parameters):
         pairs = zip(self.equation.terms, parameters, strict=True)
-        terms = tuple(replace(term, element=element) for term, element in pairs)
+        terms = tuple(replace(term, **own) for term, own in pairs)
         return replace(self.equation, terms=terms)
 
     def _join(self, parts):
         return parts.sum(axis=0)
 
     def _weights(self, weighed):
-        num = len(jax.tree.leaves(self.elements)[0])
+        num = len(jax.tree.leaves(self.integrals)[0])
         return jnp.broadcast_to(weighed, (num, *weighed.shape))
 
     def _kept(self, expansion):

@@ -7,7 +7,6 @@ gradients cost there, with the wave numbers in a loop, side by side or written o
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -31,7 +30,7 @@ def readings(mesh):
     a, b, m, n = rows.T
     values = potentials[m, a] - potentials[n, a] - potentials[m, b] + potentials[n, b]
     found = values * invlift.geometric_factors(ELECTRODES, rows)
-    return found, len(model.elements[0].weight)
+    return found, len(model.integrals[0]["shares"])
 
 
 def accuracy():
@@ -47,23 +46,17 @@ def accuracy():
                   f"{off.max():.2g} % at most, {np.median(off):.2g} % in the median")  # fmt: skip
 
 
-def each_of(model, elements, fn, own):
-    """What :meth:`WaveNumbers._map` does for one wave number."""
-    pairs = zip(model.equation.terms, elements, strict=True)
-    terms = tuple(replace(term, element=element) for term, element in pairs)
-    return fn(replace(model.equation, terms=terms), *own)
-
-
 def by_vmap(model, fn, *parts):
     """All wave numbers side by side."""
-    return jax.vmap(lambda elements, own: each_of(model, elements, fn, own))(model.elements, parts)
+    one = lambda given, own: fn(model._member(given), *own)  # noqa: E731
+    return jax.vmap(one)(model.integrals, parts)
 
 
 def written_out(model, fn, *parts):
     """One wave number after the other, in a longer program."""
-    num = len(model.elements[0].weight)
-    slices = [jax.tree.map(lambda x, k=k: x[k], (model.elements, parts)) for k in range(num)]
-    found = [each_of(model, elements, fn, own) for elements, own in slices]
+    num = len(model.integrals[0]["shares"])
+    slices = [jax.tree.map(lambda x, k=k: x[k], (model.integrals, parts)) for k in range(num)]
+    found = [fn(model._member(given), *own) for given, own in slices]
     return jax.tree.map(lambda *each: jax.numpy.stack(each), *found)
 
 
@@ -83,9 +76,9 @@ def timing():
         pushed = model.push_forward(expansion, directions)[1]
         return linear, model.pull_back(expansion, pushed, lambda rows: rows)
 
-    mapped = wave_numbers.WaveNumbers._map
+    mapped = wave_numbers.WaveNumbers._each
     for name, way in (("map", mapped), ("vmap", by_vmap), ("written out", written_out)):
-        wave_numbers.WaveNumbers._map = way
+        wave_numbers.WaveNumbers._each = way
         for fn in (linear, both):
             began = time.perf_counter()
             program = jax.jit(lambda *given, fn=fn: fn(*given)).lower(model, field).compile()

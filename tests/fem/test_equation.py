@@ -1,4 +1,4 @@
-"""Linear equations on any elements: exact solutions, and the faster map of linear elements."""
+"""Linear equations on any elements: exact solutions, and matrices that are integrated once."""
 
 from functools import cache
 
@@ -19,6 +19,7 @@ from invlift.fem.equation_assembly import Form, Functionals, Input, linear_equat
 from invlift.fem.forms import Elasticity, conduction, reaction
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
+from invlift.fem.terms import GeneralTerm, WeightedTerm
 
 readings = jax.jit(lambda equation, c: equation(c))
 linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
@@ -26,15 +27,15 @@ linearisation = jax.jit(lambda equation, c: equation.linearise(c)[0])
 
 @pytest.mark.parametrize("location", ["nodes", "cells"])
 @pytest.mark.parametrize("dim", [2, 3])
-def test_linear_elements_are_those_of_the_faster_map(dim, location):
+def test_matrices_that_are_integrated_once_are_those_of_any_form(dim, location):
     mesh, points = box_mesh(dim, 3), interior_points(dim, 5)
     sensors = locate(mesh, sensors_from_arrays(points, np.zeros(5)))
     conditions = {"dirichlet": {"left": 0.3}, "robin": {"top": (2.0, 0.5)}}
-    faster = assemble_poisson(mesh, sensors, source=1.5, location=location, **conditions)
+    once = assemble_poisson(mesh, sensors, source=1.5, location=location, **conditions)
     basis, top = cell_basis(mesh), facet_basis(cell_basis(mesh), mesh, "top")
     load = skfem.asm(load_form, basis, source=np.full(basis.dx.shape, 1.5))
     equation = linear_equation(
-        Form(basis, conduction, location=location),
+        Form(basis, lambda phi, element: conduction(phi, element), location=location),
         readings=basis.probes(points.T),
         load=load + 2.0 * 0.5 * skfem.asm(boundary_load, top),
         held=np.unique(mesh.facets("left")),
@@ -42,9 +43,9 @@ def test_linear_elements_are_those_of_the_faster_map(dim, location):
         constant=2.0 * skfem.asm(mass_form, top),
     )
     phi = jnp.asarray(np.random.default_rng(0).standard_normal(equation.num_coefficients))
-    for found, expected in zip(
-        linearisation(equation, phi), linearisation(faster, phi), strict=True
-    ):
+    assert isinstance(once.terms[0], WeightedTerm)
+    assert isinstance(equation.terms[0], GeneralTerm)
+    for found, expected in zip(linearisation(equation, phi), linearisation(once, phi), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 

@@ -8,9 +8,7 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
-from invlift.fem.equation import LinearEquation
 from invlift.fem.mesh.construction import mesh_from_arrays
-from invlift.fem.poisson import PoissonMap
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import read_sensors, sensors_from_arrays, write_sensors
 from invlift.inverse.distributions import normal
@@ -163,16 +161,6 @@ def test_fluxes_balance_the_source_for_any_field(location):
 
 
 # Log-conductivity, offsets, and all in one table --------------------------------------------------
-
-
-def test_the_map_of_points_alone_stays():
-    mesh = box_mesh(2, 3)
-    sensors = table(2, ("point", [0.3, 0.4]), ("average", None, {"over": "top"}))
-    model = assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
-    assert isinstance(model, PoissonMap)
-    sensors = table(2, ("point", [0.3, 0.4]), ("log_conductivity", [0.4, 0.4]))
-    model = assemble_poisson(mesh, locate(mesh, sensors), source=1.0, dirichlet={"left": 0.0})
-    assert isinstance(model, LinearEquation)
 
 
 @pytest.mark.parametrize("location", ["nodes", "cells"])

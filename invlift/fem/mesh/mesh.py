@@ -92,7 +92,16 @@ class Mesh:
         )
 
     def places_of(self, location: str) -> np.ndarray:
-        """Nodes, or middles of the cells, where the coefficients of a field are: (N, dim)."""
+        """Nodes, or middles of the cells, where the coefficients of a field are: (N, dim).
+
+        Raises
+        ------
+        InputError
+            If the location is neither "nodes" nor "cells".
+        """
+        if location not in ("nodes", "cells"):
+            remedy = "say where the coefficients of the field are"
+            raise InputError("argument location", '"nodes" or "cells"', f"{location!r}", remedy)
         return self.points if location == "nodes" else self.points[self.cells].mean(axis=1)
 
     @cached_property

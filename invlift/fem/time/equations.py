@@ -41,8 +41,7 @@ class ShiftedEquations(EquationFamily):
 
     def _member(self, parameters):
         *others, last = self.equation.terms
-        element = last.element._replace(weight=parameters * last.element.weight)
-        return replace(self.equation, terms=(*others, replace(last, element=element)))
+        return replace(self.equation, terms=(*others, last.scaled(parameters)))
 
     def _join(self, parts):
         return parts.reshape(-1, *parts.shape[2:])

@@ -68,7 +68,7 @@ class ForwardModel(Module):
 
     Only ``__call__`` must be written, in operations that JAX differentiates; all else follows from
     it by automatic differentiation.  A subclass replaces what it computes faster:
-    :class:`invlift.fem.poisson.PoissonMap` writes all of it.
+    :class:`invlift.fem.equation.LinearEquation` writes all of it.
 
     Attributes
     ----------
