@@ -79,7 +79,9 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     table, where = spec.electrodes, partial(spec.where, "electrodes")
     are_points = table.surface is not None
     options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
-    sensors = read_voltages(spec.observations.file, mesh.dim, **options)
+    with told_at(partial(_columns_key, spec)):
+        own = spec.observations.columns
+        sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
     positions = sensors.positions
     if table.groups is not None:
         names = electrode_groups(mesh, table.groups, where("groups"))
@@ -114,6 +116,12 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     return mesh, sensors, forward_map
 
 
+def _columns_key(spec: ProblemSpec, where: str) -> str:
+    """The key that an error of a table's columns is about; anything else stays as it is."""
+    key, _, name = where.partition(".")
+    return spec.where("observations", "columns", name) if key == "columns" else where
+
+
 def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
     """Readings of points of the ground by their injections, and what makes a model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
@@ -145,12 +153,15 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
     The readings of one experiment after those of the other.
     """
-    table = read_sensors(
-        spec.observations.file,
-        mesh.dim,
-        needs_values=needs_values,
-        has_times=spec.pde.storage is not None,
-    )
+    with told_at(partial(_columns_key, spec)):
+        table = read_sensors(
+            spec.observations.file,
+            mesh.dim,
+            columns=spec.observations.columns,
+            places=spec.observations.places,
+            needs_values=needs_values,
+            has_times=spec.pde.storage is not None,
+        )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with told_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)

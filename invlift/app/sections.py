@@ -194,6 +194,13 @@ class ObservationsTable(Table):
 
     file: AbsolutePath
     """The sensor table, relative to the problem file or absolute."""
+    columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
+    """The columns of the table by what they are, where they have other names, for example
+    columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns of
+    values are those of several sensors, whose name is what the star stands for."""
+    places: AbsolutePath = None
+    """A table of the places by name, for example places = "wells.csv", where the sensor table has
+    none: both have a column name."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
@@ -234,8 +241,13 @@ class Sections(Table):
             found = "neither" if self.pde is None else "both"
             remedy = "say what drives and holds the solution, or remove one of them"
             raise problem("a table [pde], or [electrodes] in its place", found, remedy)
-        if self.electrodes is not None and (self.experiment or self.observations.offset):
-            found = "[experiment.NAME]" if self.experiment else "[observations] offset"
+        others = {
+            "[experiment.NAME]": self.experiment,
+            "[observations] offset": self.observations.offset,
+            "[observations] places": self.observations.places,
+        }
+        found = next((each for each, given in others.items() if given), None)
+        if self.electrodes is not None and found:
             expected = "[electrodes], whose table of readings says which drive a current, alone"
             raise problem(expected, found, "remove one of them")
         return self

@@ -14,6 +14,7 @@ import pandas as pd
 from invlift.errors import InputError, as_numbers
 from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_rows
 from invlift.tables.header import with_known_columns
+from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.table import Table, read_table
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
@@ -222,7 +223,13 @@ def _texts(where: str, given) -> np.ndarray:
 
 
 def read_sensors(
-    source: Any, dim: int, *, needs_values: bool = True, has_times: bool = False
+    source: Any,
+    dim: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    places: Any = None,
+    needs_values: bool = True,
+    has_times: bool = False,
 ) -> Sensors:
     """Read a sensor table.
 
@@ -238,6 +245,11 @@ def read_sensors(
         Several rows may have one place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
+    columns : mapping of str to str, optional
+        Patterns of the names of columns by what they are: ``{"value": "Temp*"}``. Several columns
+        of values are sensors of their own, whose name is what the star stands for.
+    places : as `source`, optional
+        Another table, with the places by ``name``.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
     has_times : bool
@@ -251,7 +263,13 @@ def read_sensors(
         positive one).
     """
     axes = list("xyz"[:dim])
-    return _sensors_of(read_table(source), axes, needs_values, has_times)
+    table, notes = read_table(source), []
+    if columns:
+        table = with_columns(table, columns)
+    if places is not None:
+        table, notes = with_places(table, read_table(places, "a table of places"))
+    found = _sensors_of(table, axes, needs_values, has_times)
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def _sensors_of(table: Table, axes: list[str], needs_values: bool, has_times: bool) -> Sensors:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from invlift.fem.column_words import sigma_factor, unused, used_rows
 from invlift.fem.sensors import Sensors, checked, with_entries
 from invlift.fem.unified_data import ROLES, unified_data
 from invlift.tables.header import with_known_columns
+from invlift.tables.mapping import with_columns
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
 from invlift.tables.units import without_unit
 
@@ -43,7 +44,12 @@ _UNITS = {
 
 
 def read_voltages(
-    source: Any, dim: int, *, needs_values: bool = True, in_space: bool = False
+    source: Any,
+    dim: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    needs_values: bool = True,
+    in_space: bool = False,
 ) -> Sensors:
     """Read a table of voltages between electrodes.
 
@@ -59,6 +65,8 @@ def read_voltages(
         valid mean something, with units as in ``u/mV``; rows that are not valid are left out.
     dim : int
         Dimension of the mesh, 2 or 3.
+    columns : mapping of str to str, optional
+        As of :func:`invlift.read_sensors`.
     needs_values : bool
         If False, there may be no values; they are then zero.
     in_space : bool
@@ -85,6 +93,7 @@ def read_voltages(
         table = table.with_numbers({*table.columns} - {*ROLES})
     else:
         table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
+        table = with_columns(table, columns) if columns else table
         table = _with_known_columns(table, needs_values)
         table, notes = used_rows(table)
         table = with_entries(table, _NUMBERS)

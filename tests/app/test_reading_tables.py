@@ -179,3 +179,22 @@ def test_readings_of_no_experiment(tmp_path):
     broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")
     with pytest.raises(InputError, match=r"row 2, column experiment: expected one of first"):
         build_problem(read_problem(write_problem(tmp_path / "b", changes, sensors=broken)))
+
+
+def test_columns_and_places_of_other_tables(tmp_path):
+    wide = "Date;T west;T east\n2024-05-01;2,1;2,9\n2024-05-01;2,3;\n"
+    keys = {"file": "sensors.csv", "places": "wells.csv", "columns": {"value": "T *"}}
+    path = write_problem(tmp_path, {"observations": keys}, sensors=wide)
+    (tmp_path / "wells.csv").write_text("name,x,y\neast,0.6,0.7\nwest,0.3,0.4\n", "utf-8")
+    spec = read_problem(path)
+    sensors = build_problem(spec).sensors
+    assert sensors.values.tolist() == [2.1, 2.3, 2.9]
+    assert sensors.points.tolist() == [[0.3, 0.4], [0.3, 0.4], [0.6, 0.7]]
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml())
+    assert read_problem(again).observations == spec.observations
+    keys["columns"] = {"value": "U *"}
+    assert_named(
+        write_problem(tmp_path, {"observations": keys}, sensors=wide),
+        ["[observations] columns.value", "'T west', 'T east'", "found U *"],
+    )
