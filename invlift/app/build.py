@@ -53,7 +53,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
     is not what it should be.
     """
-    mesh, times = read_mesh(spec.mesh.file), spec.mesh.refine_solution
+    mesh, times = read_mesh_of(spec), spec.mesh.refine_solution
     is_corrected = times == AT_MODE and needs_values
     if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
         times = 0 if needs_values else 1
@@ -69,6 +69,13 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         if is_corrected:
             problem = corrected_at_mode(problem)
     return FieldProblem(problem, tuple(spec.output.exceedance))
+
+
+def read_mesh_of(spec: ProblemSpec) -> Mesh:
+    """The mesh of a problem file, in its unit of length."""
+    table = spec.mesh
+    with told_at(lambda where: spec.where("mesh", "unit") if where.endswith(", unit") else where):
+        return read_mesh(table.file, facets=table.facets, unit=table.unit)
 
 
 def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):

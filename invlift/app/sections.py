@@ -33,6 +33,12 @@ class MeshTable(Table):
 
     file: AbsolutePath
     """The mesh file, relative to the problem file or absolute."""
+    facets: AbsolutePath = None
+    """A second file with the tags of the facets, as FEniCS has them, for example
+    facets = "facets.xdmf": boundary groups go by these numbers."""
+    unit: _Name = None
+    """The unit of the file's coordinates, where all other lengths are in m, for example
+    unit = "mm": they are converted."""
     refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
     """How often each edge of the mesh is halved for the solution, while the unknown field stays on
     the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable

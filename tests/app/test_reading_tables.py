@@ -1,12 +1,14 @@
 """Problem files with kinds of readings, offsets, known regions and unknown conditions."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
 from problem_files import assert_named, readings, write_problem
+from structured import box_mesh
 
 import invlift
 from invlift.app.build import build_problem
@@ -197,4 +199,19 @@ def test_columns_and_places_of_other_tables(tmp_path):
     assert_named(
         write_problem(tmp_path, {"observations": keys}, sensors=wide),
         ["[observations] columns.value", "'T west', 'T east'", "found U *"],
+    )
+
+
+def test_a_mesh_in_millimetre(tmp_path):
+    """Readings and the mesh of the results are in m."""
+    whole = write_problem(tmp_path / "m", {"mesh.unit": "m"})
+    box = box_mesh(2, 3)
+    large = replace(box, points=1000.0 * box.points)
+    path = write_problem(tmp_path / "mm", {"mesh.unit": "mm"}, mesh=large)
+    fields = [build_problem(read_problem(each)) for each in (whole, path)]
+    np.testing.assert_allclose(fields[1].mesh.points, fields[0].mesh.points, rtol=1e-15)
+    assert fields[1].mesh.notes == ("converted from mm to m",)
+    assert_named(
+        write_problem(tmp_path / "s", {"mesh.unit": "s"}),
+        ["[mesh] unit", "a unit of length", "'s'"],
     )

@@ -1,8 +1,7 @@
 """Simplex meshes in two or three dimensions, with named groups, checked once on the way in.
 
 Everything downstream may rely on a `Mesh`: linear triangles or tetrahedra, positively oriented,
-without orphan nodes, degenerate, duplicate or overlapping elements. Coordinates are in the length
-unit of the mesh file; nothing is rescaled.
+without orphan nodes, degenerate, duplicate or overlapping elements.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -42,6 +42,8 @@ class Mesh:
         Scalar fields that came with the mesh.
     name : str
         The file as the user gave it, for error messages.
+    notes : tuple of str
+        What of the file is left out, or changed.
     """
 
     points: np.ndarray
@@ -51,6 +53,7 @@ class Mesh:
     point_fields: dict[str, np.ndarray]
     cell_fields: dict[str, np.ndarray]
     name: str
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return what there is, in a line: arrays would fill pages."""
@@ -314,6 +317,8 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
         remedy = "use one of these names or save the field as scalars in the mesh file"
     else:
         remedy = "use one of these names, or add a physical group of that name to a gmsh .msh file"
+        if Path(mesh.name).suffix == ".xdmf":
+            remedy += "; if a second file has the tags of facets, name it: facets"
     expected = f"a {kind} of mesh {mesh.name!r} (it has: {present})"
     return InputError(where or mesh.name, expected, repr(name), remedy)
 
