@@ -20,8 +20,9 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.column_words import sigma_factor, unused, used_rows
+from invlift.fem.ground_formats import ground_data, syscal_data
 from invlift.fem.sensors import Sensors, checked, with_entries
-from invlift.fem.unified_data import ROLES, unified_data
+from invlift.fem.unified_data import ROLES
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns
 from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
@@ -62,7 +63,8 @@ def read_voltages(
         ``voltage [mV]``; if wanted sigma, the standard deviation of the value, group and name.
         Other columns are kept beside the results, unless they look like one of these. Or text in
         the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
-        valid mean something, with units as in ``u/mV``; rows that are not valid are left out.
+        valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
+        Res2DInv's general array, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
     dim : int
         Dimension of the mesh, 2 or 3.
     columns : mapping of str to str, optional
@@ -76,7 +78,7 @@ def read_voltages(
     Returns
     -------
     Sensors
-        With electrodes, and without places; with positions from the unified data format.
+        With electrodes, and without places; with positions where the file has them.
 
     Raises
     ------
@@ -86,13 +88,16 @@ def read_voltages(
     """
     is_text = isinstance(source, str | os.PathLike)
     text = read_decoded(source, "a table of voltages") if is_text else None
-    unified, positions, notes, factor = unified_data(*text[:2]) if is_text else None, None, [], 1.0
-    if unified is not None:
-        positions, table = unified
+    found, positions, notes, factor = ground_data(*text[:2]) if is_text else None, None, [], 1.0
+    if found is None:
+        table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
+        found = syscal_data(table)
+    if found is not None:
+        positions, table = found
         units = table.units
         table = table.with_numbers({*table.columns} - {*ROLES})
+        notes = table.notes
     else:
-        table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
         table = with_columns(table, columns) if columns else table
         table = _with_known_columns(table, needs_values)
         table, notes = used_rows(table)
@@ -112,7 +117,7 @@ def read_voltages(
         by_name["sigma"] = by_name.pop("err")
     labels = groups = None
     further = {}
-    if unified is None:
+    if found is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
     else:
@@ -362,6 +367,12 @@ def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, t
             if zeros.size:
                 where = f"{name}, row {rows[zeros[0]]}, column {below}"
                 raise InputError(where, "a number other than 0", "0", "correct or remove the row")
+            negative = np.flatnonzero(by_name[above] < 0.0)
+            if above == "rhoa" and negative.size:
+                where, row = f"{name}, row {rows[negative[0]]}, column rhoa", negative[0]
+                remedy = "swap m and n of such rows, or remove them if they are noise"
+                found = f"{by_name[above][row]:g}, of {negative.size} such rows"
+                raise InputError(where, "a positive apparent resistivity", found, remedy)
             return by_name[above] / by_name[below], (above, below)
     if not needs_values:
         return np.zeros(len(rows)), ()
