@@ -50,10 +50,10 @@ class RobinTable(Table):
 
     coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
     """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
-    number, or the name of a point field of the mesh file."""
+    number, the name of a point field of the mesh file, or an expression in x, y and z."""
     ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable) = 0.0
-    """The solution far outside, in its unit: a number, or the name of a point field of the mesh
-    file."""
+    """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
+    or an expression in x, y and z."""
 
 
 class PointSourceTable(Table):
@@ -75,18 +75,20 @@ class ConditionsTable(Table):
 
     source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
-    a number, one for each subdomain, or the name of a field of the mesh file."""
+    a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
+    and z."""
     dirichlet: dict[
         str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=StepsTable)
     ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
-    number, or the name of a point field of the mesh file."""
+    number, the name of a point field of the mesh file, or an expression in x, y and z, for example
+    dirichlet = { left = "12.5 - 0.002 * y" }."""
     neumann: dict[
         str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
     ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
-    solution over length, for example neumann = { inflow = 1.5 }: a number, or the name of a point
-    field of the mesh file."""
+    solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point
+    field of the mesh file, or an expression in x, y and z."""
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""

@@ -215,3 +215,23 @@ def test_a_mesh_in_millimetre(tmp_path):
         write_problem(tmp_path / "s", {"mesh.unit": "s"}),
         ["[mesh] unit", "a unit of length", "'s'"],
     )
+
+
+def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
+    """The ramp of the mesh is 1 + x."""
+    found = []
+    for ramp in ("ramp", "1 + x"):
+        pde = {
+            "source": ramp,
+            "dirichlet": {"left": ramp},
+            "neumann": {"bottom": ramp},
+            "robin": {"top": {"coefficient": ramp, "ambient": ramp}},
+        }
+        path = write_problem(tmp_path / ramp[0], {"pde": pde, "prior.mean": ramp})
+        problem = build_problem(read_problem(path)).problem
+        found.append(readings(problem.model, np.zeros(16)))
+        found.append(problem.prior.transform(np.zeros(problem.prior.num_white)))
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
+    np.testing.assert_allclose(found[3], found[1], rtol=1e-12)
+    path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "x + t"}})
+    assert_named(path, ["[pde] dirichlet.left", "an expression of x, y, z", "'t'"])

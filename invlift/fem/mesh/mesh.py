@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
+from invlift.fem.mesh.expressions import evaluate, is_expression
 from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells
 
 
@@ -268,12 +269,13 @@ class Mesh:
     def point_field(
         self, field: str, where: str | None = None, group: str | None = None
     ) -> np.ndarray:
-        """Return a field on the nodes, shape (num_nodes,).
+        """Return a field on the nodes, shape (num_nodes,): of the mesh, or an expression's values.
 
         Raises
         ------
         InputError
-            If the mesh has no such field (the message lists those it has) or it is not finite, on
+            If the mesh has no such field (the message lists those it has) and it is no expression
+            in x, y and z (:mod:`invlift.fem.mesh.expressions`); or it is not finite, on
             a boundary group if one is given: exports of boundary data have NaN elsewhere.
         """
         nodes = slice(None) if group is None else np.unique(self.facets(group, where))
@@ -288,18 +290,21 @@ class Mesh:
         return self._field(field, "point or cell field", both, where)
 
     def _field(self, field, kind, fields, where, nodes=slice(None)):
-        if field not in fields:
+        is_own = field in fields
+        if not is_own and not is_expression(field):
             raise _unknown(self, kind, field, list(fields), where)
-        values = fields[field]
+        values = fields[field] if is_own else evaluate(field, self.points, where or self.name)
         needed = np.zeros(len(values), dtype=bool)
         needed[nodes] = True
         bad = np.flatnonzero(needed & ~np.isfinite(values))
         if len(bad):
             raise InputError(
                 where or self.name,
-                f"finite values in the field {field!r} of mesh {self.name!r}",
+                f"finite values in the field {field!r} of mesh {self.name!r}"
+                if is_own
+                else f"finite values of {field!r}",
                 f"{values[bad[0]]} at position {bad[0]}, {len(bad)} such values in all",
-                "repair the field in the mesh file",
+                "repair the field in the mesh file" if is_own else "correct the expression",
             )
         return values
 

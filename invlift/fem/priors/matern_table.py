@@ -39,7 +39,8 @@ class MaternKeys(Table):
     smoothness: number(above=0.0, high=10.0)
     """The smoothness nu, for example 2.0 in 2-D and 0.5 or 2.5 in 3-D."""
     mean: Mean | Annotated[str, Field(min_length=1)] = 0.0
-    """The mean of the log-conductivity: a number, or the name of a point field of the mesh file."""
+    """The mean of the log-conductivity: a number, the name of a point field of the mesh file, or an
+    expression in x, y and z."""
     median: number(1e-130, 1e130) = None
     """The median of the conductivity, in its unit, in place of the mean of its logarithm."""
     between: Between = None
