@@ -24,7 +24,7 @@ from invlift.fem.electrodes import (
     positions_in,
 )
 from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.mesh.construction import read_mesh
+from invlift.fem.mesh.construction import METRE, read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.random_field import BoundaryNormalTable
@@ -44,6 +44,7 @@ from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.unknowns import Unknown
+from invlift.posterior.names import PREDICTED
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
@@ -68,6 +69,9 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
             problem = corrected_at_mode(problem)
+        if spec.units and spec.units.solution:
+            names = *problem.model.solutions, PREDICTED
+            problem = problem.with_units(dict.fromkeys(names, spec.units.solution))
     return FieldProblem(problem, tuple(spec.output.exceedance))
 
 
@@ -75,7 +79,8 @@ def read_mesh_of(spec: ProblemSpec) -> Mesh:
     """The mesh of a problem file, in its unit of length."""
     table = spec.mesh
     with told_at(lambda where: spec.where("mesh", "unit") if where.endswith(", unit") else where):
-        return read_mesh(table.file, facets=table.facets, unit=table.unit)
+        wanted = spec.units.length if spec.units else METRE
+        return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
 
 
 def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
@@ -166,6 +171,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
             mesh.dim,
             columns=spec.observations.columns,
             places=spec.observations.places,
+            units=spec.units.model_dump(exclude_none=True) if spec.units else None,
             needs_values=needs_values,
             has_times=spec.pde.storage is not None,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
 from invlift.app.schedule_tables import StepsTable
@@ -19,6 +19,7 @@ from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
 from invlift.files.tables import Table, integer, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
+from invlift.tables.units import factor_between
 
 #: The solution is not refined but corrected near the mode.
 AT_MODE = "mode"
@@ -37,8 +38,8 @@ class MeshTable(Table):
     """A second file with the tags of the facets, as FEniCS has them, for example
     facets = "facets.xdmf": boundary groups go by these numbers."""
     unit: _Name = None
-    """The unit of the file's coordinates, where all other lengths are in m, for example
-    unit = "mm": they are converted."""
+    """The unit of the file's coordinates, for example unit = "mm": they are converted to that of
+    [units], or to m."""
     refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
     """How often each edge of the mesh is halved for the solution, while the unknown field stays on
     the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable
@@ -217,6 +218,24 @@ class ObservationsTable(Table):
     number, of a logger that has drifted or an unknown datum."""
 
 
+def _is_length(unit: str) -> str:
+    if factor_between(unit, "m") is None:
+        expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
+        raise problem(expected, repr(unit), remedy)
+    return unit
+
+
+class UnitsTable(Table):
+    """[units]: the units of all numbers. Columns in others are converted; without, nothing is."""
+
+    length: Annotated[_Name, AfterValidator(_is_length)] = "m"
+    """The unit of length, for example length = "m": columns of coordinates in another unit,
+    "x [mm]", are converted."""
+    solution: _Name = None
+    """The unit of the solution, for example solution = "degC": readings of it in another unit,
+    "value [mV]", are converted, and results have it."""
+
+
 class Sections(Table):
     """All sections of a problem file."""
 
@@ -230,6 +249,8 @@ class Sections(Table):
     electrodes: ElectrodesTable = None
     """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
     surface = "ground"."""
+    units: UnitsTable = None
+    """The units, for example length = "m", solution = "degC"."""
     conductivity: ConductivityTable = ConductivityTable()
     """What is known of the conductivity, for example known = { steel = 50.0 }."""
     prior: one_of(PRIORS, "kind")
@@ -253,6 +274,7 @@ class Sections(Table):
             "[experiment.NAME]": self.experiment,
             "[observations] offset": self.observations.offset,
             "[observations] places": self.observations.places,
+            "[units]": self.units,
         }
         found = next((each for each, given in others.items() if given), None)
         if self.electrodes is not None and found:

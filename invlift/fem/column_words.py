@@ -7,7 +7,8 @@ is kept beside the results, and named; one that does is used, or refused with wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,9 @@ _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 #: Columns that say what a reading is of.
 _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
+_LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"
+#: Kinds of readings in the unit of the solution.
+_OF_SOLUTION = {"point", "difference", "average"}
 #: Units whose differences are the same.
 _KELVINS = {"K", "°C", "degC", "C", "℃"}
 
@@ -131,11 +135,37 @@ def sigma_factor(table: Table) -> float:
     return factor
 
 
-def check_lengths(table: Table) -> None:
-    """Refuse coordinates in several units."""
-    axes = "x", "y", "z", "x2", "y2", "z2", "radius"
-    found = {table.units[axis] for axis in axes if table.units.get(axis)}
-    if len(found) > 1:
-        remedy = "convert them to the unit of the mesh"
-        where = f"{table.name}, row {table.first}"
-        raise InputError(where, "coordinates in one unit", ", ".join(sorted(found)), remedy)
+def converted(table: Table, units: Mapping[str, str]) -> Table:
+    """The table with its numbers in the units of length and solution, where columns have others.
+
+    Raises
+    ------
+    InputError
+        If a column's unit cannot be converted; without a unit of length if coordinates are in
+        several, and with one of the solution if readings of something else have a unit.
+    """
+    if "length" not in units:
+        found = {table.units[axis] for axis in _LENGTHS if table.units.get(axis)}
+        if len(found) > 1:
+            remedy = "convert them to the unit of the mesh, or name it: [units] length"
+            where = f"{table.name}, row {table.first}"
+            raise InputError(where, "coordinates in one unit", ", ".join(sorted(found)), remedy)
+    wanted = dict.fromkeys(_LENGTHS, units.get("length")) | {"value": units.get("solution")}
+    frame, taken, behind = {}, [], dict(table.units)
+    for column, unit in wanted.items():
+        given = table.units.get(column)
+        if not unit or not given or given == unit or column not in table.columns:
+            continue
+        where = f"{table.name}, row {table.first}, column {column}"
+        expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
+        factor = factor_between(given, unit)
+        if factor is None:
+            raise InputError(where, expected, repr(given), remedy)
+        kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
+        if column == "value" and (others := kinds - _OF_SOLUTION):
+            found = f"readings of kind {min(others)} beside those of the solution"
+            raise InputError(where, "readings in one unit", found, remedy)
+        frame[column], behind[column] = factor * table.array(column), unit
+        taken.append(f"{column} converted from {given} to {unit}")
+    whole = table.frame.assign(**frame)
+    return replace(table, frame=whole, units=behind, taken=(*table.taken, *taken))

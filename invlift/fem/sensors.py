@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_rows
+from invlift.fem.column_words import converted, sigma_factor, unused, used_rows
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.table import Table, read_table
@@ -228,6 +228,7 @@ def read_sensors(
     *,
     columns: Mapping[str, str] | None = None,
     places: Any = None,
+    units: Mapping[str, str] | None = None,
     needs_values: bool = True,
     has_times: bool = False,
 ) -> Sensors:
@@ -250,6 +251,8 @@ def read_sensors(
         of values are sensors of their own, whose name is what the star stands for.
     places : as `source`, optional
         Another table, with the places by ``name``.
+    units : mapping of str to str, optional
+        Those of ``length`` and ``solution``: columns in other units are converted.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
     has_times : bool
@@ -268,11 +271,13 @@ def read_sensors(
         table = with_columns(table, columns)
     if places is not None:
         table, notes = with_places(table, read_table(places, "a table of places"))
-    found = _sensors_of(table, axes, needs_values, has_times)
+    found = _sensors_of(table, axes, units or {}, needs_values, has_times)
     return replace(found, notes=(*found.notes, *notes))
 
 
-def _sensors_of(table: Table, axes: list[str], needs_values: bool, has_times: bool) -> Sensors:
+def _sensors_of(
+    table: Table, axes: list[str], units: Mapping[str, str], needs_values: bool, has_times: bool
+) -> Sensors:
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
     needed = [*needed, "time"] if has_times else needed
@@ -280,8 +285,8 @@ def _sensors_of(table: Table, axes: list[str], needs_values: bool, has_times: bo
         needed = needed + seconds
     table = with_known_columns(table, needed, ["sigma", *_TEXTS, "radius"], seconds)
     table, notes = used_rows(table, has_times)
-    check_lengths(table)
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
+    table = converted(table, units)
     columns = {column: table.array(column) for column in table.columns}
     points = np.stack([columns[axis] for axis in axes], axis=1)
     seconds = [columns[axis] for axis in seconds if axis in columns]

@@ -13,6 +13,7 @@ from structured import box_mesh
 import invlift
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
+from invlift.app.quantities import quantities_of
 from invlift.errors import InputError
 
 NORMAL = {"distribution": "normal", "mean": 0.5, "sd": 0.2}
@@ -235,3 +236,33 @@ def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
     np.testing.assert_allclose(found[3], found[1], rtol=1e-12)
     path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "x + t"}})
     assert_named(path, ["[pde] dirichlet.left", "an expression of x, y, z", "'t'"])
+
+
+def test_units_of_columns_are_converted(tmp_path):
+    """A mesh and places in mm, readings in mV beside their sigma in V; results have the unit."""
+    plain = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n"
+    other = "x [mm],y [cm],value [mV],sigma [V]\n300,40,2100,0.1\n600,70,2900,0.2\n"
+    units = {"length": "m", "solution": "V"}
+    box = box_mesh(2, 3)
+    large = replace(box, points=1000.0 * box.points)
+    path = write_problem(
+        tmp_path / "a", {"units": units, "mesh.unit": "mm"}, sensors=other, mesh=large
+    )
+    fields = [build_problem(read_problem(each))
+              for each in (path, write_problem(tmp_path / "b", sensors=plain))]  # fmt: skip
+    for name in ("points", "values", "sigma"):
+        np.testing.assert_allclose(*(getattr(each.sensors, name) for each in fields), rtol=1e-14)
+    assert fields[0].sensors.notes == (
+        "read with x converted from mm to m, y converted from cm to m, "
+        "value converted from mV to V",
+    )
+    described = {each.name: each.unit for each in quantities_of(fields[0].problem)}
+    assert described["solution"] == described["predicted"] == "V"
+    assert {each.unit for each in quantities_of(fields[1].problem)} == {""}
+    for keys, text, parts in (
+        ({"length": "V"}, plain, ["[units] length", "a unit of length", "'V'"]),
+        ({"solution": "K"}, other, ["column value", "converted to 'K'", "'mV'"]),
+        ({"solution": "degC"}, other.replace("mV", "K").replace("[V]", "[K]"),
+         ["column value", "converted to 'degC'", "'K'"]),
+    ):  # fmt: skip
+        assert_named(write_problem(tmp_path / "c", {"units": keys}, sensors=text), parts)

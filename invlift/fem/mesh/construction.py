@@ -15,12 +15,16 @@ from invlift.fem.mesh.files import read_facet_groups, read_mesh_arrays
 from invlift.fem.mesh.mesh import Mesh
 from invlift.tables.units import factor_between
 
-#: What coordinates in a unit are converted to.
+#: What coordinates in a unit are converted to, if nothing else is said.
 METRE = "m"
 
 
 def read_mesh(
-    path: str | os.PathLike, *, facets: str | os.PathLike | None = None, unit: str | None = None
+    path: str | os.PathLike,
+    *,
+    facets: str | os.PathLike | None = None,
+    unit: str | None = None,
+    length_unit: str = METRE,
 ) -> Mesh:
     """Read a triangle or tetrahedron mesh from a file of any format that meshio reads.
 
@@ -35,7 +39,9 @@ def read_mesh(
     facets : str or path-like, optional
         A second file with the facets' tags, as FEniCS has them in XDMF: the groups go by these.
     unit : str, optional
-        The unit of the file's coordinates, "mm" for example: they are converted to metre.
+        The unit of the file's coordinates, "mm" for example: they are converted.
+    length_unit : str
+        What to.
 
     Raises
     ------
@@ -48,12 +54,12 @@ def read_mesh(
         own = read_facet_groups(Path(facets), os.fspath(facets), arrays["points"])
         arrays["boundaries"] = arrays["boundaries"] | own
     if unit is not None:
-        factor = factor_between(unit, METRE)
+        factor = factor_between(unit, length_unit)
         if factor is None:
             expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
             raise InputError(f"{name}, unit", expected, repr(unit), remedy)
         arrays["points"] = factor * arrays["points"]
-        notes += [f"converted from {unit} to m"] if factor != 1.0 else []
+        notes += [f"converted from {unit} to {length_unit}"] if factor != 1.0 else []
     mesh = mesh_from_arrays(**arrays, name=name)
     return replace(mesh, notes=(*notes, *mesh.notes))
 
