@@ -30,6 +30,8 @@ _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 #: Columns that say what a reading is of.
 _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
+#: A kind of readings, whose logarithm is read, and the column of the factor that they are off by.
+CONDUCTIVITY, FACTOR = "conductivity", "sigma_factor"
 _LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"
 #: Kinds of readings in the unit of the solution.
 _OF_SOLUTION = {"point", "difference", "average"}
@@ -133,6 +135,53 @@ def sigma_factor(table: Table) -> float:
         remedy = "convert it to the unit of the value"
         raise InputError(where, f"the unit of the value, {value!r}", repr(sigma), remedy)
     return factor
+
+
+def with_logarithms(table: Table) -> Table:
+    """The table with sigma in the unit of the value, and conductivities as their logarithms.
+
+    The standard deviation of these is the logarithm of :data:`FACTOR`, which they are off by.
+
+    Raises
+    ------
+    InputError
+        If a conductivity is not positive, a factor not above 1, or a row has not one of factor and
+        sigma where the table has factors; if another reading has a factor.
+    """
+    kinds = table.array("kind") if "kind" in table.columns else np.full(len(table.rows), "")
+    is_own, has_factors = kinds == CONDUCTIVITY, FACTOR in table.columns
+    values = table.array("value") if "value" in table.columns else np.ones(len(kinds))
+    bad = np.flatnonzero(is_own & ~(values > 0.0))
+    if bad.size:
+        where, found = table.at(bad[0], "value"), f"{values[bad[0]]:g}"
+        raise InputError(where, "a positive conductivity", found, "correct or remove the row")
+    own = {"sigma": table.array("sigma") * sigma_factor(table)} if "sigma" in table.columns else {}
+    frame = own | {"kind": np.where(is_own, "log_conductivity", kinds)} if is_own.any() else own
+    if is_own.any() and "value" in table.columns:
+        frame["value"] = np.where(is_own, np.log(np.where(is_own, values, 1.0)), values)
+    has_sigma = is_own & ~np.isnan(frame.get("sigma", np.full(len(kinds), np.nan)))
+    if has_sigma.any():
+        where, found = table.at(np.flatnonzero(has_sigma)[0], "sigma"), "a standard deviation"
+        expected = f"an empty entry, as the reading is of kind {CONDUCTIVITY}"
+        raise InputError(where, expected, found, f"give the factor it is off by: {FACTOR} = 2, say")
+    if has_factors:
+        factors = table.array(FACTOR)
+        wrong = ~np.isnan(factors) & ~(is_own & (factors > 1.0))
+        if wrong.any():
+            where = table.at(np.flatnonzero(wrong)[0], FACTOR)
+            expected = f"a number above 1, of a reading of kind {CONDUCTIVITY}"
+            found = f"{factors[wrong][0]:g}"
+            raise InputError(where, expected, found, "give sigma in its place, or correct it")
+        sigma = frame.get("sigma", np.full(len(kinds), np.nan))
+        not_once = np.flatnonzero(np.isnan(sigma) == np.isnan(factors))
+        if not_once.size:
+            found = "neither" if np.isnan(sigma[not_once[0]]) else "both"
+            where = table.at(not_once[0], "sigma")
+            raise InputError(where, f"sigma or {FACTOR}", found, "give one of them in each row")
+        frame["sigma"] = np.where(np.isnan(factors), sigma, np.log(factors))
+    taken = [f"the logarithm of {np.count_nonzero(is_own)} conductivities"] if is_own.any() else []
+    whole = table.frame.assign(**frame).drop(columns=[FACTOR] if has_factors else [])
+    return replace(table, frame=whole, taken=(*table.taken, *taken))
 
 
 def converted(table: Table, units: Mapping[str, str]) -> Table:

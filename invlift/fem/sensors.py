@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.column_words import converted, sigma_factor, unused, used_rows
+from invlift.fem.column_words import FACTOR, converted, unused, used_rows, with_logarithms
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.table import Table, read_table
@@ -26,7 +26,7 @@ MISSING = np.array(
 )  # fmt: skip
 FAR_FROM_OTHERS = 3.0
 #: Columns that mean something: numbers, and texts with what they are here.
-_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma"
+_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 _TEXTS = {
     "group": "groups",
     "name": "labels",
@@ -283,15 +283,13 @@ def _sensors_of(
     needed = [*needed, "time"] if has_times else needed
     if set(seconds) & {each.casefold() for each in table.columns}:
         needed = needed + seconds
-    table = with_known_columns(table, needed, ["sigma", *_TEXTS, "radius"], seconds)
+    table = with_known_columns(table, needed, ["sigma", *_TEXTS, "radius", FACTOR], seconds)
     table, notes = used_rows(table, has_times)
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
-    table = converted(table, units)
+    table = with_logarithms(converted(table, units))
     columns = {column: table.array(column) for column in table.columns}
     points = np.stack([columns[axis] for axis in axes], axis=1)
     seconds = [columns[axis] for axis in seconds if axis in columns]
-    if "sigma" in columns:
-        columns["sigma"] = columns["sigma"] * sigma_factor(table)
     known = [*_NUMBERS, *_TEXTS, *(["time"] if has_times else [])]
     notes = [*table.notes, *notes, *unused(table.columns, known)]
     return checked(
@@ -315,6 +313,7 @@ def with_entries(table: Table, numbers: Sequence[str]) -> Table:
         remedy = "add one row per sensor"
         raise InputError(table.name, "at least one sensor", "only a header", remedy)
     sparse = {*_SPARSE, *(_SPARSE_OF_KINDS if "kind" in table.columns else ())}
+    sparse |= {FACTOR, "sigma"} if FACTOR in table.columns else set()
     table = table.with_numbers(numbers, sparse)
     for column, remedy in _NEEDED.items():
         if column in table.columns and column not in sparse:
