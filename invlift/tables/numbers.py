@@ -25,6 +25,7 @@ _KINDS = {
     "comma of thousands": r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*|(?<=,\d{3},\d{3}))",
     "point of thousands": r"[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*|(?<=\.\d{3}\.\d{3}))",
 }
+_EITHER_COMMA = re.compile(rf"[+-]?{_KINDS['either comma']}")
 _MAX_SHOWN = 40
 
 
@@ -62,6 +63,8 @@ def numbers_of(
     plain = plain_numbers(entries)
     if plain is not None:
         return _framed(plain, columns, size), {}, []
+    if (plain := _with_decimal_commas(entries)) is not None:
+        return _framed(plain, columns, size), {}, ["decimal commas"]
     cells = pd.Series(entries, dtype=object)
 
     def refuse(place: int, expected: str, found: str, remedy: str):
@@ -91,6 +94,17 @@ def numbers_of(
     units = _units_behind(parts["unit"], is_word, columns, size, refuse)
     notes += [f"{column} in {unit}, as its entries say" for column, unit in units.items()]
     return _framed(numbers.to_numpy(float), columns, size), units, notes
+
+
+def _with_decimal_commas(entries: list[str]) -> np.ndarray | None:
+    """Numbers where one entry at least can only have a decimal comma, and none has a point.
+
+    What follows would find the same, in many times the time.
+    """
+    with_comma = [entry for entry in entries if "," in entry]
+    if all(map(_EITHER_COMMA.fullmatch, with_comma)) or any("." in entry for entry in entries):
+        return None
+    return plain_numbers([entry.replace(",", ".") for entry in entries])
 
 
 def _framed(numbers: np.ndarray, columns: list[str], size: int) -> pd.DataFrame:
