@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1] / "invlift"
 FOLDERS = {"app", "fem", "inverse", "samplers", "posterior"}
 #: What every folder may use: modules at the top level, and folders that know no other.
-SHARED = {"errors", "files", "moments", "programs", "standards", "targets"}
+SHARED = {"errors", "files", "moments", "programs", "standards", "tables", "targets"}
 #: What else a folder may import: of another folder its base classes alone.
 ALLOWED = {
     "app": ("invlift",),

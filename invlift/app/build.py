@@ -24,7 +24,7 @@ from invlift.fem.electrodes import (
     positions_in,
 )
 from invlift.fem.experiments import Experiment, assemble_experiments
-from invlift.fem.mesh.construction import read_mesh
+from invlift.fem.mesh.construction import METRE, read_mesh
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.point_electrodes import point_electrode_model
 from invlift.fem.random_field import BoundaryNormalTable
@@ -44,6 +44,7 @@ from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.noise import Noise, known_noise
 from invlift.inverse.unknowns import Unknown
+from invlift.posterior.names import PREDICTED
 
 
 def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProblem:
@@ -53,7 +54,7 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
     wherever there are none, and the noise as known. An InputError if a file, group, field or sensor
     is not what it should be.
     """
-    mesh, times = read_mesh(spec.mesh.file), spec.mesh.refine_solution
+    mesh, times = read_mesh_of(spec), spec.mesh.refine_solution
     is_corrected = times == AT_MODE and needs_values
     if times == AT_MODE:  # without readings there is no mode: what is simulated is on a finer mesh
         times = 0 if needs_values else 1
@@ -68,7 +69,18 @@ def build_problem(spec: ProblemSpec, *, needs_values: bool = True) -> FieldProbl
         problem = inverse_problem(forward, prior, noise, sensors.values)
         if is_corrected:
             problem = corrected_at_mode(problem)
+        if spec.units and spec.units.solution:
+            names = *problem.model.solutions, PREDICTED
+            problem = problem.with_units(dict.fromkeys(names, spec.units.solution))
     return FieldProblem(problem, tuple(spec.output.exceedance))
+
+
+def read_mesh_of(spec: ProblemSpec) -> Mesh:
+    """The mesh of a problem file, in its unit of length."""
+    table = spec.mesh
+    with told_at(lambda where: spec.where("mesh", "unit") if where.endswith(", unit") else where):
+        wanted = spec.units.length if spec.units else METRE
+        return read_mesh(table.file, facets=table.facets, unit=table.unit, length_unit=wanted)
 
 
 def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
@@ -79,7 +91,9 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     table, where = spec.electrodes, partial(spec.where, "electrodes")
     are_points = table.surface is not None
     options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
-    sensors = read_voltages(spec.observations.file, mesh.dim, **options)
+    with told_at(partial(_columns_key, spec)):
+        own = spec.observations.columns
+        sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
     positions = sensors.positions
     if table.groups is not None:
         names = electrode_groups(mesh, table.groups, where("groups"))
@@ -114,6 +128,12 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     return mesh, sensors, forward_map
 
 
+def _columns_key(spec: ProblemSpec, where: str) -> str:
+    """The key that an error of a table's columns is about; anything else stays as it is."""
+    key, _, name = where.partition(".")
+    return spec.where("observations", "columns", name) if key == "columns" else where
+
+
 def _point_electrodes(mesh: Mesh, sensors: Sensors, surface: str):
     """Readings of points of the ground by their injections, and what makes a model."""
     positions = positions_in(mesh, sensors.positions, sensors.name)
@@ -145,12 +165,16 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
     The readings of one experiment after those of the other.
     """
-    table = read_sensors(
-        spec.observations.file,
-        mesh.dim,
-        needs_values=needs_values,
-        has_times=spec.pde.storage is not None,
-    )
+    with told_at(partial(_columns_key, spec)):
+        table = read_sensors(
+            spec.observations.file,
+            mesh.dim,
+            columns=spec.observations.columns,
+            places=spec.observations.places,
+            units=spec.units.model_dump(exclude_none=True) if spec.units else None,
+            needs_values=needs_values,
+            has_times=spec.pde.storage is not None,
+        )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with told_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from invlift.app.build import read_mesh_of
 from invlift.app.checks.electrodes import electrode_objections
 from invlift.app.checks.mesh_error import mesh_errors, mesh_objections
 from invlift.app.checks.time_step import time_step_objections
@@ -26,7 +27,7 @@ from invlift.app.quantities import (
 from invlift.app.sampling import read_chains
 from invlift.app.saved_problem import open_saved
 from invlift.errors import InputError
-from invlift.fem.mesh.construction import mesh_from_arrays, read_mesh
+from invlift.fem.mesh.construction import mesh_from_arrays
 from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
@@ -72,8 +73,9 @@ def load(directory: str | os.PathLike) -> Posterior:
         return posterior
     own, problem, file = posterior.mesh, problem_file(directory), None
     with suppress(InputError):
-        file = read_problem(problem).mesh.file
-        mesh = read_mesh(file)  # which has groups
+        spec = read_problem(problem)
+        file = spec.mesh.file
+        mesh = read_mesh_of(spec)  # which has groups
         if mesh.is_same(own):
             return replace(posterior, mesh=mesh, boundary_flux=_flux_of(problem))
     if file is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
 from invlift.app.schedule_tables import StepsTable
@@ -19,6 +19,7 @@ from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
 from invlift.files.tables import Table, integer, number, one_of, problem
 from invlift.inverse.distributions.tables import DISTRIBUTIONS, REAL_DISTRIBUTIONS
 from invlift.inverse.noise import NOISES
+from invlift.tables.units import factor_between
 
 #: The solution is not refined but corrected near the mode.
 AT_MODE = "mode"
@@ -33,6 +34,12 @@ class MeshTable(Table):
 
     file: AbsolutePath
     """The mesh file, relative to the problem file or absolute."""
+    facets: AbsolutePath = None
+    """A second file with the tags of the facets, as FEniCS has them, for example
+    facets = "facets.xdmf": boundary groups go by these numbers."""
+    unit: _Name = None
+    """The unit of the file's coordinates, for example unit = "mm": they are converted to that of
+    [units], or to m."""
     refine_solution: integer(0, MAX_TIMES) | Literal[AT_MODE] = 0
     """How often each edge of the mesh is halved for the solution, while the unknown field stays on
     the mesh as it is. Or "mode": readings are corrected for the mesh's error near the most probable
@@ -44,10 +51,10 @@ class RobinTable(Table):
 
     coefficient: _Positive | _Name | one_of(DISTRIBUTIONS, "distribution")
     """The transfer coefficient, in conductivity over length, for a fixed flux use neumann: a
-    number, or the name of a point field of the mesh file."""
+    number, the name of a point field of the mesh file, or an expression in x, y and z."""
     ambient: _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable) = 0.0
-    """The solution far outside, in its unit: a number, or the name of a point field of the mesh
-    file."""
+    """The solution far outside, in its unit: a number, the name of a point field of the mesh file,
+    or an expression in x, y and z."""
 
 
 class PointSourceTable(Table):
@@ -69,18 +76,20 @@ class ConditionsTable(Table):
 
     source: _Unknown | Annotated[dict[str, _Unknown], Field(min_length=1)] | _Name = 0.0
     """The source, in conductivity times solution over squared length, for example source = 100.0:
-    a number, one for each subdomain, or the name of a field of the mesh file."""
+    a number, one for each subdomain, the name of a field of the mesh file, or an expression in x, y
+    and z."""
     dirichlet: dict[
         str, _Number | _Name | one_of(BOUNDARY_DISTRIBUTIONS, "distribution", other=StepsTable)
     ] = {}
     """The solution on boundary groups, in its unit, for example dirichlet = { boundary = 0.0 }: a
-    number, or the name of a point field of the mesh file."""
+    number, the name of a point field of the mesh file, or an expression in x, y and z, for example
+    dirichlet = { left = "12.5 - 0.002 * y" }."""
     neumann: dict[
         str, _Number | _Name | one_of(REAL_DISTRIBUTIONS, "distribution", other=StepsTable)
     ] = {}
     """The flux conductivity * du/dn into the body through boundary groups, in conductivity times
-    solution over length, for example neumann = { inflow = 1.5 }: a number, or the name of a point
-    field of the mesh file."""
+    solution over length, for example neumann = { inflow = 1.5 }: a number, the name of a point
+    field of the mesh file, or an expression in x, y and z."""
     robin: dict[str, RobinTable] = {}
     """The Robin conditions on boundary groups, for example
     robin = { surface = { coefficient = 10.0, ambient = 20.0 } }."""
@@ -194,12 +203,37 @@ class ObservationsTable(Table):
 
     file: AbsolutePath
     """The sensor table, relative to the problem file or absolute."""
+    columns: Annotated[dict[_Name, _Name], Field(min_length=1)] = {}
+    """The columns of the table by what they are, where they have other names, for example
+    columns = { value = "Temp*", time = "Date Time*" }: a star is any text. Several columns of
+    values are those of several sensors, whose name is what the star stands for."""
+    places: AbsolutePath = None
+    """A table of the places by name, for example places = "wells.csv", where the sensor table has
+    none: both have a column name."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
     """What all readings of a group of the table's column group are off by, in their unit, for
     example offset = { loggers = { distribution = "normal", mean = 0.0, sd = 0.3 } }: an unknown
     number, of a logger that has drifted or an unknown datum."""
+
+
+def _is_length(unit: str) -> str:
+    if factor_between(unit, "m") is None:
+        expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
+        raise problem(expected, repr(unit), remedy)
+    return unit
+
+
+class UnitsTable(Table):
+    """[units]: the units of all numbers. Columns in others are converted; without, nothing is."""
+
+    length: Annotated[_Name, AfterValidator(_is_length)] = "m"
+    """The unit of length, for example length = "m": columns of coordinates in another unit,
+    "x [mm]", are converted."""
+    solution: _Name = None
+    """The unit of the solution, for example solution = "degC": readings of it in another unit,
+    "value [mV]", are converted, and results have it."""
 
 
 class Sections(Table):
@@ -215,6 +249,8 @@ class Sections(Table):
     electrodes: ElectrodesTable = None
     """Electrodes in the place of [pde], for example groups = "electrode_*", impedance = 0.05, or
     surface = "ground"."""
+    units: UnitsTable = None
+    """The units, for example length = "m", solution = "degC"."""
     conductivity: ConductivityTable = ConductivityTable()
     """What is known of the conductivity, for example known = { steel = 50.0 }."""
     prior: one_of(PRIORS, "kind")
@@ -234,8 +270,14 @@ class Sections(Table):
             found = "neither" if self.pde is None else "both"
             remedy = "say what drives and holds the solution, or remove one of them"
             raise problem("a table [pde], or [electrodes] in its place", found, remedy)
-        if self.electrodes is not None and (self.experiment or self.observations.offset):
-            found = "[experiment.NAME]" if self.experiment else "[observations] offset"
+        others = {
+            "[experiment.NAME]": self.experiment,
+            "[observations] offset": self.observations.offset,
+            "[observations] places": self.observations.places,
+            "[units]": self.units,
+        }
+        found = next((each for each, given in others.items() if given), None)
+        if self.electrodes is not None and found:
             expected = "[electrodes], whose table of readings says which drive a current, alone"
             raise problem(expected, found, "remove one of them")
         return self

@@ -7,11 +7,14 @@ is kept beside the results, and named; one that does is used, or refused with wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from invlift.errors import InputError
-
-Lines = list[tuple[int, list[str]]]
+from invlift.tables.table import Table
+from invlift.tables.units import factor_between, without_unit
 
 #: Names of columns in small letters, without units.
 _VALID = {"valid", "is valid"}
@@ -27,22 +30,17 @@ _UNITS = {"unit", "units"}
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}
 #: Columns that say what a reading is of.
 _PLACES = {*"xyzabmn", "x2", "y2", "z2", "radius", "kind", "over", "experiment"}
-_UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")
-#: Prefixes of units, and their factors.
-_PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "d": 0.1, "c": 1e-2, "m": 1e-3, "u": 1e-6,
-             "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
+#: A kind of readings, whose logarithm is read, and the column of the factor that they are off by.
+CONDUCTIVITY, FACTOR = "conductivity", "sigma_factor"
+_LENGTHS = "x", "y", "z", "x2", "y2", "z2", "radius"
+#: Kinds of readings in the unit of the solution.
+_OF_SOLUTION = {"point", "difference", "average"}
 #: Units whose differences are the same.
 _KELVINS = {"K", "°C", "degC", "C", "℃"}
 
 
-def without_unit(column: str) -> tuple[str, str]:
-    """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
-    bare = _UNIT.sub("", column)
-    return bare, column[len(bare) :].strip()[1:-1].strip()
-
-
-def used_lines(lines: Lines, name: str, has_times: bool = False) -> tuple[Lines, list[str]]:
-    """The lines of a table that are readings, the header first, and notes on the others.
+def used_rows(table: Table, has_times: bool = False) -> tuple[Table, list[str]]:
+    """The rows of a table that are readings, and notes on the others.
 
     Rows that a column ``valid`` marks with 0 or false are left out.  With times a column of them is
     one of the readings'.
@@ -54,57 +52,59 @@ def used_lines(lines: Lines, name: str, has_times: bool = False) -> tuple[Lines,
         which a steady problem does not have; if a column seems to be an error or a weight under
         another name than sigma; if rows are in several units.
     """
-    (first, header), *rows = lines
-    words = [re.sub("[_-]+", " ", without_unit(column)[0]).casefold() for column in header]
-    notes, is_whole = [], all(len(entries) == len(header) for _, entries in rows)
-    for number, word in enumerate(words):
-        where = f"{name}, row {first}, column {header[number]}"
+    notes = []
+    for column in table.columns:
+        word = _word(column)
+        where = f"{table.name}, row {table.first}, column {column}"
         for remedy, refused in _REFUSED.items():
             if word in refused:
                 what = f"rename it: {remedy}; or to a name that says nothing of errors"
-                raise InputError(where, "a column sigma for the noise", repr(header[number]), what)
-        if not is_whole:  # which is told where entries are read
-            continue
-        if word in _UNITS and len(found := {entries[number] for _, entries in rows}) > 1:
+                raise InputError(where, "a column sigma for the noise", repr(column), what)
+        if word in _UNITS and len(found := set(table.array(column).tolist())) > 1:
             remedy = "convert the readings to one unit and remove the column"
             raise InputError(where, "one unit", f"{', '.join(sorted(found))}", remedy)
         if word in _TIMES and not has_times:
-            notes += _note_on_times(rows, header, number, where)
-    if is_whole:
-        rows, left_out = _valid_rows(rows, header, words, name)
-        notes += left_out
-    return [(first, header), *rows], notes
+            notes += _note_on_times(table, column, where)
+    table, left_out = _valid_rows(table)
+    return table, [*notes, *left_out]
 
 
-def _valid_rows(rows: Lines, header, words, name: str) -> tuple[Lines, list[str]]:
-    column = next((number for number, word in enumerate(words) if word in _VALID), None)
-    if column is None:
-        return rows, []
-    for row, entries in rows:
-        if entries[column].casefold() not in _YES | _NO:
-            where, found = f"{name}, row {row}, column {header[column]}", repr(entries[column])
-            remedy = "say whether the reading is valid, or remove the row or the column"
-            raise InputError(where, "1 or 0", found, remedy)
-    kept = [line for line in rows if line[1][column].casefold() in _YES]
-    if not kept and rows:
+def _word(column: str) -> str:
+    return re.sub("[_-]+", " ", without_unit(column)[0]).casefold()
+
+
+def _valid_rows(table: Table) -> tuple[Table, list[str]]:
+    column = next((each for each in table.columns if _word(each) in _VALID), None)
+    if column is None or not len(table.rows):
+        return table, []
+    entries = table.frame[column].astype(str).str.casefold()
+    bad = np.flatnonzero(~entries.isin(_YES | _NO))
+    if bad.size:
+        found = repr(f"{table.frame[column][bad[0]]}")
+        remedy = "say whether the reading is valid, or remove the row or the column"
+        raise InputError(table.at(bad[0], column), "1 or 0", found, remedy)
+    is_valid = entries.isin(_YES).to_numpy()
+    if not is_valid.any():
         remedy = "remove the column if its readings are valid"
-        raise InputError(name, "at least one valid reading", "none", remedy)
-    num = len(rows) - len(kept)
-    return kept, [f"{num} rows are not valid by the column {header[column]}"] if num else []
+        raise InputError(table.name, "at least one valid reading", "none", remedy)
+    num = np.count_nonzero(~is_valid)
+    note = [f"{num} rows are not valid by the column {column}"] if num else []
+    return table.take(is_valid), note
 
 
-def _note_on_times(rows: Lines, header, column: int, where: str) -> list[str]:
+def _note_on_times(table: Table, column: str, where: str) -> list[str]:
     """Refuse several times of one place; a note on different times of different places."""
-    places = [number for number, each in enumerate(header) if without_unit(each)[0] in _PLACES]
-    seen: dict[tuple, str] = {}
-    for row, entries in rows:
-        place, time = tuple(entries[number] for number in places), entries[column]
-        if seen.setdefault(place, time) != time:
-            found = f"row {row} reads at {time} where an earlier row reads at {seen[place]}"
-            remedy = "give [pde] storage if the field changes in time; else keep the rows of one "
-            remedy += "time, at which nothing changes any more, or average them"
-            raise InputError(where, "one time: the problem is steady", found, remedy)
-    if len({*seen.values()}) == 1:
+    times, places = table.frame[column], [each for each in table.columns if each in _PLACES]
+    first = times.groupby([table.frame[each] for each in places], dropna=False).transform("first") \
+        if places else times.where(times.index == 0).ffill()  # fmt: skip
+    other = np.flatnonzero(times != first)
+    if other.size:
+        row, time, earlier = table.rows[other[0]], times[other[0]], first[other[0]]
+        found = f"row {row} reads at {time} where an earlier row reads at {earlier}"
+        remedy = "give [pde] storage if the field changes in time; else keep the rows of one "
+        remedy += "time, at which nothing changes any more, or average them"
+        raise InputError(where, "one time: the problem is steady", found, remedy)
+    if times.nunique() <= 1:
         return []
     return ["readings of several times are taken as of one steady state"]
 
@@ -115,7 +115,7 @@ def unused(columns: Sequence[str], used: Sequence[str]) -> list[str]:
     return [f"not used, only kept beside results: {', '.join(others)}"] if others else []
 
 
-def sigma_factor(header: Sequence[str], name: str) -> float:
+def sigma_factor(table: Table) -> float:
     """By what entries of sigma are multiplied to be in the unit of the value.
 
     Raises
@@ -123,34 +123,98 @@ def sigma_factor(header: Sequence[str], name: str) -> float:
     InputError
         If both have units of which one is not the other with another prefix.
     """
-    units = dict(map(without_unit, header))
-    value, sigma = units.get("value", ""), units.get("sigma", "")
+    value, sigma = table.units.get("value", ""), table.units.get("sigma", "")
+    where = f"{table.name}, row {table.first}, column sigma"
     if sigma == "%":
         remedy = "multiply it by the values, or leave it out and give [noise] relative = true"
-        raise InputError(f"{name}, row 1, column sigma", "the unit of the value", "'%'", remedy)
-    if not value or not sigma or value == sigma or {value, sigma} <= _KELVINS:
+        raise InputError(where, "the unit of the value", "'%'", remedy)
+    if not value or not sigma or {value, sigma} <= _KELVINS:
         return 1.0
-    factors = [
-        _PREFIXES[own] / _PREFIXES[other]
-        for own in _PREFIXES
-        for other in _PREFIXES
-        if sigma.startswith(own) and value.startswith(other)
-        and sigma[len(own) :] == value[len(other) :] != ""
-    ]  # fmt: skip
-    if not factors:
-        where = f"{name}, row 1, column sigma"
+    factor = factor_between(sigma, value)
+    if factor is None:
         remedy = "convert it to the unit of the value"
         raise InputError(where, f"the unit of the value, {value!r}", repr(sigma), remedy)
-    return factors[0]
+    return factor
 
 
-def check_lengths(header: Sequence[str], name: str) -> None:
-    """Refuse coordinates in several units."""
-    units = dict(map(without_unit, header))
-    axes = "x", "y", "z", "x2", "y2", "z2", "radius"
-    found = {units[axis] for axis in axes if units.get(axis)}
-    if len(found) > 1:
-        remedy = "convert them to the unit of the mesh"
-        raise InputError(
-            f"{name}, row 1", "coordinates in one unit", ", ".join(sorted(found)), remedy
-        )
+def with_logarithms(table: Table) -> Table:
+    """The table with sigma in the unit of the value, and conductivities as their logarithms.
+
+    The standard deviation of these is the logarithm of :data:`FACTOR`, which they are off by.
+
+    Raises
+    ------
+    InputError
+        If a conductivity is not positive, a factor not above 1, or a row has not one of factor and
+        sigma where the table has factors; if another reading has a factor.
+    """
+    kinds = table.array("kind") if "kind" in table.columns else np.full(len(table.rows), "")
+    is_own, has_factors = kinds == CONDUCTIVITY, FACTOR in table.columns
+    values = table.array("value") if "value" in table.columns else np.ones(len(kinds))
+    bad = np.flatnonzero(is_own & ~(values > 0.0))
+    if bad.size:
+        where, found = table.at(bad[0], "value"), f"{values[bad[0]]:g}"
+        raise InputError(where, "a positive conductivity", found, "correct or remove the row")
+    own = {"sigma": table.array("sigma") * sigma_factor(table)} if "sigma" in table.columns else {}
+    frame = own | {"kind": np.where(is_own, "log_conductivity", kinds)} if is_own.any() else own
+    if is_own.any() and "value" in table.columns:
+        frame["value"] = np.where(is_own, np.log(np.where(is_own, values, 1.0)), values)
+    has_sigma = is_own & ~np.isnan(frame.get("sigma", np.full(len(kinds), np.nan)))
+    if has_sigma.any():
+        where, found = table.at(np.flatnonzero(has_sigma)[0], "sigma"), "a standard deviation"
+        expected = f"an empty entry, as the reading is of kind {CONDUCTIVITY}"
+        raise InputError(where, expected, found, f"give the factor it is off by: {FACTOR} = 2, say")
+    if has_factors:
+        factors = table.array(FACTOR)
+        wrong = ~np.isnan(factors) & ~(is_own & (factors > 1.0))
+        if wrong.any():
+            where = table.at(np.flatnonzero(wrong)[0], FACTOR)
+            expected = f"a number above 1, of a reading of kind {CONDUCTIVITY}"
+            found = f"{factors[wrong][0]:g}"
+            raise InputError(where, expected, found, "give sigma in its place, or correct it")
+        sigma = frame.get("sigma", np.full(len(kinds), np.nan))
+        not_once = np.flatnonzero(np.isnan(sigma) == np.isnan(factors))
+        if not_once.size:
+            found = "neither" if np.isnan(sigma[not_once[0]]) else "both"
+            where = table.at(not_once[0], "sigma")
+            raise InputError(where, f"sigma or {FACTOR}", found, "give one of them in each row")
+        frame["sigma"] = np.where(np.isnan(factors), sigma, np.log(factors))
+    taken = [f"the logarithm of {np.count_nonzero(is_own)} conductivities"] if is_own.any() else []
+    whole = table.frame.assign(**frame).drop(columns=[FACTOR] if has_factors else [])
+    return replace(table, frame=whole, taken=(*table.taken, *taken))
+
+
+def converted(table: Table, units: Mapping[str, str]) -> Table:
+    """The table with its numbers in the units of length and solution, where columns have others.
+
+    Raises
+    ------
+    InputError
+        If a column's unit cannot be converted; without a unit of length if coordinates are in
+        several, and with one of the solution if readings of something else have a unit.
+    """
+    if "length" not in units:
+        found = {table.units[axis] for axis in _LENGTHS if table.units.get(axis)}
+        if len(found) > 1:
+            remedy = "convert them to the unit of the mesh, or name it: [units] length"
+            where = f"{table.name}, row {table.first}"
+            raise InputError(where, "coordinates in one unit", ", ".join(sorted(found)), remedy)
+    wanted = dict.fromkeys(_LENGTHS, units.get("length")) | {"value": units.get("solution")}
+    frame, taken, behind = {}, [], dict(table.units)
+    for column, unit in wanted.items():
+        given = table.units.get(column)
+        if not unit or not given or given == unit or column not in table.columns:
+            continue
+        where = f"{table.name}, row {table.first}, column {column}"
+        expected, remedy = f"a unit that can be converted to {unit!r}", "convert the numbers"
+        factor = factor_between(given, unit)
+        if factor is None:
+            raise InputError(where, expected, repr(given), remedy)
+        kinds = set(table.array("kind").tolist()) if "kind" in table.columns else set()
+        if column == "value" and (others := kinds - _OF_SOLUTION):
+            found = f"readings of kind {min(others)} beside those of the solution"
+            raise InputError(where, "readings in one unit", found, remedy)
+        frame[column], behind[column] = factor * table.array(column), unit
+        taken.append(f"{column} converted from {given} to {unit}")
+    whole = table.frame.assign(**frame)
+    return replace(table, frame=whole, units=behind, taken=(*table.taken, *taken))

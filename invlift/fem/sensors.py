@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_lines
-from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
+from invlift.fem.column_words import FACTOR, converted, unused, used_rows, with_logarithms
+from invlift.tables.header import with_known_columns
+from invlift.tables.mapping import with_columns, with_places
+from invlift.tables.table import Table, read_table
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Numbers that stand for missing readings, and how far they are then from all others, in parts of
@@ -24,13 +26,22 @@ MISSING = np.array(
 )  # fmt: skip
 FAR_FROM_OTHERS = 3.0
 #: Columns that mean something: numbers, and texts with what they are here.
-_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma"
+_NUMBERS = "x", "y", "z", "x2", "y2", "z2", "radius", "value", "sigma", FACTOR
 _TEXTS = {
     "group": "groups",
     "name": "labels",
     "experiment": "experiments",
     "kind": "kinds",
     "over": "over",
+}
+#: Columns in which a row may have no entry, and those in which it may if the table has kinds.
+_SPARSE = "x2", "y2", "z2", "over", "radius", "group"
+_SPARSE_OF_KINDS = "x", "y", "z", "experiment"
+#: Columns of texts of which each row has one, and what to do about a row that has none.
+_NEEDED = {
+    "name": "name the sensor",
+    "experiment": "name the experiment that the reading is of",
+    "kind": "name the kind of the reading, point for example",
 }
 #: Attributes of a table that are numbers.
 _ARRAYS = "points", "values", "sigma", "radius", "times", "minus"
@@ -212,22 +223,36 @@ def _texts(where: str, given) -> np.ndarray:
 
 
 def read_sensors(
-    path: str | os.PathLike, dim: int, *, needs_values: bool = True, has_times: bool = False
+    source: Any,
+    dim: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    places: Any = None,
+    units: Mapping[str, str] | None = None,
+    needs_values: bool = True,
+    has_times: bool = False,
 ) -> Sensors:
     """Read a sensor table.
 
     Parameters
     ----------
-    path : str or path-like
-        Comma-separated text. Its first line names the columns, in any order: x, y, z (only for a
-        three-dimensional mesh), value and, if wanted, sigma, group, name and experiment (texts),
-        valid (rows with 0 are left out), x2, y2 and z2 (second places), kind, over (texts) and
-        radius, which are empty where a reading has none; in a table with kinds so may places and
-        experiments be. Other columns are kept beside the results as they are, unless they look like
-        one of these, or are times, errors or weights. Several rows may have one place: they are
-        readings of their own.
+    source : path, pandas.DataFrame, or Dataset or DataArray of xarray
+        Text, as :func:`invlift.tables.table.read_table` reads it. Its header names the columns, in
+        any order and case: x, y, z (only for a three-dimensional mesh), value and, if wanted,
+        sigma, group, name and experiment (texts), valid (rows with 0 are left out), x2, y2 and z2
+        (second places), kind, over (texts) and radius, which are empty where a reading has none; in
+        a table with kinds so may places and experiments be. Other columns are kept beside the
+        results as they are, unless they look like one of these, or are times, errors or weights.
+        Several rows may have one place: they are readings of their own.
     dim : int
         Dimension of the mesh, 2 or 3.
+    columns : mapping of str to str, optional
+        Patterns of the names of columns by what they are: ``{"value": "Temp*"}``. Several columns
+        of values are sensors of their own, whose name is what the star stands for.
+    places : as `source`, optional
+        Another table, with the places by ``name``.
+    units : mapping of str to str, optional
+        Those of ``length`` and ``solution``: columns in other units are converted.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
     has_times : bool
@@ -240,41 +265,62 @@ def read_sensors(
         row has too few or too many entries, or an entry is not a finite number (for sigma: a
         positive one).
     """
-    name = os.fspath(path)
-    lines, notes = used_lines(lines_of(read_table(Path(path), name), name), name, has_times)
-    header = lines[0][1]
-    check_lengths(header, name)
     axes = list("xyz"[:dim])
+    table, notes = read_table(source), []
+    if columns:
+        table = with_columns(table, columns)
+    if places is not None:
+        table, notes = with_places(table, read_table(places, "a table of places"))
+    found = _sensors_of(table, axes, units or {}, needs_values, has_times)
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def _sensors_of(
+    table: Table, axes: list[str], units: Mapping[str, str], needs_values: bool, has_times: bool
+) -> Sensors:
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
     needed = [*needed, "time"] if has_times else needed
-    if set(seconds) & set(header):
+    if set(seconds) & {each.casefold() for each in table.columns}:
         needed = needed + seconds
-    columns = checked_header(header, needed, ["sigma", *_TEXTS, "radius"], seconds, name)
-    numbers = (*_NUMBERS, "time") if has_times else _NUMBERS
-    rows, by_name = entries_by_column(lines[1:], columns, numbers, name)
-    points = np.stack([by_name[axis] for axis in axes], axis=1)
-    seconds = [by_name[axis] for axis in seconds if axis in by_name]
-    if "sigma" in by_name:
-        by_name["sigma"] *= sigma_factor(header, name)
-    notes += unused(columns, [*numbers, *_TEXTS])
+    table = with_known_columns(table, needed, ["sigma", *_TEXTS, "radius", FACTOR], seconds)
+    table, notes = used_rows(table, has_times)
+    table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
+    table = with_logarithms(converted(table, units))
+    columns = {column: table.array(column) for column in table.columns}
+    points = np.stack([columns[axis] for axis in axes], axis=1)
+    seconds = [columns[axis] for axis in seconds if axis in columns]
+    known = [*_NUMBERS, *_TEXTS, *(["time"] if has_times else [])]
+    notes = [*table.notes, *notes, *unused(table.columns, known)]
     return checked(
         points,
-        by_name.get("value", np.zeros(len(rows))),
-        by_name.get("sigma"),
-        rows,
-        name,
-        **{attribute: by_name.get(column) for column, attribute in _TEXTS.items()},
-        radius=by_name.get("radius"),
-        times=by_name["time"] if has_times else None,
+        columns.get("value", np.zeros(len(table.rows))),
+        columns.get("sigma"),
+        table.rows,
+        table.name,
+        **{attribute: columns.get(column) for column, attribute in _TEXTS.items()},
+        radius=columns.get("radius"),
+        times=columns["time"] if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
-        further={
-            column: entries
-            for column, entries in by_name.items()
-            if column not in (*numbers, *_TEXTS)
-        },
+        further={column: array for column, array in columns.items() if column not in known},
         notes=tuple(notes),
     )
+
+
+def with_entries(table: Table, numbers: Sequence[str]) -> Table:
+    """The table with its numbers read and all texts there that a row needs."""
+    if not len(table.rows):
+        remedy = "add one row per sensor"
+        raise InputError(table.name, "at least one sensor", "only a header", remedy)
+    sparse = {*_SPARSE, *(_SPARSE_OF_KINDS if "kind" in table.columns else ())}
+    sparse |= {FACTOR, "sigma"} if FACTOR in table.columns else set()
+    table = table.with_numbers(numbers, sparse)
+    for column, remedy in _NEEDED.items():
+        if column in table.columns and column not in sparse:
+            empty = np.flatnonzero(table.array(column) == "")
+            if empty.size:
+                raise InputError(table.at(empty[0], column), "a name", "an empty entry", remedy)
+    return table.with_texts([each for each in table.columns if each not in numbers])
 
 
 def write_sensors(path: str | os.PathLike, sensors: Sensors) -> None:

@@ -12,27 +12,27 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError
-from invlift.fem.column_words import sigma_factor, unused, used_lines, without_unit
-from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
-from invlift.fem.sensors import Sensors, checked
+from invlift.fem.column_words import sigma_factor, unused, used_rows
+from invlift.fem.ground_formats import ground_data, syscal_data
+from invlift.fem.sensors import Sensors, checked, with_entries
+from invlift.fem.unified_data import ROLES
+from invlift.tables.header import with_known_columns
+from invlift.tables.mapping import with_columns
+from invlift.tables.table import Table, read_decoded, table_of_frame, table_of_text
+from invlift.tables.units import without_unit
 
-#: The electrodes of a reading: current in and out, and between which is read.
-ROLES = "a", "b", "m", "n"
 _NUMBERS = "value", "sigma", "voltage", "current"
 #: What stands for an electrode that is infinitely far away.
 FAR = "", "0", "-1"
 #: A whole number as tables with empty entries are often written: "3.0".
 _DECIMAL = re.compile(r"^(-?\d+)\.0+$")
-#: Names of columns in the unified data format, in small letters, by what they are here.
-_TOKENS = {"c1": "a", "c2": "b", "p1": "m", "p2": "n", "r": "value", "rho": "value",
-           "u": "voltage", "i": "current", "ra": "rhoa"}  # fmt: skip
 #: Units of columns, and what one is in volt, ampere and ohm, or as a part of the reading.
 _UNITS = {
     "voltage": {"v": 1.0, "mv": 1e-3, "uv": 1e-6},
@@ -45,22 +45,30 @@ _UNITS = {
 
 
 def read_voltages(
-    path: str | os.PathLike, dim: int, *, needs_values: bool = True, in_space: bool = False
+    source: Any,
+    dim: int,
+    *,
+    columns: Mapping[str, str] | None = None,
+    needs_values: bool = True,
+    in_space: bool = False,
 ) -> Sensors:
     """Read a table of voltages between electrodes.
 
     Parameters
     ----------
-    path : str or path-like
-        Comma-separated text, whose first line names the columns, in any order: a, b, m and n, the
-        names of electrodes or their numbers from 1, and value, the voltage for a unit of current,
-        or voltage and current, with units as in ``voltage [mV]``; if wanted sigma, the standard
-        deviation of the value, group and name. Other columns are kept beside the results, unless
-        they look like one of these. Or text in the unified data format, of whose columns a, b, m,
-        n, r or u and i or rhoa and k, err and valid mean something, with units as in ``u/mV``; rows
-        that are not valid are left out.
+    source : path, pandas.DataFrame, or Dataset of xarray
+        Text, as :func:`invlift.tables.table.read_table` reads it, whose header names the columns,
+        in any order and case: a, b, m and n, the names of electrodes or their numbers from 1, and
+        value, the voltage for a unit of current, or voltage and current, with units as in
+        ``voltage [mV]``; if wanted sigma, the standard deviation of the value, group and name.
+        Other columns are kept beside the results, unless they look like one of these. Or text in
+        the unified data format, of whose columns a, b, m, n, r or u and i or rhoa and k, err and
+        valid mean something, with units as in ``u/mV``; rows that are not valid are left out. Or
+        Res2DInv's general array, a table that a Syscal exported, or protocol.dat of R2 and ResIPy.
     dim : int
         Dimension of the mesh, 2 or 3.
+    columns : mapping of str to str, optional
+        As of :func:`invlift.read_sensors`.
     needs_values : bool
         If False, there may be no values; they are then zero.
     in_space : bool
@@ -70,7 +78,7 @@ def read_voltages(
     Returns
     -------
     Sensors
-        With electrodes, and without places; with positions from the unified data format.
+        With electrodes, and without places; with positions where the file has them.
 
     Raises
     ------
@@ -78,40 +86,38 @@ def read_voltages(
         As :func:`invlift.read_sensors`; if a current is zero, current enters where it leaves, or an
         electrode is read against itself.
     """
-    name = os.fspath(path)
-    text = read_table(Path(path), name)
-    unified, positions = _unified(text, name), None
-    if unified is not None:
-        positions, columns, units, lines = unified
-        numbers, notes, factor = set(columns) - {*ROLES}, [], 1.0
+    is_text = isinstance(source, str | os.PathLike)
+    text = read_decoded(source, "a table of voltages") if is_text else None
+    found, positions, notes, factor = ground_data(*text[:2]) if is_text else None, None, [], 1.0
+    if found is None:
+        table = table_of_text(*text) if is_text else table_of_frame(source, "voltages")
+        found = syscal_data(table)
+    if found is not None:
+        positions, table = found
+        units = table.units
+        table = table.with_numbers({*table.columns} - {*ROLES})
+        notes = table.notes
     else:
-        ((_, columns), *lines), notes = used_lines(lines_of(text, name), name)
-        units, factor = dict(map(without_unit, columns)), sigma_factor(columns, name)
-        numbers, values, others = _NUMBERS, ["value"], ["voltage", "current"]
-        if found := [each for each in others if each in units]:
-            if "value" in units:
-                expected = "value, or voltage and current in its place"
-                remedy = "remove or rename one of them"
-                raise InputError(f"{name}, row 1", expected, f"value and {found[0]}", remedy)
-            values = others
-        else:
-            units = {}  # that of a value may be any, and is the reading's
-        needed = [*ROLES, *(values if needs_values else [])]
-        columns = checked_header(columns, needed, ["sigma", "group", "name"], others, name)
-    units = {column: units[column].lower() for column in _UNITS
-             if column in numbers and units.get(column)}  # fmt: skip
+        table = with_columns(table, columns) if columns else table
+        table = _with_known_columns(table, needs_values)
+        table, notes = used_rows(table)
+        table = with_entries(table, _NUMBERS)
+        notes, factor = [*table.notes, *notes], sigma_factor(table)
+        # That of a value may be any, and is the reading's.
+        units = table.units if "value" not in table.columns else {}
+    rows, name = table.rows, table.name
+    by_name = {column: table.array(column) for column in table.columns}
+    units = {column: units[column].lower() for column in _UNITS if units.get(column)}
     for column, unit in units.items():
         if unit not in _UNITS[column]:
             where, expected = f"{name}, names of the columns, {column}", ", ".join(_UNITS[column])
             raise InputError(where, f"a unit among {expected}", repr(unit), "convert it")
-    rows, by_name = entries_by_column(lines, columns, numbers, name)
-    for column, unit in units.items():
-        by_name[column] *= _UNITS[column][unit]
+        by_name[column] = by_name[column] * _UNITS[column][unit]
     if units.get("err") == "ohm":
         by_name["sigma"] = by_name.pop("err")
     labels = groups = None
     further = {}
-    if unified is None:
+    if found is None:
         labels, groups = by_name.pop("name", None), by_name.pop("group", None)
         further = {key: by_name.pop(key) for key in {*by_name} - {*ROLES, *_NUMBERS}}
     else:
@@ -132,7 +138,7 @@ def read_voltages(
         by_name.setdefault("k", geometric_factors(positions, numbers))
     values, used = _values(by_name, rows, name, needs_values)
     known = [*ROLES, *_NUMBERS, "name", "group", "rhoa", "k", "err", "valid"]
-    notes += unused(columns, known)
+    notes += unused(table.columns, known)
     sigma = by_name["sigma"] * factor if "sigma" in by_name else None
     if "err" in by_name and used:  # it is relative
         sigma = by_name["err"] * np.abs(values)
@@ -155,6 +161,21 @@ def read_voltages(
         further=further,
         notes=tuple(notes),
     )
+
+
+def _with_known_columns(table: Table, needs_values: bool) -> Table:
+    """The table with units apart from the names, and values or what they are made of."""
+    others = ["voltage", "current"]
+    present = {without_unit(column)[0].casefold() for column in table.columns}
+    values = ["value"]
+    if found := [each for each in others if each in present]:
+        if "value" in present:
+            expected = "value, or voltage and current in its place"
+            remedy, where = "remove or rename one of them", f"{table.name}, row {table.first}"
+            raise InputError(where, expected, f"value and {found[0]}", remedy)
+        values = others
+    needed = [*ROLES, *(values if needs_values else [])]
+    return with_known_columns(table, needed, ["sigma", "group", "name"], others)
 
 
 def write_voltages(path: str | os.PathLike, sensors: Sensors) -> None:
@@ -336,83 +357,6 @@ def injections_of(numbers: np.ndarray, size: int) -> Injections:
     return Injections(np.argsort(number, kind="stable"), currents, voltages)
 
 
-# The unified data format --------------------------------------------------------------------------
-
-
-def _unified(text: str, name: str):
-    """Positions, (K, 2 or 3), names of columns, units by these, lines; None of another format."""
-    lines = [(row, *line.partition("#")[::2]) for row, line in enumerate(text.splitlines(), 1)]
-    lines = [(row, entries.split(), comment.split()) for row, entries, comment in lines]
-    first = next((number for number, line in enumerate(lines) if line[1]), None)
-    if first is None or not _is_count(lines[first][1]):
-        return None
-    positions, lines, _ = _block(lines[first:], "electrodes", name)
-    numbers = [f"{axis} of an electrode" for axis in "xyz"[: len(positions[0][1])]]
-    if len(numbers) not in (2, 3):
-        expected, found = "two or three coordinates", f"{len(positions[0][1])} entries"
-        remedy = "give x, y and z, or two of them for a flat mesh"
-        raise InputError(f"{name}, row {positions[0][0]}", expected, found, remedy)
-    at, by_axis = entries_by_column(positions, numbers, numbers, name)
-    for axis, values in by_axis.items():
-        if not np.isfinite(values).all():
-            where = f"{name}, row {at[~np.isfinite(values)][0]}, column {axis}"
-            raise InputError(where, "a finite number", "another", "correct it")
-    rows, rest, tokens = _block(lines, "readings", name)
-    parts = [token.lower().partition("/")[::2] for token in tokens or [*ROLES, "rhoa"]]
-    columns = [_TOKENS.get(each, each) for each, _ in parts]
-    for column in columns:
-        if columns.count(column) > 1:
-            where = f"{name}, names of the columns, {column}"
-            raise InputError(where, "each column once", "it twice", "remove one of them")
-    missing = [role for role in ROLES if role not in columns]
-    if missing:
-        remedy = "name the columns in a line behind #, such as #a b m n r"
-        expected = "columns a, b, m and n"
-        raise InputError(f"{name}, names of the columns", expected, f"no {missing[0]}", remedy)
-    if all(len(entries) == len(columns) for _, entries in rows):  # else a row is named
-        _check_end(rest, len(rows), name)
-    units = dict(zip(columns, (unit for _, unit in parts), strict=True))
-    return np.stack(list(by_axis.values()), axis=1), columns, units, rows
-
-
-def _is_count(entries: list[str]) -> bool:
-    """Whether a line is a number of things alone."""
-    return len(entries) == 1 and entries[0].isdecimal() and 0 < float(entries[0]) < 1e9
-
-
-def _check_end(lines, num_readings: int, name: str) -> None:
-    """Refuse rows behind the readings, unless these are a count of ground points and the points."""
-    rest = [(row, entries) for row, entries, _ in lines if entries]
-    if not rest:
-        return
-    row, entries = rest[0]
-    is_count = len(entries) == 1 and entries[0].isdecimal()
-    if is_count and int(entries[0]) == len(rest) - 1:
-        return
-    found = f"{num_readings} announced and more rows behind them"
-    remedy = "correct the number of readings, or remove the rows"
-    raise InputError(f"{name}, row {row}", "as many readings as announced", found, remedy)
-
-
-def _block(lines, what: str, name: str):
-    """Rows of a block that begins with their number, lines behind it, and names of columns."""
-    lines = iter(lines)
-    row, entries, _ = next((line for line in lines if line[1]), (0, [], []))
-    if not _is_count(entries):
-        where = f"{name}, row {row}" if row else name
-        found = " ".join(entries)[:40] or "the end of the file"
-        raise InputError(where, f"the number of {what}", found, "add it, in a line of its own")
-    size, rows, tokens = int(entries[0]), [], []
-    for row, entries, comment in lines:
-        if entries:
-            rows.append((row, entries))
-        elif not rows and comment and not tokens:
-            tokens = comment
-        if len(rows) == size:
-            return rows, list(lines), tokens
-    raise InputError(name, f"{size} {what}", f"{len(rows)}", "correct the number, or add them")
-
-
 def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     """Voltages for a unit of current, (d,), and the columns that they are made of."""
     if "value" in by_name:
@@ -423,6 +367,12 @@ def _values(by_name, rows, name: str, needs_values: bool) -> tuple[np.ndarray, t
             if zeros.size:
                 where = f"{name}, row {rows[zeros[0]]}, column {below}"
                 raise InputError(where, "a number other than 0", "0", "correct or remove the row")
+            negative = np.flatnonzero(by_name[above] < 0.0)
+            if above == "rhoa" and negative.size:
+                where, row = f"{name}, row {rows[negative[0]]}, column rhoa", negative[0]
+                remedy = "swap m and n of such rows, or remove them if they are noise"
+                found = f"{by_name[above][row]:g}, of {negative.size} such rows"
+                raise InputError(where, "a positive apparent resistivity", found, remedy)
             return by_name[above] / by_name[below], (above, below)
     if not needs_values:
         return np.zeros(len(rows)), ()

@@ -186,7 +186,9 @@ def plot_fields(
         if each.place and not each.is_derived:
             panels += _panels_of(fields, each, conductivity_unit)
     if field.name == FIELD and "solution_mean" in fields:
-        style = True, "inferno", solution_unit, False, _readings_of_solution(sensors)
+        own = posterior.described.get("solution")
+        unit = solution_unit or (own.unit if own else "")
+        style = True, "inferno", unit, False, _readings_of_solution(sensors)
         panels.insert(2, Panel(f"{solution_name}, posterior mean", fields["solution_mean"], *style))
     elif field.name == FIELD:
         style = field.place == "node", "plasma", conductivity_unit

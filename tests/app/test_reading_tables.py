@@ -1,16 +1,19 @@
 """Problem files with kinds of readings, offsets, known regions and unknown conditions."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import call
 from problem_files import assert_named, readings, write_problem
+from structured import box_mesh
 
 import invlift
 from invlift.app.build import build_problem
 from invlift.app.problem_file import read_problem
+from invlift.app.quantities import quantities_of
 from invlift.errors import InputError
 
 NORMAL = {"distribution": "normal", "mean": 0.5, "sd": 0.2}
@@ -179,3 +182,87 @@ def test_readings_of_no_experiment(tmp_path):
     broken = EXPERIMENTS.replace("point,,2.1,second", "point,,2.1,")
     with pytest.raises(InputError, match=r"row 2, column experiment: expected one of first"):
         build_problem(read_problem(write_problem(tmp_path / "b", changes, sensors=broken)))
+
+
+def test_columns_and_places_of_other_tables(tmp_path):
+    wide = "Date;T west;T east\n2024-05-01;2,1;2,9\n2024-05-01;2,3;\n"
+    keys = {"file": "sensors.csv", "places": "wells.csv", "columns": {"value": "T *"}}
+    path = write_problem(tmp_path, {"observations": keys}, sensors=wide)
+    (tmp_path / "wells.csv").write_text("name,x,y\neast,0.6,0.7\nwest,0.3,0.4\n", "utf-8")
+    spec = read_problem(path)
+    sensors = build_problem(spec).sensors
+    assert sensors.values.tolist() == [2.1, 2.3, 2.9]
+    assert sensors.points.tolist() == [[0.3, 0.4], [0.3, 0.4], [0.6, 0.7]]
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml())
+    assert read_problem(again).observations == spec.observations
+    keys["columns"] = {"value": "U *"}
+    assert_named(
+        write_problem(tmp_path, {"observations": keys}, sensors=wide),
+        ["[observations] columns.value", "'T west', 'T east'", "found U *"],
+    )
+
+
+def test_a_mesh_in_millimetre(tmp_path):
+    """Readings and the mesh of the results are in m."""
+    whole = write_problem(tmp_path / "m", {"mesh.unit": "m"})
+    box = box_mesh(2, 3)
+    large = replace(box, points=1000.0 * box.points)
+    path = write_problem(tmp_path / "mm", {"mesh.unit": "mm"}, mesh=large)
+    fields = [build_problem(read_problem(each)) for each in (whole, path)]
+    np.testing.assert_allclose(fields[1].mesh.points, fields[0].mesh.points, rtol=1e-15)
+    assert fields[1].mesh.notes == ("converted from mm to m",)
+    assert_named(
+        write_problem(tmp_path / "s", {"mesh.unit": "s"}),
+        ["[mesh] unit", "a unit of length", "'s'"],
+    )
+
+
+def test_expressions_are_as_fields_of_the_mesh_file(tmp_path):
+    """The ramp of the mesh is 1 + x."""
+    found = []
+    for ramp in ("ramp", "1 + x"):
+        pde = {
+            "source": ramp,
+            "dirichlet": {"left": ramp},
+            "neumann": {"bottom": ramp},
+            "robin": {"top": {"coefficient": ramp, "ambient": ramp}},
+        }
+        path = write_problem(tmp_path / ramp[0], {"pde": pde, "prior.mean": ramp})
+        problem = build_problem(read_problem(path)).problem
+        found.append(readings(problem.model, np.zeros(16)))
+        found.append(problem.prior.transform(np.zeros(problem.prior.num_white)))
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
+    np.testing.assert_allclose(found[3], found[1], rtol=1e-12)
+    path = write_problem(tmp_path / "t", {"pde.dirichlet": {"left": "x + t"}})
+    assert_named(path, ["[pde] dirichlet.left", "an expression of x, y, z", "'t'"])
+
+
+def test_units_of_columns_are_converted(tmp_path):
+    """A mesh and places in mm, readings in mV beside their sigma in V; results have the unit."""
+    plain = "x,y,value,sigma\n0.3,0.4,2.1,0.1\n0.6,0.7,2.9,0.2\n"
+    other = "x [mm],y [cm],value [mV],sigma [V]\n300,40,2100,0.1\n600,70,2900,0.2\n"
+    units = {"length": "m", "solution": "V"}
+    box = box_mesh(2, 3)
+    large = replace(box, points=1000.0 * box.points)
+    path = write_problem(
+        tmp_path / "a", {"units": units, "mesh.unit": "mm"}, sensors=other, mesh=large
+    )
+    fields = [build_problem(read_problem(each))
+              for each in (path, write_problem(tmp_path / "b", sensors=plain))]  # fmt: skip
+    for name in ("points", "values", "sigma"):
+        np.testing.assert_allclose(*(getattr(each.sensors, name) for each in fields), rtol=1e-14)
+    assert fields[0].sensors.notes == (
+        "read with x converted from mm to m, y converted from cm to m, "
+        "value converted from mV to V",
+    )
+    described = {each.name: each.unit for each in quantities_of(fields[0].problem)}
+    assert described["solution"] == described["predicted"] == "V"
+    assert {each.unit for each in quantities_of(fields[1].problem)} == {""}
+    for keys, text, parts in (
+        ({"length": "V"}, plain, ["[units] length", "a unit of length", "'V'"]),
+        ({"solution": "K"}, other, ["column value", "converted to 'K'", "'mV'"]),
+        ({"solution": "degC"}, other.replace("mV", "K").replace("[V]", "[K]"),
+         ["column value", "converted to 'degC'", "'K'"]),
+    ):  # fmt: skip
+        assert_named(write_problem(tmp_path / "c", {"units": keys}, sensors=text), parts)

@@ -177,11 +177,54 @@ def test_unsupported_elements_are_counted(tmp_path, blocks, parts):
         assert part in str(caught.value)
 
 
-def test_unphysical_elements_beside_groups_are_explained(tmp_path):
-    text = GMSH_41.replace("2 0 0 0 1 1 0 1 2 0\n$EndEntities", "2 0 0 0 1 1 0 0 0\n$EndEntities")
-    assert text != GMSH_41
-    with pytest.raises(InputError, match=r"physical group, or save it with Mesh\.SaveAll = 0"):
-        read_mesh(write(tmp_path / "a.msh", text))
+def test_elements_without_a_group_are_left_out(tmp_path):
+    """As gmsh saves them with Mesh.SaveAll = 1; where none of the body's is in one, all stay."""
+    text = GMSH_41.replace("2 0 0 0 1 1 0 1 2 0\n$End", "2 0 0 0 1 1 0 0 0\n$End")
+    text = text.replace("4 0 0 0 0 1 0 1 -7 0\n", "4 0 0 0 0 1 0 0 0\n")
+    mesh, whole = (read_mesh(write(tmp_path / "a.msh", each)) for each in (text, GMSH_41))
+    assert whole.notes == ()
+    assert mesh.notes == ("2 triangles without a group left out",
+                          "1 node of no element left out, the first at (0, 1)")  # fmt: skip
+    assert (mesh.num_cells, mesh.num_nodes) == (2, 4)
+    np.testing.assert_array_equal(mesh.points[mesh.cells], whole.points[whole.cells[:2]])
+    none = text.replace("1 0 0 0 1 1 0 1 1 0\n2", "1 0 0 0 1 1 0 0 0\n2")
+    assert none != text
+    mesh = read_mesh(write(tmp_path / "c.msh", none))
+    assert (mesh.num_cells, mesh.notes) == (4, ())
+    assert "left side" in whole.boundaries
+
+
+def test_facets_of_a_second_file(tmp_path):
+    """Tags of facets as FEniCS has them, in an order of their own; 0 is no group."""
+    meshio.Mesh(POINTS, [("triangle", CELLS)]).write(tmp_path / "mesh.xdmf", data_format="XML")
+    order = [3, 0, 1, 2]
+    facets = np.argsort(order)[[[0, 1], [1, 2], [2, 3], [3, 0]]]
+    tagged = meshio.Mesh(
+        POINTS[order], [("line", facets)], cell_data={"tags": [np.array([7, 7, 8, 0])]}
+    )
+    tagged.write(tmp_path / "facets.xdmf", data_format="XML")
+    mesh = read_mesh(tmp_path / "mesh.xdmf", facets=tmp_path / "facets.xdmf")
+    assert mesh.boundaries["7"].tolist() == [[0, 1], [1, 2]]
+    assert mesh.boundaries["8"].tolist() == [[2, 3]]
+    assert set(mesh.boundaries) == {"7", "8"}
+    with pytest.raises(InputError, match="if a second file has the tags of facets, name it"):
+        read_mesh(tmp_path / "mesh.xdmf").facets("7")
+    tagged.points = 2.0 * tagged.points
+    tagged.write(tmp_path / "far.xdmf", data_format="XML")
+    with pytest.raises(InputError, match=r"far.xdmf, node \d: expected nodes of the mesh"):
+        read_mesh(tmp_path / "mesh.xdmf", facets=tmp_path / "far.xdmf")
+    with pytest.raises(InputError, match="lines or triangles with one array of tags"):
+        read_mesh(tmp_path / "mesh.xdmf", facets=tmp_path / "mesh.xdmf")
+
+
+def test_coordinates_in_millimetre(tmp_path):
+    path = write(tmp_path / "a.msh", GMSH_41)
+    mesh = read_mesh(path, unit="mm")
+    np.testing.assert_allclose(mesh.points, 1e-3 * read_mesh(path).points)
+    assert mesh.notes == ("converted from mm to m",)
+    for unit in ("s", "furlong"):
+        with pytest.raises(InputError, match=f"unit: expected a unit of length, found '{unit}'"):
+            read_mesh(path, unit=unit)
 
 
 def test_nodes_with_coordinates_on_curves_are_explained(tmp_path):
@@ -220,11 +263,19 @@ def test_non_finite_coordinates():
     assert "node 3" in refused(points, CELLS)
 
 
-def test_orphan_nodes_are_named():
-    points = np.concatenate([POINTS, [[2.0, 3.0], [4.0, 5.0]]])
-    message = refused(points, CELLS)
-    assert "2 orphan node(s): 5, 6" in message
-    assert "(2, 3)" in message
+def test_nodes_of_no_element_are_left_out():
+    """Here the second and the last; groups and fields keep their places."""
+    points = np.insert(POINTS, 1, [4.0, 5.0], axis=0)
+    points = np.concatenate([points, [[2.0, 3.0]]])
+    cells = CELLS + (CELLS > 0)
+    fields = {"x": points[:, 0]}
+    mesh = mesh_from_arrays(points, cells, boundaries={"low": [[0, 2]]}, point_fields=fields)
+    np.testing.assert_array_equal(mesh.points, POINTS)
+    np.testing.assert_array_equal(mesh.cells, CELLS)
+    np.testing.assert_array_equal(mesh.boundaries["low"], [[0, 1]])
+    np.testing.assert_array_equal(mesh.point_fields["x"], POINTS[:, 0])
+    assert mesh.notes == ("2 nodes of no element left out, the first at (4, 5)",)
+    assert "facets of the mesh's elements" in refused(points, cells, boundaries={"low": [[0, 1]]})
 
 
 @pytest.mark.parametrize("bad", [5, -1])
@@ -308,7 +359,8 @@ def test_flat_meshes_lose_a_zero_coordinate_only():
 
     assert mesh_from_arrays(with_z(np.zeros(5)), CELLS).points.shape == (5, 2)
     assert mesh_from_arrays(with_z(np.full(5, 1e-17)), CELLS).dim == 2
-    assert "all z = 2" in refused(with_z(np.full(5, 2.0)), CELLS)
+    high = mesh_from_arrays(with_z(np.full(5, 125.4)), CELLS)
+    assert (high.dim, high.notes) == (2, ("z = 125.4 of all nodes left out",))
     assert "z from 0 to 1" in refused(with_z(POINTS[:, 0]), CELLS)
     assert "z from 0 to 1" in refused(np.insert(POINTS, 1, 0.0, axis=1), CELLS)
 

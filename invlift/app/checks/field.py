@@ -66,7 +66,8 @@ def check_mesh(mesh: Mesh) -> Finding:
         centre = place(mesh.points[mesh.boundary_facets[unjoined[0]]].mean(axis=0))
         detail += f"; {unjoined.size} facets of the boundary with cells behind them, the first "
         detail += f"near {centre}: nothing flows there (both sides must have the same nodes)"
-    is_note = poor.size or num_parts > 1 or unjoined.size
+    detail = "; ".join([detail, *mesh.notes])
+    is_note = poor.size or num_parts > 1 or unjoined.size or mesh.notes
     return Finding("note" if is_note else "ok", "mesh", detail)
 
 

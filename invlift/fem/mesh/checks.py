@@ -47,7 +47,7 @@ def checked_places(points, dim: int) -> np.ndarray:
 
 
 def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
-    """Check shapes, node indices, finite coordinates and that each node belongs to an element.
+    """Check shapes, node indices and finite coordinates.
 
     Parameters
     ----------
@@ -100,37 +100,32 @@ def check_arrays(points: np.ndarray, cells: np.ndarray, name: str) -> None:
             f"{cells[bad[0]].tolist()}",
             "the element refers to a node that does not exist: write the mesh again",
         )
-    is_used = np.zeros(len(points), dtype=bool)
-    is_used[cells] = True
-    orphans = np.flatnonzero(~is_used)
-    if len(orphans):
-        raise InputError(
-            name,
-            "each node to belong to an element",
-            f"{len(orphans)} orphan node(s): {listing(orphans)} (counting from 0), the first at "
-            f"{place(points[orphans[0]])}",
-            "remove them (in gmsh, put the body in a physical group, so that construction "
-            "points such as circle centres are not saved)",
-        )
 
 
-def drop_flat_coordinate(points: np.ndarray, cells: np.ndarray, name: str) -> np.ndarray:
-    """Return the (num_nodes, dim) coordinates: triangles in the plane z = 0 lose their z."""
+def drop_flat_coordinate(
+    points: np.ndarray, cells: np.ndarray, name: str
+) -> tuple[np.ndarray, list[str]]:
+    """The (num_nodes, dim) coordinates: triangles in a plane of one z lose it, with a note.
+
+    Raises
+    ------
+    InputError
+        If triangles are in another plane, or in none.
+    """
     if cells.shape[1] == 4 or points.shape[1] == 2:
-        return points
+        return points, []
     z = points[:, 2]
     extent = np.ptp(points, axis=0)
-    if np.abs(z).max() <= 1e-12 * extent.max():
-        return points[:, :2]
     if extent[2] <= 1e-12 * max(extent.max(), float(np.abs(z).max())):
-        found, remedy = f"all z = {z[0]:.6g}", "move the mesh to z = 0 or save two coordinates"
-    else:
-        found = f"z from {z.min():.6g} to {z.max():.6g}"
-        remedy = (
-            "rotate a tilted mesh into the plane z = 0; for a body, save its tetrahedra; "
-            "curved surfaces are not supported"
-        )
-    raise InputError(name, "a triangle mesh in the plane z = 0", found, remedy)
+        is_zero = np.abs(z).max() <= 1e-12 * extent.max()
+        return points[:, :2], [] if is_zero else [f"z = {z[0]:.6g} of all nodes left out"]
+    raise InputError(
+        name,
+        "a triangle mesh in a plane of constant z",
+        f"z from {z.min():.6g} to {z.max():.6g}",
+        "rotate a tilted mesh into the plane z = 0; for a body, save its tetrahedra; "
+        "curved surfaces are not supported",
+    )
 
 
 def signed_volumes(points: np.ndarray, cells: np.ndarray) -> np.ndarray:

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem.mesh import checks as mesh_checks
-from invlift.fem.mesh.files import read_mesh_arrays
+from invlift.fem.mesh.files import read_facet_groups, read_mesh_arrays
 from invlift.fem.mesh.mesh import Mesh
+from invlift.tables.units import factor_between
+
+#: What coordinates in a unit are converted to, if nothing else is said.
+METRE = "m"
 
 
-def read_mesh(path: str | os.PathLike) -> Mesh:
+def read_mesh(
+    path: str | os.PathLike,
+    *,
+    facets: str | os.PathLike | None = None,
+    unit: str | None = None,
+    length_unit: str = METRE,
+) -> Mesh:
     """Read a triangle or tetrahedron mesh from a file of any format that meshio reads.
 
     Named gmsh physical groups (formats 2.2 and 4.1) become boundaries and subdomains; a group
     without a name goes by its number, as text. Elements of lower dimension serve only to name
-    boundaries.
+    boundaries. Where some elements of the body are in groups and others are not, as gmsh saves them
+    with Mesh.SaveAll = 1, those without a group are left out.
 
     Parameters
     ----------
     path : str or path-like
+    facets : str or path-like, optional
+        A second file with the facets' tags, as FEniCS has them in XDMF: the groups go by these.
+    unit : str, optional
+        The unit of the file's coordinates, "mm" for example: they are converted.
+    length_unit : str
+        What to.
 
     Raises
     ------
@@ -31,7 +49,19 @@ def read_mesh(path: str | os.PathLike) -> Mesh:
         If the file cannot be read, or the mesh fails a check of `mesh_from_arrays`.
     """
     name = os.fspath(path)
-    return mesh_from_arrays(**read_mesh_arrays(Path(path), name), name=name)
+    arrays, notes = read_mesh_arrays(Path(path), name)
+    if facets is not None:
+        own = read_facet_groups(Path(facets), os.fspath(facets), arrays["points"])
+        arrays["boundaries"] = arrays["boundaries"] | own
+    if unit is not None:
+        factor = factor_between(unit, length_unit)
+        if factor is None:
+            expected, remedy = "a unit of length", "write mm, cm, m, km or ft, for example"
+            raise InputError(f"{name}, unit", expected, repr(unit), remedy)
+        arrays["points"] = factor * arrays["points"]
+        notes += [f"converted from {unit} to {length_unit}"] if factor != 1.0 else []
+    mesh = mesh_from_arrays(**arrays, name=name)
+    return replace(mesh, notes=(*notes, *mesh.notes))
 
 
 def mesh_from_arrays(
@@ -49,7 +79,8 @@ def mesh_from_arrays(
     Parameters
     ----------
     points : array_like of float, shape (num_nodes, 2 or 3)
-        Triangles may have three coordinates if all z are 0; z is then dropped.
+        Nodes of no cell are left out. Triangles may have three coordinates if all z are the same;
+        z is then left out. A note tells of both.
     cells : array_like of int, shape (num_cells, 3 or 4)
         Clockwise (negatively oriented) meshes are turned round.
     boundaries : mapping of str to array_like of int, shape (num_facets, dim), optional
@@ -63,15 +94,16 @@ def mesh_from_arrays(
     Raises
     ------
     InputError
-        For wrong shapes, non-finite coordinates, nodes that do not exist or belong to no element,
-        triangles outside the plane z = 0, degenerate or duplicate elements, two on the same side
+        For wrong shapes, non-finite coordinates, nodes that do not exist, triangles outside a plane
+        of one z, degenerate or duplicate elements, two on the same side
         of a facet, and groups or fields that do not fit the mesh.
     """
     points, cells = _as_array(points, "points", name), _as_array(cells, "cells", name)
     mesh_checks.check_arrays(points, cells, name)
     # The copies keep a caller's later changes out of the mesh.
     points, cells = points.astype(np.float64), cells.astype(np.int64)
-    points = np.ascontiguousarray(mesh_checks.drop_flat_coordinate(points, cells, name))
+    points, notes = mesh_checks.drop_flat_coordinate(points, cells, name)
+    points = np.ascontiguousarray(points)
     mesh_checks.check_degenerate(points, cells, name)
     mesh_checks.check_duplicates(points, cells, name)
     cells = mesh_checks.orient(points, cells)
@@ -80,14 +112,40 @@ def mesh_from_arrays(
         {str(key): _checked_field(key, values, size, name) for key, values in (given or {}).items()}
         for given, size in ((point_fields, len(points)), (cell_fields, len(cells)))
     )
-    mesh = Mesh(points, cells, {}, {}, *fields, name)
+    mesh = Mesh(points, cells, {}, {}, *fields, name, tuple(notes))
     for key, facets in (boundaries or {}).items():
         mesh.boundaries[str(key)] = _checked_facets(mesh, key, facets)
+    mesh = _without_orphans(mesh)
+    points, cells = mesh.points, mesh.cells
     for key, index in (subdomains or {}).items():
         mesh.subdomains[str(key)] = _checked_cells(mesh, key, index)
     for array in (points, cells, *mesh.boundaries.values(), *mesh.subdomains.values()):
         array.setflags(write=False)
     return mesh
+
+
+def _without_orphans(mesh: Mesh) -> Mesh:
+    """The mesh without nodes of no cell, as the centres of circles that gmsh saves; a note on them.
+
+    Facets are those of cells already, so that none has such a node.
+    """
+    is_used = np.zeros(mesh.num_nodes, dtype=bool)
+    is_used[mesh.cells] = True
+    orphans = np.flatnonzero(~is_used)
+    if not orphans.size:
+        return mesh
+    number = np.cumsum(is_used) - 1
+    first = mesh_checks.place(mesh.points[orphans[0]])
+    nodes = "nodes" if orphans.size > 1 else "node"
+    note = f"{orphans.size} {nodes} of no element left out, the first at {first}"
+    return replace(
+        mesh,
+        points=mesh.points[is_used],
+        cells=number[mesh.cells],
+        boundaries={key: number[each] for key, each in mesh.boundaries.items()},
+        point_fields={key: each[is_used] for key, each in mesh.point_fields.items()},
+        notes=(*mesh.notes, note),
+    )
 
 
 def _as_array(values, what: str, name: str) -> np.ndarray:

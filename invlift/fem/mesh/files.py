@@ -17,6 +17,8 @@ from typing import Any
 
 import meshio
 import numpy as np
+from meshio.gmsh import _gmsh41
+from scipy.spatial import cKDTree
 
 from invlift.errors import InputError
 from invlift.fem.mesh.foreign_formats import NO_GROUPS, ReadingFailed, read_foreign
@@ -29,8 +31,8 @@ _NUM_NODES = {"vertex": 1, "line": 2, "triangle": 3, "tetra": 4}
 _CONVERT = "convert it to gmsh .msh (2.2 or 4.1), or to .vtu or .vtk, which keep no named groups"
 
 
-def read_mesh_arrays(path: Path, name: str) -> dict[str, Any]:
-    """Read the arguments of `mesh_from_arrays` from any file that meshio reads.
+def read_mesh_arrays(path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Read the arguments of `mesh_from_arrays` from any file that meshio reads, and notes on it.
 
     Parameters
     ----------
@@ -44,6 +46,105 @@ def read_mesh_arrays(path: Path, name: str) -> dict[str, Any]:
         If the file is missing, unreadable, empty, not a mesh, or its elements are not all
         linear triangles or all linear tetrahedra.
     """
+    file_mesh, content = _read_file(path, name)
+    blocks = [(block.type, np.asarray(block.data)) for block in file_mesh.cells]
+    cell_type = _element_type(blocks, name)
+    facet_type = {"triangle": "line", "tetra": "triangle"}[cell_type]
+    is_cell = [kind == cell_type and len(data) > 0 for kind, data in blocks]
+    is_facet = [kind == facet_type and len(data) > 0 for kind, data in blocks]
+    members = _group_members(file_mesh, _physical_names(content))
+    kept, notes = _cells_of_groups(file_mesh, is_cell, cell_type)
+
+    cells = np.concatenate([data for (_, data), use in zip(blocks, is_cell, strict=True) if use])
+    facets = [data for (_, data), use in zip(blocks, is_facet, strict=True) if use]
+    facets = np.concatenate(facets) if facets else np.empty((0, cells.shape[1] - 1), dtype=int)
+    boundaries = {
+        group: facets[index] for group, index in _positions(members, blocks, is_facet).items()
+    }
+    cell_fields = {
+        key: np.concatenate([np.asarray(v) for v, use in zip(values, is_cell, strict=True) if use])
+        for key, values in file_mesh.cell_data.items()
+    }
+    number = np.cumsum(kept) - 1
+    return {
+        "points": np.asarray(file_mesh.points),
+        "cells": cells[kept],
+        "boundaries": boundaries,
+        "subdomains": {
+            group: number[index] for group, index in _positions(members, blocks, is_cell).items()
+        },
+        "point_fields": _scalar_fields(file_mesh.point_data),
+        "cell_fields": {key: each[kept] for key, each in _scalar_fields(cell_fields).items()},
+    }, notes
+
+
+def read_facet_groups(path: Path, name: str, points: np.ndarray) -> dict[str, np.ndarray]:
+    """Groups of facets by their tags, of a file of facets alone, by the nodes of a mesh.
+
+    Parameters
+    ----------
+    path : Path
+        As FEniCS has them in XDMF: one integer for each facet. 0 is no group.
+    name : str
+        How error messages call the file.
+    points : ndarray, shape (num_nodes, 2 or 3)
+        Of the mesh; nodes of the file are found by their coordinates.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has not one array of integers, or nodes that the mesh has not.
+    """
+    file_mesh, _ = _read_file(path, name)
+    whole = {
+        key: np.concatenate([np.ravel(each) for each in values])
+        for key, values in file_mesh.cell_data.items()
+    }
+    tags = {key: each for key, each in whole.items() if _are_integers(each)}
+    kinds = sorted({block.type for block in file_mesh.cells})
+    if len(tags) != 1 or len(kinds) != 1 or kinds[0] not in ("line", "triangle"):
+        found = f"{', '.join(kinds)} with {', '.join(tags) or 'no integers'}"
+        remedy = "save the facets of the boundary and their tags, and nothing else"
+        raise InputError(name, "lines or triangles with one array of tags", found, remedy)
+    size = max(points.shape[1], file_mesh.points.shape[1])
+    mine, own = (np.pad(each, ((0, 0), (0, size - each.shape[1])))
+                 for each in (points, np.asarray(file_mesh.points)))  # fmt: skip
+    facets = np.concatenate([np.asarray(block.data) for block in file_mesh.cells])
+    distance, node = cKDTree(mine).query(own)
+    far = np.flatnonzero(distance[np.unique(facets)] > 1e-9 * np.ptp(mine, axis=0).max())
+    if far.size:
+        place = np.unique(facets)[far[0]]
+        found = f"one {distance[place]:.3g} away from any, and {far.size - 1} more"
+        remedy = "save facets and mesh from the same program, in the same unit"
+        raise InputError(f"{name}, node {place}", "nodes of the mesh", found, remedy)
+    (values,) = tags.values()
+    return {str(int(tag)): node[facets[values == tag]] for tag in np.unique(values) if tag}
+
+
+def _are_integers(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iu" or bool(
+        values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all()
+    )
+
+
+def _cells_of_groups(
+    file_mesh: meshio.Mesh, is_cell: list[bool], cell_type: str
+) -> tuple[np.ndarray, list[str]]:
+    """Which cells are kept: those in groups where some are in any, else all; and a note."""
+    tags = file_mesh.cell_data.get("gmsh:physical", [])
+    sizes = [len(block.data) for block, use in zip(file_mesh.cells, is_cell, strict=True) if use]
+    kept = np.ones(sum(sizes), dtype=bool)
+    if len(tags):
+        own = [np.asarray(each) for each, use in zip(tags, is_cell, strict=True) if use]
+        is_grouped = np.concatenate(own) != 0
+        kept = is_grouped if is_grouped.any() else kept
+    num = np.count_nonzero(~kept)
+    kind = {"triangle": "triangles", "tetra": "tetrahedra"}[cell_type]
+    return kept, [f"{num} {kind} without a group left out"] if num else []
+
+
+def _read_file(path: Path, name: str) -> tuple[meshio.Mesh, bytes]:
+    """What meshio makes of a file, and its content."""
     content = read_input(
         path,
         name,
@@ -56,35 +157,7 @@ def read_mesh_arrays(path: Path, name: str) -> dict[str, Any]:
     is_gmsh = content.startswith(b"$MeshFormat")
     if is_gmsh:
         check_gmsh_numbers(content, name)
-    file_mesh = _call_meshio(path, name, is_gmsh)
-    blocks = [(block.type, np.asarray(block.data)) for block in file_mesh.cells]
-    cell_type = _element_type(blocks, name)
-    facet_type = {"triangle": "line", "tetra": "triangle"}[cell_type]
-    is_cell = [kind == cell_type and len(data) > 0 for kind, data in blocks]
-    is_facet = [kind == facet_type and len(data) > 0 for kind, data in blocks]
-    members = _group_members(file_mesh, _physical_names(content))
-
-    cells = np.concatenate([data for (_, data), use in zip(blocks, is_cell, strict=True) if use])
-    facets = [data for (_, data), use in zip(blocks, is_facet, strict=True) if use]
-    facets = np.concatenate(facets) if facets else np.empty((0, cells.shape[1] - 1), dtype=int)
-    boundaries = {
-        group: facets[index] for group, index in _positions(members, blocks, is_facet).items()
-    }
-    return {
-        "points": np.asarray(file_mesh.points),
-        "cells": cells,
-        "boundaries": boundaries,
-        "subdomains": _positions(members, blocks, is_cell),
-        "point_fields": _scalar_fields(file_mesh.point_data),
-        "cell_fields": _scalar_fields(
-            {
-                key: np.concatenate(
-                    [np.asarray(v) for v, use in zip(values, is_cell, strict=True) if use]
-                )
-                for key, values in file_mesh.cell_data.items()
-            }
-        ),
-    }
+    return _call_meshio(path, name, is_gmsh), content
 
 
 def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
@@ -93,13 +166,6 @@ def _call_meshio(path: Path, name: str, is_gmsh: bool) -> meshio.Mesh:
         return _read_gmsh(path) if is_gmsh else read_foreign(path)
     except ReadingFailed as reason:
         message = str(reason)
-    if "gmsh:physical" in message:
-        raise InputError(
-            name,
-            "a gmsh file whose elements all belong to physical groups",
-            "elements with and without a physical group",
-            "put every surface (volume) in a physical group, or save it with Mesh.SaveAll = 0",
-        )
     if message == NO_GROUPS:
         expected, remedy = "groups in a MED file", "define groups (in SALOME: Mesh > Create Group)"
         raise InputError(name, expected, message, f"{remedy}, or {_CONVERT}")
@@ -125,10 +191,27 @@ def _read_gmsh(path: Path) -> meshio.Mesh:
             contextlib.redirect_stderr(printed),
         ):
             warnings.simplefilter("ignore")
+            _gmsh41._read_entities = _read_entities
             return meshio.read(path, file_format="gmsh")
     except (Exception, SystemExit) as reason:
         is_telling = str(reason) and not isinstance(reason, SystemExit)
         raise ReadingFailed(f"{type(reason).__name__}: {reason}" if is_telling else "") from None
+    finally:
+        _gmsh41._read_entities = _GMSH_ENTITIES
+
+
+_GMSH_ENTITIES = _gmsh41._read_entities
+
+
+def _read_entities(*arguments):
+    """As meshio, with group 0, which gmsh has not, where an entity is in none.
+
+    meshio leaves these out, and then has fewer arrays of groups than of elements.
+    """
+    groups, bounding = _GMSH_ENTITIES(*arguments)
+    if any(any(own.values()) for own in groups):
+        groups = tuple({tag: each or [0] for tag, each in own.items()} for own in groups)
+    return groups, bounding
 
 
 def _element_type(blocks: list[tuple[str, np.ndarray]], name: str) -> str:

@@ -1,8 +1,7 @@
 """Simplex meshes in two or three dimensions, with named groups, checked once on the way in.
 
 Everything downstream may rely on a `Mesh`: linear triangles or tetrahedra, positively oriented,
-without orphan nodes, degenerate, duplicate or overlapping elements. Coordinates are in the length
-unit of the mesh file; nothing is rescaled.
+without orphan nodes, degenerate, duplicate or overlapping elements.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from invlift.errors import InputError, closest
 from invlift.fem.mesh import checks as mesh_checks
 from invlift.fem.mesh import functionals
+from invlift.fem.mesh.expressions import evaluate, is_expression
 from invlift.fem.mesh.geometry import RELATIVE_TOLERANCE, find_cells
 
 
@@ -42,6 +43,8 @@ class Mesh:
         Scalar fields that came with the mesh.
     name : str
         The file as the user gave it, for error messages.
+    notes : tuple of str
+        What of the file is left out, or changed.
     """
 
     points: np.ndarray
@@ -51,6 +54,7 @@ class Mesh:
     point_fields: dict[str, np.ndarray]
     cell_fields: dict[str, np.ndarray]
     name: str
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return what there is, in a line: arrays would fill pages."""
@@ -274,12 +278,13 @@ class Mesh:
     def point_field(
         self, field: str, where: str | None = None, group: str | None = None
     ) -> np.ndarray:
-        """Return a field on the nodes, shape (num_nodes,).
+        """Return a field on the nodes, shape (num_nodes,): of the mesh, or an expression's values.
 
         Raises
         ------
         InputError
-            If the mesh has no such field (the message lists those it has) or it is not finite, on
+            If the mesh has no such field (the message lists those it has) and it is no expression
+            in x, y and z (:mod:`invlift.fem.mesh.expressions`); or it is not finite, on
             a boundary group if one is given: exports of boundary data have NaN elsewhere.
         """
         nodes = slice(None) if group is None else np.unique(self.facets(group, where))
@@ -294,18 +299,21 @@ class Mesh:
         return self._field(field, "point or cell field", both, where)
 
     def _field(self, field, kind, fields, where, nodes=slice(None)):
-        if field not in fields:
+        is_own = field in fields
+        if not is_own and not is_expression(field):
             raise _unknown(self, kind, field, list(fields), where)
-        values = fields[field]
+        values = fields[field] if is_own else evaluate(field, self.points, where or self.name)
         needed = np.zeros(len(values), dtype=bool)
         needed[nodes] = True
         bad = np.flatnonzero(needed & ~np.isfinite(values))
         if len(bad):
             raise InputError(
                 where or self.name,
-                f"finite values in the field {field!r} of mesh {self.name!r}",
+                f"finite values in the field {field!r} of mesh {self.name!r}"
+                if is_own
+                else f"finite values of {field!r}",
                 f"{values[bad[0]]} at position {bad[0]}, {len(bad)} such values in all",
-                "repair the field in the mesh file",
+                "repair the field in the mesh file" if is_own else "correct the expression",
             )
         return values
 
@@ -323,6 +331,8 @@ def _unknown(mesh: Mesh, kind: str, name: str, known: list[str], where: str | No
         remedy = "use one of these names or save the field as scalars in the mesh file"
     else:
         remedy = "use one of these names, or add a physical group of that name to a gmsh .msh file"
+        if Path(mesh.name).suffix == ".xdmf":
+            remedy += "; if a second file has the tags of facets, name it: facets"
     expected = f"a {kind} of mesh {mesh.name!r} (it has: {present})"
     return InputError(where or mesh.name, expected, repr(name), remedy)
 

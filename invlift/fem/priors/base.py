@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.files.tables import Table, number
+from invlift.files.tables import Table, number, problem
 from invlift.inverse.priors.base import Prior
 
 #: Standard deviations of the log-conductivity that can be computed with.
@@ -17,6 +18,43 @@ MIN_STD, MAX_STD = 1e-9, 50.0
 #: Largest size of its mean: the exponential must be a number.
 MAX_MEAN = 300.0
 Mean, Std = number(-MAX_MEAN, MAX_MEAN), number(MIN_STD, MAX_STD)
+
+
+def _is_ascending(pair: list[float]) -> list[float]:
+    if not pair[0] < pair[1]:
+        found = f"{pair[0]:g} and {pair[1]:g}"
+        raise problem("the lower and the higher of two numbers", found, "swap or correct them")
+    return pair
+
+
+#: The conductivity that is exceeded by 95 %, and that by 5 % of all draws from the prior.
+Between = Annotated[
+    list[number(1e-130, 1e130)],
+    Field(min_length=2, max_length=2),
+    AfterValidator(_is_ascending),
+]
+#: The standard normal distribution is below this in 95 %.
+_POINT = 1.6448536269514722
+
+
+def mean_and_std_between(between: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation of the log-conductivity of which two points are known."""
+    low, high = np.log(between)
+    return 0.5 * (low + high), 0.5 * (high - low) / _POINT
+
+
+def check_is_said_once(table: Table) -> None:
+    """Refuse a table with keys for the spread and :data:`Between`, or with neither.
+
+    The error of tables: see :func:`invlift.files.tables.problem`.
+    """
+    keys = [key for key in ("mean", "median", "std") if key in table.model_fields_set]
+    if table.between is not None and keys:
+        expected = "between alone, or the key std with mean or median"
+        raise problem(expected, f"between and {' and '.join(keys)}", "keep one of both")
+    if table.between is None and table.std is None:
+        expected = "std, or between in its place"
+        raise problem(expected, "neither", "give the standard deviation, or 5 % and 95 % points")
 
 
 class Nominal(NamedTuple):

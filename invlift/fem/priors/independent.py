@@ -7,11 +7,19 @@ from typing import Annotated, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from invlift.errors import InputError
 from invlift.fem.mesh.mesh import Mesh
-from invlift.fem.priors.base import Mean, PriorTable, Std, partition
+from invlift.fem.priors.base import (
+    Between,
+    Mean,
+    PriorTable,
+    Std,
+    check_is_said_once,
+    mean_and_std_between,
+    partition,
+)
 from invlift.fem.sparse import as_index
 from invlift.inverse.priors.base import AffinePrior
 from invlift.programs.precision import require_float64
@@ -116,13 +124,27 @@ class IndependentTable(PriorTable):
     """What has a coefficient of its own."""
     mean: _or_per_subdomain(Mean) = 0.0
     """The mean of the log-conductivity: a number, or one for each subdomain."""
-    std: _or_per_subdomain(Std)
+    std: _or_per_subdomain(Std) = None
     """The standard deviation of the log-conductivity: a number, or one for each subdomain."""
+    between: _or_per_subdomain(Between) = None
+    """In place of std and mean: the conductivities that 5 % and 95 % of the values are below, in
+    its unit, for example between = { sand = [1e-5, 1e-3], clay = [1e-9, 1e-7] }."""
+
+    @model_validator(mode="after")
+    def _has_std_or_between(self) -> IndependentTable:
+        check_is_said_once(self)
+        return self
 
     def build(self, mesh: Mesh, where) -> IndependentPrior:
         """Build the prior on a mesh: see :class:`PriorTable`."""
         del where
-        return independent_prior(mesh, per=self.per, mean=self.mean, std=self.std)
+        mean, std = self.mean, self.std
+        if isinstance(self.between, dict):
+            both = {name: mean_and_std_between(pair) for name, pair in self.between.items()}
+            mean, std = ({name: pair[k] for name, pair in both.items()} for k in (0, 1))
+        elif self.between is not None:
+            mean, std = mean_and_std_between(self.between)
+        return independent_prior(mesh, per=self.per, mean=mean, std=std)
 
 
 def _per_cell(key: str, value, names, of_cell, num_cells: int) -> np.ndarray:

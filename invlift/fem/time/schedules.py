@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.column_words import without_unit
-from invlift.fem.sensor_text import MAX_BYTES, lines_of, number_of
-from invlift.files.input_files import read_text
+from invlift.tables.table import read_table
+from invlift.tables.units import without_unit
 
 #: Columns of a table of steps.
 TIME, STRENGTH = "time", "strength"
@@ -98,23 +96,12 @@ def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
     InputError
         If it cannot be read, or a column is missing; else as :func:`steps`, naming the file.
     """
-    name = os.fspath(path)
-    remedy = "check the path (paths in a problem file are relative to that file)"
-    text = read_text(Path(path), name, "a table of steps", remedy=remedy, max_bytes=MAX_BYTES)
-    (first, header), *rows = lines_of(text, name)
-    names = [without_unit(each)[0].casefold() for each in header]
+    table = read_table(path, "a table of steps")
+    names = [without_unit(each)[0].casefold() for each in table.columns]
     for column in (TIME, STRENGTH):
         if column not in names:
-            expected, found = f"columns {TIME} and {STRENGTH}", ", ".join(header)
-            raise InputError(f"{name}, row {first}", expected, found, f"add {column}, or rename")
-    pairs = []
-    for row, entries in rows:
-        if len(entries) != len(header):
-            expected = f"{len(header)} entries"
-            raise InputError(f"{name}, row {row}", expected, f"{len(entries)}", "correct it")
-        by_name = dict(zip(names, entries, strict=True))
-        pairs.append([
-            number_of(by_name[column], f"{name}, row {row}, column {column}")
-            for column in (TIME, STRENGTH)
-        ])  # fmt: skip
-    return steps(np.reshape(pairs, (-1, 2)), before, name)
+            where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
+            expected = f"columns {TIME} and {STRENGTH}"
+            raise InputError(where, expected, found, f"add {column}, or rename")
+    table = table.renamed(names, [""] * len(names)).with_numbers((TIME, STRENGTH))
+    return steps(table.frame[[TIME, STRENGTH]].to_numpy(float), before, table.name)

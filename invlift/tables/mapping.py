@@ -1,0 +1,145 @@
+"""Columns of a table by patterns of their names, wide tables made long, places from another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from invlift.errors import InputError, closest
+from invlift.tables.table import Table
+from invlift.tables.units import size_of, without_unit
+
+#: The column of which a wide table has one for each sensor, and that of their names.
+VALUE, NAME = "value", "name"
+
+
+def with_columns(table: Table, columns: Mapping[str, str], where: str = "columns") -> Table:
+    """The table with its columns called by what they are.
+
+    Parameters
+    ----------
+    table : Table
+    columns : mapping of str to str
+        Names of columns by what they are, ``{"value": "Temp*", "time": "Date Time*"}``: a star is
+        any text, and case does not matter.  Where several are of the value, each row is as many
+        readings; their name is what the star stands for.  Empty ones are left out.
+    where : str
+        What error messages blame.
+
+    Raises
+    ------
+    InputError
+        If no column has such a name, or several do that are not of the value.
+    """
+    found = {each: _matches(table, pattern, where, each) for each, pattern in columns.items()}
+    for each, matches in found.items():
+        if len(matches) > 1 and each != VALUE:
+            expected, listed = f"one column of {table.name}", ", ".join(map(repr, matches))
+            raise InputError(f"{where}.{each}", expected, listed, "write more of its name")
+    names = {column: each for each, matches in found.items() if each != VALUE for column in matches}
+    values = found.get(VALUE, {})
+    names |= dict.fromkeys(values, VALUE) if len(values) == 1 else {}
+    renamed = [names.get(each, each) for each in table.columns]
+    units = {each: _unit(each) for each in (*names, *values)}
+    if len({units[each] for each in values}) > 1:
+        found = ", ".join(sorted(units[each] or "none" for each in values))
+        raise InputError(f"{where}.{VALUE}", "columns in one unit", found, "convert them to one")
+    for each in set(names.values()):
+        if renamed.count(each) > 1:
+            remedy = f"rename the column that is called {each!r} and means something else"
+            raise InputError(f"{where}.{each}", "one such column", "another of that name", remedy)
+    table = table.renamed(renamed, [""] * len(renamed))
+    has_names = NAME in renamed or not any(values.values())
+    table = _long(table, values, has_names) if values else table
+    units = {names.get(each, VALUE): unit for each, unit in units.items() if unit}
+    behind = [f"{each} [{units[each]}]" if each in units else each for each in table.columns]
+    return table.renamed(behind, [""] * len(behind))
+
+
+def _unit(column: str) -> str:
+    """The unit behind the name of a column, if what is behind it is one."""
+    unit = without_unit(column)[1]
+    return unit if size_of(unit) else ""
+
+
+def _matches(table: Table, pattern: str, where: str, key: str) -> dict[str, str]:
+    """Columns with names of a pattern, and what its stars stand for."""
+    parts = "(.*)".join(map(re.escape, pattern.split("*")))
+    found = {
+        each: re.fullmatch(parts, without_unit(each)[0], re.IGNORECASE)
+        or re.fullmatch(parts, each, re.IGNORECASE)
+        for each in table.columns
+    }
+    matches = {each: " ".join(match.groups()).strip(" _-,:.;") for each, match in found.items()
+               if match}  # fmt: skip
+    if not matches:
+        close = closest(pattern.strip("*"), table.columns)
+        remedy = f"did you mean {close!r}?" if close else "write the name of one"
+        listed = ", ".join(map(repr, table.columns))
+        raise InputError(f"{where}.{key}", f"a column of {table.name}: {listed}", pattern, remedy)
+    return matches
+
+
+def _long(table: Table, values: Mapping[str, str], has_names: bool) -> Table:
+    """A row for each of the values that is not empty, with its name."""
+    columns = [VALUE] if len(values) == 1 else list(values)
+    others = table.frame.drop(columns=columns)
+    parts = []
+    for column, name in zip(columns, values.values(), strict=True):
+        own = others.assign(**{VALUE: table.frame[column]})
+        parts.append(own if has_names else own.assign(**{NAME: name}))
+    frame = pd.concat(parts, ignore_index=True)
+    is_there = (frame[VALUE].notna() & (frame[VALUE] != "")).to_numpy()
+    taken = [f"{len(columns)} columns of values as rows"] if len(columns) > 1 else []
+    empty = int(np.count_nonzero(~is_there))
+    taken += [f"{empty} empty value{'s' * (empty > 1)} left out"] if empty else []
+    rows = np.tile(table.rows, len(columns))
+    whole = replace(table, frame=frame, rows=rows, taken=(*table.taken, *taken))
+    return whole.take(is_there)
+
+
+def with_places(table: Table, places: Table) -> tuple[Table, list[str]]:
+    """The table with the columns of another, of the row of the same name; and a note.
+
+    Raises
+    ------
+    InputError
+        If one of them has no column ``name``, the other has a name twice or not at all, or both
+        have another column of one name.
+    """
+    table, places = (_with_name(each) for each in (table, places))
+    both = [each for each in places.columns if each in table.columns and each != NAME]
+    if both:
+        found = f"{both[0]!r} in {table.name} too"
+        raise InputError(places.name, "columns of places", found, "remove one of them")
+    names, known = table.frame[NAME].astype(str), places.frame[NAME].astype(str)
+    twice = np.flatnonzero(known.duplicated())
+    if twice.size:
+        found = f"{known[twice[0]]!r} again"
+        raise InputError(places.at(twice[0], NAME), "each name once", found, "remove one of them")
+    place = pd.Index(known).get_indexer(names)
+    missing = np.flatnonzero(place < 0)
+    if missing.size:
+        lost = list(dict.fromkeys(names[missing]))
+        more = f" and {len(lost) - 4} more" if len(lost) > 4 else ""
+        found = ", ".join(map(repr, lost[:4])) + more
+        close = closest(lost[0], list(known), 0.75)
+        remedy = f"did you mean {close!r}?" if close else "add them, or remove the readings"
+        expected = f"names that {places.name} has places of"
+        raise InputError(table.at(missing[0], NAME), expected, found, remedy)
+    own = places.frame.drop(columns=NAME).iloc[place].reset_index(drop=True)
+    unread = known[~known.isin(names)].tolist()
+    notes = [f"no readings of {', '.join(unread)} in {places.name}"] if unread else []
+    return replace(table, frame=pd.concat([table.frame, own], axis=1)), notes
+
+
+def _with_name(table: Table) -> Table:
+    columns = [NAME if each.casefold() == NAME else each for each in table.columns]
+    if columns.count(NAME) != 1:
+        where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
+        raise InputError(where, "one column 'name'", found, "add it: places are joined by name")
+    return table.renamed(columns, [""] * len(columns))

@@ -1,0 +1,201 @@
+"""The one door for tables: a file, a data frame of pandas, a data set of xarray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from invlift.errors import InputError
+from invlift.files.input_files import read_input
+from invlift.tables.lines import Line, lines_of
+from invlift.tables.numbers import numbers_of
+from invlift.tables.text import decoded
+
+MAX_BYTES = 2**24  # of a table: some 300,000 sensors
+_REMEDY = "check the path (paths in a problem file are relative to that file)"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table: its entries by column, as texts until they are asked for as numbers.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Stripped texts, or numbers; "" or NaN where there is no entry.
+    rows : ndarray of int, shape (d,)
+        Line of each row in the file; of a data frame the header would be line 1.
+    name : str
+        The file as the user gave it, for error messages.
+    first : int
+        Line of the header.
+    units : mapping of str to str
+        Units of columns, once these are separate from the names: :meth:`renamed`.
+    taken : tuple of str
+        What of it was taken for what: "decimal commas".
+    """
+
+    frame: pd.DataFrame
+    rows: np.ndarray
+    name: str
+    first: int = 1
+    units: Mapping[str, str] = field(default_factory=dict)
+    taken: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.frame)
+
+    @property
+    def notes(self) -> list[str]:
+        """One note on what was taken for what, or none."""
+        return [f"read with {', '.join(self.taken)}"] if self.taken else []
+
+    def at(self, row: int, column: str) -> str:
+        """Where an entry is, for error messages: the row by its position."""
+        return f"{self.name}, row {self.rows[row]}, column {column}"
+
+    def take(self, kept: np.ndarray) -> Table:
+        """The table reduced to the rows at positions, or where a mask says so."""
+        frame = self.frame[kept] if kept.dtype == bool else self.frame.iloc[kept]
+        return replace(self, frame=frame.reset_index(drop=True), rows=self.rows[kept])
+
+    def renamed(self, columns: Sequence[str], units: Sequence[str]) -> Table:
+        """The table with other names of its columns, and their units or ""."""
+        known = {column: unit for column, unit in zip(columns, units, strict=True) if unit}
+        return replace(self, frame=self.frame.set_axis(list(columns), axis=1), units=known)
+
+    def with_numbers(self, columns: Collection[str], sparse: Collection[str] = ()) -> Table:
+        """The table with numbers in these of its columns, NaN where there is no entry.
+
+        Raises
+        ------
+        InputError
+            Naming row and column of an entry that is no number, or is missing and not `sparse`.
+        """
+        columns = [column for column in self.frame if column in columns]
+        texts = [each for each in columns if not pd.api.types.is_numeric_dtype(self.frame[each])]
+        frame, units, taken = numbers_of(self.frame[texts], self.rows, self.name)
+        whole = self.frame.assign(**frame)
+        for column in columns:
+            written = self.frame[column]
+            if column in sparse or column not in texts:
+                continue
+            empty = np.flatnonzero(written == "")
+            if empty.size:
+                remedy = "write a number such as 12.5, or remove the row if there is no reading"
+                raise InputError(self.at(empty[0], column), "a number", "an empty entry", remedy)
+        for column, unit in units.items():
+            given = self.units.get(column, unit)
+            if given != unit:
+                where, remedy = self.at(0, column), "correct one of them"
+                raise InputError(where, f"the unit of the header, {given!r}", repr(unit), remedy)
+        taken = tuple(dict.fromkeys((*self.taken, *taken)))
+        return replace(self, frame=whole, units={**self.units, **units}, taken=taken)
+
+    def with_texts(self, columns: Collection[str]) -> Table:
+        """The table with texts in these of its columns, of a data frame's numbers too."""
+        texts = {column: self.frame[column].map(_text) for column in columns}
+        return replace(self, frame=self.frame.assign(**texts))
+
+    def array(self, column: str) -> np.ndarray:
+        """Numbers of a column as float64, or its texts."""
+        entries = self.frame[column]
+        if pd.api.types.is_numeric_dtype(entries):
+            return entries.to_numpy(float)
+        return np.array(entries.tolist(), dtype=str)
+
+
+def read_table(source: Any, what: str = "a sensor table") -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    source : path, DataFrame, Series, or Dataset or DataArray of xarray
+        Of a file the encoding, what separates its columns, and lines above the header are found.
+        An index with a name is a column.
+    what : str
+        What error messages call it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is empty, or a row has too few or too many entries.
+    """
+    if isinstance(source, str | os.PathLike):
+        return table_of_text(*read_decoded(source, what))
+    return table_of_frame(source, what)
+
+
+def read_decoded(path: str | os.PathLike, what: str) -> tuple[str, str, list[str]]:
+    """Text of a table, the name of its file, and what the text was taken for."""
+    name = os.fspath(path)
+    content = read_input(Path(path), name, what, remedy=_REMEDY, max_bytes=MAX_BYTES)
+    text, taken = decoded(content, name)
+    return text, name, taken
+
+
+def table_of_text(text: str, name: str, taken: Sequence[str] = ()) -> Table:
+    """The table in a text; see :func:`read_table`."""
+    (first, header), rows, notes = lines_of(text, name)
+    table = table_of_lines(rows, header, name)
+    return replace(table, first=first, taken=(*taken, *notes))
+
+
+def table_of_lines(lines: Sequence[Line], columns: Sequence[str], name: str) -> Table:
+    """A table of line numbers and entries, as many as columns in each."""
+    bad = next((line for line in lines if len(line[1]) != len(columns)), None)
+    if bad is not None:
+        row, entries = bad
+        raise InputError(
+            f"{name}, row {row}",
+            f"{len(columns)} entries ({','.join(columns)})",
+            f"{len(entries)}",
+            "write one number per column, with a point as decimal mark",
+        )
+    entries = np.array([entries for _, entries in lines], dtype=object)
+    frame = pd.DataFrame(entries.reshape(len(lines), len(columns)), columns=list(columns))
+    return Table(frame, np.array([row for row, _ in lines], dtype=int), name)
+
+
+def table_of_frame(source: Any, name: str) -> Table:
+    """The table of a data frame, or of what has one: data of xarray."""
+    if hasattr(source, "to_dataframe"):
+        source = source.to_dataframe()
+    frame = source.to_frame() if isinstance(source, pd.Series) else source
+    if not isinstance(frame, pd.DataFrame):
+        found, remedy = f"a {type(frame).__name__}", "give a path, or a pandas.DataFrame"
+        raise InputError(name, "a table: a file, or a data frame", found, remedy)
+    named = [each for each in frame.index.names if each is not None]
+    frame = frame.reset_index(level=named).reset_index(drop=True)
+    if frame.columns.nlevels > 1:
+        remedy = "give the columns names of one level"
+        raise InputError(name, "names of columns", "several levels of names", remedy)
+    names = [f"{each}".strip() for each in frame]
+    if not names:
+        raise InputError(name, "a table with columns", "none", "give the columns")
+    entries = [_entries(frame.iloc[:, k]) for k in range(len(names))]
+    frame = pd.concat(entries, axis=1).set_axis(names, axis=1)
+    return Table(frame, np.arange(2, len(frame) + 2), name)
+
+
+def _entries(column: pd.Series) -> pd.Series:
+    """Numbers as they are, all else as stripped texts."""
+    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    if is_number and not pd.api.types.is_complex_dtype(column):
+        return column.astype(float)
+    texts = column.astype(object).where(column.notna(), "").map(lambda each: f"{each}".strip())
+    return texts.astype(object)
+
+
+def _text(entry: Any) -> str:
+    if isinstance(entry, float):
+        return "" if np.isnan(entry) else f"{entry!r}".removesuffix(".0")
+    return f"{entry}"

@@ -1,0 +1,89 @@
+"""Units behind the names of columns and behind numbers: what they are of, and their factors.
+
+Plain factors do what is needed here; a library for units takes longer to import than a table takes
+to read.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: What one of each is in metre, kilogram, second, ampere and kelvin: a factor and the exponents.
+_BASES = {
+    "m": (1.0, (1, 0, 0, 0, 0)), "g": (1e-3, (0, 1, 0, 0, 0)), "s": (1.0, (0, 0, 1, 0, 0)),
+    "A": (1.0, (0, 0, 0, 1, 0)), "K": (1.0, (0, 0, 0, 0, 1)), "N": (1.0, (1, 1, -2, 0, 0)),
+    "Pa": (1.0, (-1, 1, -2, 0, 0)), "J": (1.0, (2, 1, -2, 0, 0)), "W": (1.0, (2, 1, -3, 0, 0)),
+    "V": (1.0, (2, 1, -3, -1, 0)), "S": (1.0, (-2, -1, 3, 2, 0)), "l": (1e-3, (3, 0, 0, 0, 0)),
+    "L": (1e-3, (3, 0, 0, 0, 0)), "bar": (1e5, (-1, 1, -2, 0, 0)),
+    **dict.fromkeys(["ohm", "Ohm", "Ω", "Ω"], (1.0, (2, 1, -3, -2, 0))),
+}  # fmt: skip
+#: Those that take no prefix.
+_WHOLE = {
+    "ft": (0.3048, (1, 0, 0, 0, 0)), "in": (0.0254, (1, 0, 0, 0, 0)),
+    "min": (60.0, (0, 0, 1, 0, 0)), "h": (3600.0, (0, 0, 1, 0, 0)),
+    "hr": (3600.0, (0, 0, 1, 0, 0)), "d": (86400.0, (0, 0, 1, 0, 0)),
+    "day": (86400.0, (0, 0, 1, 0, 0)), "days": (86400.0, (0, 0, 1, 0, 0)),
+    "a": (31557600.0, (0, 0, 1, 0, 0)), "yr": (31557600.0, (0, 0, 1, 0, 0)),
+    "sec": (1.0, (0, 0, 1, 0, 0)), "%": (1e-2, (0, 0, 0, 0, 0)),
+    "ohmm": (1.0, (3, 1, -3, -2, 0)), "Ohmm": (1.0, (3, 1, -3, -2, 0)),
+    "Ωm": (1.0, (3, 1, -3, -2, 0)),
+    **dict.fromkeys(["°C", "degC", "C", "℃"], (1.0, (0, 0, 0, 0, 1))),
+}  # fmt: skip
+#: Scales of temperature that have another zero than the kelvin: no factor leads from one to it.
+_CELSIUS = {"°C", "degC", "C", "℃"}
+_PREFIXES = {"": 1.0, "G": 1e9, "M": 1e6, "k": 1e3, "h": 1e2, "d": 0.1, "c": 1e-2, "m": 1e-3,
+             "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # fmt: skip
+_UNITS = {
+    prefix + base: (factor * size, powers)
+    for prefix, factor in _PREFIXES.items()
+    for base, (size, powers) in _BASES.items()
+} | _WHOLE
+_TOKEN = re.compile(r"\s*([/*·()]|([^\W\d_]+|[°%][^\W\d_]*)\s*(?:\^?([-+]?\d))?)")
+_EXPONENTS = str.maketrans("²³⁻¹", "23-1")
+#: A unit behind a name, after a comma too as loggers write it: "Temp, °C".
+_BEHIND = re.compile(r"\s*(?:\[([^\]]*)\]|\(([^()]*(?:\([^()]*\))?[^()]*)\))$")
+
+
+def without_unit(column: str) -> tuple[str, str]:
+    """The name of a column, and the unit behind it: "x [m]" or "x (m)" is x in m."""
+    match = _BEHIND.search(column)
+    if match is None or not match.start():
+        return column, ""
+    return column[: match.start()], (match[1] or match[2] or "").strip()
+
+
+def size_of(unit: str) -> tuple[float, tuple[int, ...]] | None:
+    """What one of a unit is in SI units: factor and exponents of m, kg, s, A and K; None if none.
+
+    A slash is of all that follows it: W/m K is W/(m K).
+    """
+    text, size, powers, sign, place = unit.translate(_EXPONENTS).strip(), 1.0, [0] * 5, 1, 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            return None
+        place, (token, base, power) = match.end(), match.groups()
+        if token == "/":
+            sign = -1
+        elif base is not None:
+            if base not in _UNITS:
+                return None
+            factor, own = _UNITS[base]
+            exponent = sign * int(power or 1)
+            size *= factor**exponent
+            powers = [each + exponent * other for each, other in zip(powers, own, strict=True)]
+    return (size, tuple(powers)) if text else None
+
+
+def factor_between(given: str, wanted: str) -> float | None:
+    """By what numbers in one unit are multiplied to be in another.
+
+    None if one is not known, they measure different things, or one has another zero.
+    """
+    if given == wanted:
+        return 1.0
+    sizes = size_of(given), size_of(wanted)
+    has_other_zero = (given in _CELSIUS) != (wanted in _CELSIUS)
+    if None in sizes or sizes[0][1] != sizes[1][1] or has_other_zero:
+        return None
+    return sizes[0][0] / sizes[1][0]

@@ -1,0 +1,106 @@
+"""Wide tables, columns by patterns of their names, and places from a second table."""
+
+import pytest
+
+from invlift.errors import InputError
+from invlift.fem.sensors import read_sensors
+from invlift.fem.voltages import read_voltages
+from invlift.tables.mapping import with_columns
+from invlift.tables.table import table_of_text
+
+WIDE = (
+    '"Plot Title: pools"\n'
+    '"#","Date Time, GMT+11:00","Temp, north","Temp, south","Battery"\n'
+    "1,07/04/19 02:00:00 PM,24.5,25.5,3.1\n"
+    "2,07/04/19 03:00:00 PM,24.7,,3.1\n"
+)
+PLACES = "Name;X;Y\nsouth;1,5;2\nnorth;0,5;1\nwest;3;4\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def test_columns_of_several_sensors_are_rows(write):
+    """One time, as the problem is steady; the order is that of the columns."""
+    text = WIDE.replace("03:00:00", "02:00:00")
+    sensors = read_sensors(
+        write("w.csv", text),
+        2,
+        columns={"value": "temp*", "time": "Date Time*"},
+        places=write("p.csv", PLACES),
+    )
+    assert sensors.labels.tolist() == ["north", "north", "south"]
+    assert sensors.values.tolist() == [24.5, 24.7, 25.5]
+    assert sensors.points.tolist() == [[0.5, 1.0], [0.5, 1.0], [1.5, 2.0]]
+    assert sensors.rows.tolist() == [3, 4, 3]
+    assert sensors.further["time"].tolist()[0] == "07/04/19 02:00:00 PM"
+    notes = " ".join(sensors.notes)
+    for part in ("2 columns of values as rows", "1 empty value left out", "no readings of west"):
+        assert part in notes
+    with pytest.raises(InputError, match="expected one time: the problem is steady"):
+        read_sensors(write("t.csv", WIDE), 2, columns={"value": "Temp*", "time": "Date*"},
+                     places=write("p.csv", PLACES))  # fmt: skip
+
+
+def test_times_stay_reachable(write):
+    text = "hours,T a,T b\n0,1,2\n1,3,4\n"
+    sensors = read_sensors(
+        write("w.csv", text), 2, columns={"value": "T *", "time": "hours"},
+        places=write("p.csv", "name,x,y\na,0,0\nb,1,1\n"), has_times=True,
+    )  # fmt: skip
+    assert sensors.times.tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert sensors.values.tolist() == [1.0, 3.0, 2.0, 4.0]
+
+
+def test_places_in_one_table_and_readings_in_another(write):
+    readings = write("r.csv", "well,head [m],sigma [cm]\nnorth,3.5,5\nsouth,4.5,5\n")
+    sensors = read_sensors(
+        readings, 2, columns={"name": "well", "value": "head*"}, places=write("p.csv", PLACES)
+    )
+    assert sensors.points.tolist() == [[0.5, 1.0], [1.5, 2.0]]
+    assert sensors.values.tolist() == [3.5, 4.5]
+    assert sensors.sigma.tolist() == [0.05, 0.05]
+    assert sensors.notes[-1].startswith("no readings of west in ")
+
+
+@pytest.mark.parametrize(
+    ("readings", "places", "part"),
+    [
+        ("name,value\nnorht,3\n", PLACES, r"row 2, column name.*'norht'; did you mean 'north'"),
+        ("name,value\na,3\nb,4\n", PLACES, r"found 'a', 'b'; add them"),
+        ("name,value\nnorth,3\n", PLACES + "north;1;1\n", r"row 5, column name: .*'north' again"),
+        ("name,value,x\nnorth,3,1\n", PLACES.lower(), "'x' in .* too"),
+        ("label,value\nnorth,3\n", PLACES, "one column 'name', found label, value"),
+    ],
+)
+def test_what_has_no_partner_is_named(write, readings, places, part):
+    with pytest.raises(InputError, match=part):
+        read_sensors(write("r.csv", readings), 2, places=write("p.csv", places))
+
+
+@pytest.mark.parametrize(
+    ("columns", "part"),
+    [
+        ({"value": "Pressure*"}, r"columns.value: expected a column of t: .*found Pres"),
+        ({"time": "Temp*"}, "columns.time: expected one column of t, found 'Temp, north'"),
+        ({"value": "*"}, "columns.value: expected columns in one unit"),
+        ({"value": "Battry"}, r"did you mean 'Battery \(V\)'"),
+    ],
+)
+def test_patterns_that_fit_nothing_are_refused(columns, part):
+    with pytest.raises(InputError, match=part):
+        with_columns(table_of_text(WIDE.replace("Battery", "Battery (V)"), "t"), columns)
+
+
+def test_voltages_of_another_program(write):
+    path = write("v.csv", "C1,C2,P1,P2,R (ohm),Dev\n1,2,3,4,5.5,0\n")
+    names = {"a": "C1", "b": "C2", "m": "P1", "n": "P2", "value": "R*"}
+    found = read_voltages(path, 2, columns=names)
+    assert found.values.tolist() == [5.5]
+    assert found.electrodes.tolist() == [["1", "2", "3", "4"]]
