@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from invlift.app.checks.electrodes import electrode_objections
-from invlift.app.checks.mesh_error import mesh_errors, mesh_objections
-from invlift.app.checks.time_step import time_step_objections
+from invlift.app.checks.electrodes import electrode_doubts
+from invlift.app.checks.mesh_error import mesh_doubts, mesh_errors
+from invlift.app.checks.time_step import time_step_doubts
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import build, open_problem
@@ -120,11 +120,10 @@ def build_posterior(
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
     errors = mesh_errors(own, run)
-    parts["objections"] = [
-        *objections,
-        *electrode_objections(own),
-        *mesh_objections(own, errors),
-        *time_step_objections(own, run),
+    parts["doubts"] = [
+        *electrode_doubts(own),
+        *mesh_doubts(own, errors),
+        *time_step_doubts(own, run),
     ]
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance

@@ -177,6 +177,7 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
         "misfit_p_value": posterior.misfit_p_value,
         "exceedance": list(posterior.exceedance),
         "objections": list(posterior.objections),
+        "doubts": [list(each) for each in posterior.doubts],
     }
 
 
