@@ -31,7 +31,7 @@ from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.names import KIND, UNITS
+from invlift.posterior.names import KIND, MESH_ERROR, UNITS
 from invlift.posterior.run_folder import is_finished, problem_file, read_posterior
 from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run
@@ -135,7 +135,7 @@ def build_posterior(
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
-        columns |= {"mesh_error": errors}
+        columns |= {MESH_ERROR: errors}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:
         coordinates = coordinates_of(own.model.readings)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import meshio
 import numpy as np
 import pytest
 from problem_files import build, changed, readings, write_problem
@@ -53,7 +54,7 @@ def finding_of(problem):
     return finding
 
 
-def test_a_mesh_too_coarse_for_its_sensors_is_told():
+def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
     """Readings are off by about 0.1 on this mesh."""
     problem, _ = problem_of(box_mesh(2, 8), 0.003)
     (finding,) = [e for e in check_problem(problem).findings if e.name == "mesh error"]
@@ -69,6 +70,11 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told():
     assert "the model is in doubt" in verdict.headline
     assert any("set [mesh] refine_solution = " in each for each in verdict.advice)
     assert errors.max() > 10.0 * TOO_LARGE
+    posterior.write(tmp_path)
+    written = meshio.read(tmp_path / "sensors.vtu").point_data["mesh_error"]
+    np.testing.assert_array_equal(written, errors)
+    (again,) = [each for each in invlift.load(tmp_path).verdict().doubts if "mesh" in each]
+    assert again == doubt
 
 
 @pytest.mark.parametrize(
@@ -151,13 +157,24 @@ def test_the_error_is_taken_out():
     assert shifts(replace(coarse, model=constant), exact).max() > 2.0 * after
 
 
-def test_what_is_left_of_a_correction_is_told():
+def test_what_is_left_of_a_correction_is_told(monkeypatch):
+    """By a mesh that is finer than the one that it was made with."""
     coarse, _ = problem_of(box_mesh(2, 8), 0.003)
     corrected = corrected_at_mode(coarse)
+    monkeypatch.setattr(mesh_error, "FEW_NODES", 10)
+    finer, as_made = (finer_model(each) for each in (corrected, coarse))
+    assert (finer.times, as_made.times) == (2, 1)
+    centre = corrected.model.centre
+    blind, told, true = (
+        np.abs(np.asarray(readings(each, centre) - readings(corrected.model, centre))).max()
+        for each in (corrected.model.refined(1), finer.model, coarse.model.refined(3))
+    )
+    assert blind < 1e-9  # negative control
+    assert 0.3 * true < told < 3.0 * true
     mode = laplace_approximation(corrected).mode
     field = corrected.prior.transform(mode)
     changes = [
-        np.abs(np.asarray(readings(each.refined(1), field) - readings(each, field))).max()
+        np.abs(np.asarray(readings(each.refined(2), field) - readings(each, field))).max()
         for each in (coarse.model, corrected.model)
     ]
     assert changes[1] < 0.2 * changes[0]

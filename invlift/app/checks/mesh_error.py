@@ -16,6 +16,8 @@ from invlift.app.start_search import Fit, name_of_reading
 from invlift.fem import linalg
 from invlift.fem.finer_mesh import MAX_TIMES, extrapolated
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.models.corrected import Corrected
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -28,7 +30,7 @@ from invlift.samplers.chains.results import Run
 NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
 #: Most nodes of a refined mesh on which an equation is solved for this; and of one whose edges are
 #: halved twice: near wells once is not enough for a good estimate.
-MAX_NODES, FEW_NODES = 150_000, 20_000
+MAX_NODES, FEW_NODES = 150_000, 10_000
 #: Draws of a run at which it is looked at.
 NUM_DRAWS = 3
 #: Most nodes of a mesh on which chains may solve the equation instead of the given one.
@@ -43,15 +45,31 @@ class Finer(NamedTuple):
     reason: str = ""
 
 
+def _is_corrected(model: ForwardModel) -> bool:
+    inner = model.model if isinstance(model, Combinations) else model
+    return isinstance(inner, Corrected)
+
+
+class Errors(NamedTuple):
+    """Errors of the readings, (d,), in sd of the noise, and the most that a mean of the posterior
+    is off by, in its own.
+    """
+
+    readings: np.ndarray
+    shift: float
+
+
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """The model on a refined mesh; None of a problem without a mesh."""
     again = getattr(getattr(problem, "model", None), "refined", None)
     mesh = None if again is None else mesh_of(problem.prior)
     if mesh is None:
         return None
-    if (size := 2**mesh.dim * mesh.num_nodes) > MAX_NODES:
+    # On the mesh that a correction was made with, nothing of the error is left by its making.
+    least = 2 if _is_corrected(problem.model) else 1
+    if (size := 2 ** (mesh.dim * least) * mesh.num_nodes) > MAX_NODES:
         return Finer(None, reason=f"not estimated, as a refined mesh has about {size} nodes")
-    times = 2 if 2**mesh.dim * size <= FEW_NODES else 1
+    times = 2 if 2 ** (mesh.dim * 2) * mesh.num_nodes <= FEW_NODES else least
     with linalg.iteratively():  # no factor, for the few solves that there are
         return Finer(again(times), times)
 
@@ -64,19 +82,25 @@ def check_mesh_error(
         return []
     if finer.model is None:
         return [Finding("note", "mesh error", finer.reason)]
-    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
-    if not np.isfinite(changes).all():
+    errors, shift = errors_at(problem, finer, fit)
+    if not np.isfinite(errors).all():
         reason = "not estimated, as there is no solution on the refined mesh"
         return [Finding("note", "mesh error", reason)]
-    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
-    errors, gram = np.abs(bias), scaled @ scaled.T
-    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
     detail = f"readings are off by {_in_words(problem, errors)}, means of the posterior by up to "
     detail += f"{shift:.2g} of their sd"
     if errors.max() <= NOTABLE and shift <= SHIFTED:
         return [Finding("ok", "mesh error", detail)]
     worst = max(errors.max() / NOTABLE, shift / SHIFTED)
     return [Finding("note", "mesh error", f"{detail}; {_remedy(problem, worst)}")]
+
+
+def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
+    """At the mode near a start."""
+    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
+    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
+    gram = scaled @ scaled.T
+    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
+    return Errors(np.abs(bias), shift)
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
