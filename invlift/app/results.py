@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from invlift.app.build import read_mesh_of
-from invlift.app.checks.electrodes import electrode_objections
-from invlift.app.checks.mesh_error import mesh_errors, mesh_objections
-from invlift.app.checks.time_step import time_step_objections
+from invlift.app.checks.electrodes import electrode_doubts
+from invlift.app.checks.mesh_error import mesh_doubts, mesh_errors
+from invlift.app.checks.time_step import time_step_doubts
 from invlift.app.field_problem import FieldProblem, plain
 from invlift.app.problem_file import read_problem
 from invlift.app.problems import build, open_problem
@@ -32,7 +32,7 @@ from invlift.fem.voltages import ROLES
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import coordinates_of
 from invlift.posterior import Posterior, Readings
-from invlift.posterior.names import KIND, UNITS
+from invlift.posterior.names import KIND, MESH_ERROR, UNITS
 from invlift.posterior.run_folder import is_finished, problem_file, read_posterior
 from invlift.programs.digest import digest
 from invlift.samplers.chains.results import Run
@@ -122,11 +122,10 @@ def build_posterior(
     if not isinstance(own, InverseProblem):
         return Posterior(quantities=quantities_of_target(own), **parts)
     errors = mesh_errors(own, run)
-    parts["objections"] = [
-        *objections,
-        *electrode_objections(own),
-        *mesh_objections(own, errors),
-        *time_step_objections(own, run),
+    parts["doubts"] = [
+        *electrode_doubts(own),
+        *mesh_doubts(own, errors),
+        *time_step_doubts(own, run),
     ]
     if isinstance(problem, FieldProblem):
         parts["exceedance"] = problem.exceedance
@@ -138,7 +137,7 @@ def build_posterior(
         if sensors.electrodes is not None:
             points = points if np.isfinite(points).all() else None
             columns |= dict(zip(ROLES, sensors.electrodes.T, strict=True))
-        columns |= {"mesh_error": errors}
+        columns |= {MESH_ERROR: errors}
         coordinates = {name: each.tolist() for name, each in columns.items() if each is not None}
     elif own.model.readings:
         coordinates = coordinates_of(own.model.readings)

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.labelled import groups_of, save_netcdf
-from invlift.posterior.names import FIELD
+from invlift.posterior.names import FIELD, MESH_ERROR
 from invlift.posterior.parts import every_of, recorded, total
 from invlift.posterior.quantity import PLACES
 
@@ -177,6 +177,7 @@ def record_of(posterior: Posterior) -> dict[str, Any]:
         "misfit_p_value": posterior.misfit_p_value,
         "exceedance": list(posterior.exceedance),
         "objections": list(posterior.objections),
+        "doubts": [list(each) for each in posterior.doubts],
     }
 
 
@@ -201,7 +202,8 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
         table = sensor_table(posterior)
         write_table(new("sensor_fit.csv"), table)
         if sensors.points is not None:
-            data = {name: table[name].to_numpy() for name in at_sensors(posterior)}
+            names = [name for name in (MESH_ERROR, *at_sensors(posterior)) if name in table]
+            data = {name: table[name].to_numpy() for name in names}
             write_fields(new("sensors.vtu"), sensors.points, None, data)
     write_table(new("summary.csv"), summary_with_totals(posterior))
     attributes = {RECORD_SHA256: record_sha256(as_json(record))}

@@ -14,6 +14,8 @@ SIGMA = "sigma"
 OBSERVED = "observed"
 #: Coordinate of readings: the unit of each, "" if it has none.
 UNITS = "units"
+#: Of readings: the error of the mesh, in standard deviations of the noise.
+MESH_ERROR = "mesh_error"
 #: Coordinate of readings on a mesh: what each is of, if they are not all of the solution.
 KIND = "kind"
 

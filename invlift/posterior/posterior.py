@@ -91,6 +91,8 @@ class Posterior:
         among the fields.
     objections : sequence of str
         What was found about the problem before it was sampled that makes it a doubtful one.
+    doubts : sequence of (str, str)
+        What was found about the model at the draws, and what to do.
     boundary_flux : callable or None
         ``boundary_flux(group, experiment)``: names of the unknowns beside the field that the flux
         through a boundary group depends on, the name of the solution, and the function that makes
@@ -113,6 +115,7 @@ class Posterior:
     is_interrupted: bool | None = None
     exceedance: Sequence[float] = ()
     objections: Sequence[str] = ()
+    doubts: Sequence[tuple[str, str]] = ()
     boundary_flux: Callable[[str, str], tuple[Sequence[str], str, Callable]] | None = None
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ PROBLEM_FILES = "problem.toml", "problem.py"
 #: What a posterior has from the record, and what its chains have.
 _RECORDED = (
     "num_draws_requested", "compile_seconds", "is_interrupted", "exceedance", "objections",
+    "doubts",
 )  # fmt: skip
 _OF_CHAINS = "step_size", "warmup_seconds", "sampling_seconds"
 #: Largest text file of a run that is read.
@@ -55,6 +56,7 @@ class Record(BaseModel):
     is_interrupted: bool | None = None
     exceedance: list[float] = []
     objections: list[str] = []
+    doubts: list[tuple[str, str]] = []
     step_size: list[float | None] = []
     warmup_seconds: list[float | None] = []
     sampling_seconds: list[float | None] = []

@@ -147,6 +147,7 @@ def verdict_of(posterior: Posterior) -> Verdict:
     rules = [
         *(Rule(True, DOUBT, f"the problem was not ready to run, by its {each}", NOT_READY)
           for each in posterior.objections),
+        *(Rule(True, DOUBT, text, advice) for text, advice in posterior.doubts),
         Rule(
             num_draws < num_requested, WARNING,
             f"the run stopped after {num_draws} of {num_requested} draws per chain", MORE_DRAWS,

@@ -16,7 +16,7 @@ from invlift.app.checks.derivatives import check_derivatives, evaluate, slope_fi
 from invlift.app.checks.field import check_mesh, check_prior, check_sensors
 from invlift.app.checks.predictions import check_predictions
 from invlift.app.checks.starts import check_dependence, check_fit, check_method, check_sensitivity
-from invlift.app.checks.time_step import check_time_step, time_step_objections
+from invlift.app.checks.time_step import check_time_step, time_step_doubts
 from invlift.app.problem_file import read_problem
 from invlift.app.start_search import Start, find_start, name_of_reading
 from invlift.errors import InputError
@@ -320,7 +320,7 @@ def test_steps_too_long_for_a_rate_are_noted_before_a_run_and_after(options, lev
     predicted = np.asarray(jax.jit(jax.vmap(problem.model))(rates[:, None]))
     chain = SimpleNamespace(draws={"rate": rates, "predicted": predicted}, every={})
     run = SimpleNamespace(chains=[chain] * 2)
-    assert len(time_step_objections(problem, run)) == (level == "note")
+    assert len(time_step_doubts(problem, run)) == (level == "note")
 
 
 def test_a_prediction_of_zero_under_relative_noise_is_told_by_its_reading():

@@ -136,11 +136,12 @@ def test_many_readings_of_points(tmp_path):
 def test_ground_that_ends_too_near_is_a_doubt(tmp_path, monkeypatch):
     """It is a square with the line on its top; no doubt from where its error is allowed."""
     problem = build(on_line(tmp_path)).problem
-    (found,) = electrodes.electrode_objections(problem)
+    ((found, advice),) = electrodes.electrode_doubts(problem)
+    assert advice == electrodes.REMEDY
     worst = float(found.split(" up to ")[1].split(" % wrong")[0])
     assert worst > 10.0
     monkeypatch.setattr(electrodes, "TOO_FAR_OFF", 1.02 * worst / 100.0)
-    assert not electrodes.electrode_objections(problem)
+    assert not electrodes.electrode_doubts(problem)
 
 
 @pytest.mark.slow

@@ -3,14 +3,21 @@
 from dataclasses import replace
 
 import jax
+import meshio
 import numpy as np
 import pytest
 from problem_files import build, changed, readings, write_problem
 from structured import box_mesh, interior_points
 
 import invlift
-from invlift.app.checks import check_problem
-from invlift.app.checks.mesh_error import MAX_NODES, TOO_LARGE, Finer, check_mesh_error, finer_model
+from invlift.app.checks import check_problem, mesh_error
+from invlift.app.checks.mesh_error import (
+    TOO_LARGE,
+    Finer,
+    check_mesh_error,
+    finer_model,
+    mesh_doubts,
+)
 from invlift.app.mesh_correction import corrected_at_mode
 from invlift.app.problem_file import parse_problem
 from invlift.app.start_search import Fit
@@ -47,7 +54,7 @@ def finding_of(problem):
     return finding
 
 
-def test_a_mesh_too_coarse_for_its_sensors_is_told():
+def test_a_mesh_too_coarse_for_its_sensors_is_told(tmp_path):
     """Readings are off by about 0.1 on this mesh."""
     problem, _ = problem_of(box_mesh(2, 8), 0.003)
     (finding,) = [e for e in check_problem(problem).findings if e.name == "mesh error"]
@@ -56,9 +63,30 @@ def test_a_mesh_too_coarse_for_its_sensors_is_told():
     posterior = problem.posterior(invlift.sample(problem, chains=2, warmup=20, draws=20))
     assert len(posterior.sensor_fit().observed) == 30
     errors = np.asarray(posterior.sensors.coordinates["mesh_error"])
-    (doubt,) = [each for each in posterior.verdict().doubts if "mesh error" in each]
+    verdict = posterior.verdict()
+    (doubt,) = [each for each in verdict.doubts if "mesh" in each]
+    assert doubt.startswith("the mesh is too coarse for these sensors: its error moves readings by")
     assert f"at sensor {errors.argmax()} (" in doubt
+    assert "the model is in doubt" in verdict.headline
+    assert any("set [mesh] refine_solution = " in each for each in verdict.advice)
     assert errors.max() > 10.0 * TOO_LARGE
+    posterior.write(tmp_path)
+    written = meshio.read(tmp_path / "sensors.vtu").point_data["mesh_error"]
+    np.testing.assert_array_equal(written, errors)
+    (again,) = [each for each in invlift.load(tmp_path).verdict().doubts if "mesh" in each]
+    assert again == doubt
+
+
+@pytest.mark.parametrize(
+    ("worst", "words"),
+    [(1.0, "refine_solution=1"), (4.0, "refine_solution=2"), (100.0, "corrected_at_mode(problem)")],
+)
+def test_what_is_recommended_takes_the_error_out(worst, words):
+    """Each refinement leaves a fourth; many are dearer than a correction."""
+    problem, _ = problem_of(box_mesh(2, 8), 0.1)
+    ((_, advice),) = mesh_doubts(problem, np.array([0.1, worst + 0.1]))
+    assert words in advice
+    assert not mesh_doubts(problem, np.array([0.1, np.nan]))
 
 
 def test_a_mesh_that_is_fine_enough_is_not():
@@ -88,7 +116,7 @@ def test_the_told_errors_are_the_true_ones():
 
 def test_a_body_too_large_for_a_refined_mesh_says_so(monkeypatch):
     problem, _ = problem_of(box_mesh(2, 4), 0.1)
-    monkeypatch.setitem(MAX_NODES, 2, 50)
+    monkeypatch.setattr(mesh_error, "MAX_NODES", 50)
     finer = finer_model(problem)
     assert finer == Finer(None, reason=finer.reason)
     finding = finding_of(problem)
@@ -129,13 +157,24 @@ def test_the_error_is_taken_out():
     assert shifts(replace(coarse, model=constant), exact).max() > 2.0 * after
 
 
-def test_what_is_left_of_a_correction_is_told():
+def test_what_is_left_of_a_correction_is_told(monkeypatch):
+    """By a mesh that is finer than the one that it was made with."""
     coarse, _ = problem_of(box_mesh(2, 8), 0.003)
     corrected = corrected_at_mode(coarse)
+    monkeypatch.setattr(mesh_error, "FEW_NODES", 10)
+    finer, as_made = (finer_model(each) for each in (corrected, coarse))
+    assert (finer.times, as_made.times) == (2, 1)
+    centre = corrected.model.centre
+    blind, told, true = (
+        np.abs(np.asarray(readings(each, centre) - readings(corrected.model, centre))).max()
+        for each in (corrected.model.refined(1), finer.model, coarse.model.refined(3))
+    )
+    assert blind < 1e-9  # negative control
+    assert 0.3 * true < told < 3.0 * true
     mode = laplace_approximation(corrected).mode
     field = corrected.prior.transform(mode)
     changes = [
-        np.abs(np.asarray(readings(each.refined(1), field) - readings(each, field))).max()
+        np.abs(np.asarray(readings(each.refined(2), field) - readings(each, field))).max()
         for each in (coarse.model, corrected.model)
     ]
     assert changes[1] < 0.2 * changes[0]

@@ -10,6 +10,7 @@ from structured import box_mesh, interior_points
 
 import invlift
 from invlift.errors import InputError
+from invlift.fem import linalg
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.experiments import Experiment, assemble_experiments
 from invlift.fem.finer_mesh import extrapolated
@@ -25,13 +26,16 @@ CONDITIONS = {
     "well": {
         "source": 0.0,
         "dirichlet": {"left": 0.0, "right": 1.0},
-        "point_sources": [((0.52, 0.47), 1.0)],
+        "point_sources": [((0.52, 0.47, 0.49), 1.0)],
     },
 }
 
 
 def model_of(mesh, conditions, *, num=20, location="nodes", **options):
     sensors = sensors_from_arrays(interior_points(mesh.dim, num), np.zeros(num))
+    if "point_sources" in conditions:
+        wells = [(place[: mesh.dim], rate) for place, rate in conditions["point_sources"]]
+        conditions = conditions | {"point_sources": wells}
     observation = locate(mesh, sensors)
     return assemble_poisson(mesh, observation, location=location, **conditions, **options)
 
@@ -118,7 +122,8 @@ def test_other_numbers_are_refused(refine_solution):
 def shares_within_a_factor_2(mesh, conditions, kind, times):
     """Of the estimate, and of a fourth of it, as the error of the refined mesh is."""
     model, phi = model_of(mesh, conditions), field_of(mesh, kind)
-    models = model, model.refined(times), model.refined(3)
+    with linalg.iteratively():
+        models = model, model.refined(times), model.refined(3)
     here, finer, finest = (np.asarray(readings(each, phi)) for each in models)
     ratio = extrapolated(finer - here, times) / extrapolated(finest - here, 3)
     return [np.mean((share * ratio > 0.5) & (share * ratio < 2.0)) for share in (1.0, 0.25)]
@@ -129,8 +134,9 @@ def shares_within_a_factor_2(mesh, conditions, kind, times):
     ("dim", "num", "load", "times"),
     [
         (2, 6, "smooth", 1),
-        pytest.param(2, 8, "well", 2, marks=pytest.mark.slow),
-        pytest.param(3, 3, "smooth", 1, marks=pytest.mark.slow),
+        (2, 8, "well", 2),
+        (3, 3, "smooth", 1),
+        pytest.param(3, 4, "well", 2, marks=pytest.mark.slow),
     ],
 )
 def test_the_estimate_is_within_a_factor_2(dim, num, load, times, kind):

@@ -72,8 +72,11 @@ def test_a_misfit_that_no_noise_explains_is_a_doubt(miss, is_doubt):
 def test_what_was_found_of_the_problem_is_a_doubt():
     predicted = [TRUE + RNG.normal(size=(400, 6)) for _ in range(4)]
     posterior = normal_posterior(predicted, TRUE, 1.0)
-    found = replace(posterior, objections=["electrodes: 41 % wrong"]).verdict()
-    assert "electrodes: 41 % wrong" in found.doubts[0]
+    found = replace(posterior, objections=["prior: 41 % wrong"]).verdict()
+    assert "prior: 41 % wrong" in found.doubts[0]
+    pair = ("the mesh is too coarse", "refine it")
+    found = replace(posterior, doubts=[pair]).verdict()
+    assert (found.doubts, found.advice) == (pair[:1], pair[1:])
     assert posterior.verdict().is_good
 
 

@@ -22,6 +22,8 @@ from invlift.programs.compilation import program
 #: doubt in the verdict on a run.
 FAR_OFF, TOO_FAR_OFF = 0.03, 0.1
 
+REMEDY = "refine the mesh near electrodes, or take it further out"
+
 
 @program
 def _readings(model, coefficients):
@@ -58,7 +60,8 @@ def _points(field: FieldProblem, numbers: np.ndarray) -> tuple[str, str]:
     errors = _errors_of_uniform_ground(field.problem, numbers)
     if not errors.size:
         return "ok", detail
-    return ("ok" if errors.max() < FAR_OFF else "note"), f"{detail}; {_in_words(errors)}"
+    detail = f"{detail}; {_in_words(errors)}"
+    return ("ok", detail) if errors.max() < FAR_OFF else ("note", f"{detail}: {REMEDY}")
 
 
 def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> np.ndarray:
@@ -78,17 +81,16 @@ def _errors_of_uniform_ground(problem: InverseProblem, numbers: np.ndarray) -> n
 def _in_words(errors: np.ndarray) -> str:
     text = f"readings of uniform ground are up to {100 * errors.max():.2g} % wrong on this mesh "
     text += f"(median {100 * np.median(errors):.2g} %)"
-    if errors.max() < FAR_OFF:
-        return text
-    return f"{text}: refine it near electrodes, or take it further out"
+    return text
 
 
-def electrode_objections(problem: InverseProblem) -> list[str]:
-    """What is wrong with the mesh of point electrodes, if anything is."""
+def electrode_doubts(problem: InverseProblem) -> list[tuple[str, str]]:
+    """What is wrong with the mesh of point electrodes, if anything is, and what to do."""
     sensors = problem.model.sensors
     if sensors is None or sensors.electrodes is None or sensors.electrode_groups:
         return []
     names = range(1, len(sensors.positions) + 1)
     errors = _errors_of_uniform_ground(problem, electrode_numbers(sensors, names, are_points=True))
     is_far = errors.size and errors.max() > TOO_FAR_OFF
-    return [f"electrodes: {_in_words(errors)}"] if is_far else []
+    text = f"the mesh ends too near its electrodes, or is too coarse at them: {_in_words(errors)}"
+    return [(text, REMEDY)] if is_far else []

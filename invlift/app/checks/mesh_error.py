@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,25 +13,28 @@ from invlift.app.checks.findings import Finding
 from invlift.app.checks.posterior_draws import some_draws
 from invlift.app.quantities import mesh_of
 from invlift.app.start_search import Fit, name_of_reading
-from invlift.fem.finer_mesh import extrapolated
+from invlift.fem import linalg
+from invlift.fem.finer_mesh import MAX_TIMES, extrapolated
 from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.models.corrected import Corrected
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
 from invlift.posterior.names import NOISE_SCORE, PREDICTED
-from invlift.programs.compilation import program
+from invlift.programs.compilation import Program
 from invlift.samplers.chains.results import Run
 
 #: Standard deviations of the noise by which a reading may be off without a note, and without a
 #: doubt; and by which means of the posterior may be, in their own.
 NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
-#: Most nodes of a refined mesh on which an equation is solved for this, by the dimension; and of
-#: one whose edges are halved twice: near wells once is not enough for a good estimate.
-MAX_NODES, FEW_NODES = {2: 60_000, 3: 20_000}, 20_000
+#: Most nodes of a refined mesh on which an equation is solved for this; and of one whose edges are
+#: halved twice: near wells once is not enough for a good estimate.
+MAX_NODES, FEW_NODES = 150_000, 10_000
 #: Draws of a run at which it is looked at.
-NUM_DRAWS = 8
-
-REMEDY = "refine the mesh, or set [mesh] refine_solution (in Python refine_solution=1)"
+NUM_DRAWS = 3
+#: Most nodes of a mesh on which chains may solve the equation instead of the given one.
+MAX_SAMPLED = 20_000
 
 
 class Finer(NamedTuple):
@@ -40,16 +45,33 @@ class Finer(NamedTuple):
     reason: str = ""
 
 
+def _is_corrected(model: ForwardModel) -> bool:
+    inner = model.model if isinstance(model, Combinations) else model
+    return isinstance(inner, Corrected)
+
+
+class Errors(NamedTuple):
+    """Errors of the readings, (d,), in sd of the noise, and the most that a mean of the posterior
+    is off by, in its own.
+    """
+
+    readings: np.ndarray
+    shift: float
+
+
 def finer_model(problem: InverseProblem | ManifoldProblem) -> Finer | None:
     """The model on a refined mesh; None of a problem without a mesh."""
     again = getattr(getattr(problem, "model", None), "refined", None)
     mesh = None if again is None else mesh_of(problem.prior)
     if mesh is None:
         return None
-    if (size := 2**mesh.dim * mesh.num_nodes) > MAX_NODES[mesh.dim]:
+    # On the mesh that a correction was made with, nothing of the error is left by its making.
+    least = 2 if _is_corrected(problem.model) else 1
+    if (size := 2 ** (mesh.dim * least) * mesh.num_nodes) > MAX_NODES:
         return Finer(None, reason=f"not estimated, as a refined mesh has about {size} nodes")
-    times = 2 if 2**mesh.dim * size <= FEW_NODES else 1
-    return Finer(again(times), times)
+    times = 2 if 2 ** (mesh.dim * 2) * mesh.num_nodes <= FEW_NODES else least
+    with linalg.iteratively():  # no factor, for the few solves that there are
+        return Finer(again(times), times)
 
 
 def check_mesh_error(
@@ -60,20 +82,32 @@ def check_mesh_error(
         return []
     if finer.model is None:
         return [Finding("note", "mesh error", finer.reason)]
-    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
-    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
-    errors, gram = np.abs(bias), scaled @ scaled.T
-    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
-    detail = f"{_in_words(problem, errors)}; means of the posterior by up to {shift:.2g} of its sd"
+    errors, shift = errors_at(problem, finer, fit)
+    if not np.isfinite(errors).all():
+        reason = "not estimated, as there is no solution on the refined mesh"
+        return [Finding("note", "mesh error", reason)]
+    detail = f"readings are off by {_in_words(problem, errors)}, means of the posterior by up to "
+    detail += f"{shift:.2g} of their sd"
     if errors.max() <= NOTABLE and shift <= SHIFTED:
         return [Finding("ok", "mesh error", detail)]
-    return [Finding("note", "mesh error", f"{detail}: {REMEDY}")]
+    worst = max(errors.max() / NOTABLE, shift / SHIFTED)
+    return [Finding("note", "mesh error", f"{detail}; {_remedy(problem, worst)}")]
+
+
+def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
+    """At the mode near a start."""
+    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
+    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
+    gram = scaled @ scaled.T
+    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
+    return Errors(np.abs(bias), shift)
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
     """Errors of the readings, (d,), mean absolute ones of draws in sd of the noise.
 
-    None where the problem has no mesh, or one too large for this, or no noise, and without chains.
+    None where the problem has no mesh, or one too large for this, or no noise, without chains, and
+    where there is no solution on the refined mesh.
     """
     if problem.noise.is_exact or not problem.noise.is_transformed or not run.chains:
         return None
@@ -86,25 +120,43 @@ def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
     kept = some_draws(run, [*names, PREDICTED, NOISE_SCORE], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
     changes = np.asarray(_solved(finer.model, coefficients)) - kept[PREDICTED]
+    if not np.isfinite(changes).all():
+        return None
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.abs((np.asarray(problem.observed) - kept[PREDICTED]) / kept[NOISE_SCORE])
         return np.nanmean(np.abs(extrapolated(changes, finer.times)) / sd, axis=0)
 
 
-def mesh_objections(problem: InverseProblem, errors: np.ndarray | None) -> list[str]:
-    """What is wrong with the mesh at the draws of a run, if anything is."""
+def mesh_doubts(problem: InverseProblem, errors: np.ndarray | None) -> list[tuple[str, str]]:
+    """What is wrong with the mesh at the draws of a run, if anything is, and what to do."""
     if errors is None or not np.nanmax(errors) > TOO_LARGE:
         return []
-    return [f"mesh error: {_in_words(problem, errors)}: {REMEDY}"]
+    text = "the mesh is too coarse for these sensors: its error moves readings by "
+    advice = _remedy(problem, np.nanmax(errors) / NOTABLE)
+    return [(text + _in_words(problem, errors), advice)]
 
 
 def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
     worst = int(np.nanargmax(errors))
-    text = f"readings are off by up to {errors[worst]:.2g} sd of the noise, at "
-    return text + f"{name_of_reading(problem, worst)} (median {np.nanmedian(errors):.2g})"
+    text = f"up to {errors[worst]:.2g} sd of the noise, at {name_of_reading(problem, worst)}"
+    return text + f" (median {np.nanmedian(errors):.2g})"
 
 
-@program
+def _remedy(problem: InverseProblem, ratio: float) -> str:
+    """What takes out an error that is larger than it may be, by this factor.
+
+    Each refinement leaves a fourth.
+    """
+    mesh = mesh_of(problem.prior)
+    times = max(1, math.ceil(math.log(ratio, 4.0)))
+    if times > MAX_TIMES or 2 ** (mesh.dim * times) * mesh.num_nodes > MAX_SAMPLED:
+        in_file, in_python = '"mode"', "corrected_at_mode(problem)"
+    else:
+        in_file, in_python = f"{times}", f"refine_solution={times}"
+    return f"set [mesh] refine_solution = {in_file}, in Python {in_python}, or refine the mesh"
+
+
+@partial(Program, effort="some")
 def _changes_at(problem: InverseProblem, finer: ForwardModel, white):
     """Changes of the readings at w (m,), (d,), and derivatives of the readings, (d, m)."""
     predicted, by_white = problem.value_and_jacobian(white)
@@ -112,7 +164,7 @@ def _changes_at(problem: InverseProblem, finer: ForwardModel, white):
     return finer(coefficients) - predicted, by_white
 
 
-@program
+@partial(Program, effort="some")
 def _solved(model: ForwardModel, coefficients):
     """Readings of each draw, (K, d)."""
     return jax.lax.map(model, coefficients)

@@ -25,6 +25,11 @@ NUM_DRAWS, MANY = 50, 0.05
 #: the draws. Draws from the prior, of which many explain no readings, show blow-ups alone.
 OF_PRIOR, OF_POSTERIOR = 1.0, 0.01
 
+REMEDY = (
+    "give a shorter max_step, or method = 'rodas3' if the equations are stiff, as chains never "
+    "reach unknowns without a solution"
+)
+
 
 def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> list[Finding]:
     """What draws from the prior say of the step; nothing where the model has none."""
@@ -34,18 +39,21 @@ def check_time_step(problem: InverseProblem | ManifoldProblem, seed: int) -> lis
     white = np.stack([problem.prior.sample(rng) for _ in range(NUM_DRAWS)])
     coefficients = _transformed(problem.prior, white)
     coarse = _solved(problem.model, coefficients)
-    return [_finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)]
+    found = _finding(coarse, _finer(problem, coefficients), "the prior", OF_PRIOR)
+    return [found if found.level == "ok" else replace(found, detail=f"{found.detail}: {REMEDY}")]
 
 
-def time_step_objections(problem: InverseProblem, run: Run) -> list[str]:
-    """What is wrong with the step at the draws of a run, if anything is."""
+def time_step_doubts(problem: InverseProblem, run: Run) -> list[tuple[str, str]]:
+    """What is wrong with the step at the draws of a run, if anything is, and what to do."""
     if not _has_steps(problem):
         return []
     names = [name for name, _ in problem.model.shapes]
     kept = some_draws(run, [*names, PREDICTED], NUM_DRAWS)
     coefficients = np.concatenate([kept[name] for name in names], axis=1)
     found = _finding(kept[PREDICTED], _finer(problem, coefficients), "the posterior", OF_POSTERIOR)
-    return [] if found.level == "ok" else [str(found)]
+    if found.level == "ok":
+        return []
+    return [(f"the steps of the equation are too long: {found.detail}", REMEDY)]
 
 
 def _has_steps(problem) -> bool:
@@ -62,8 +70,6 @@ def _finding(coarse, finer, source: str, tolerance: float) -> Finding:
     detail += f"another solution, by more than {100 * tolerance:g} %, or none that is finite"
     if num_others <= MANY * len(coarse):
         return Finding("ok", "time step", detail)
-    detail += ": give a shorter max_step, or method = 'rodas3' if the equations are stiff, as "
-    detail += "chains never reach unknowns without a solution"
     return Finding("note", "time step", detail)
 
 

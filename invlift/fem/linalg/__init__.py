@@ -6,8 +6,21 @@
 factor's derivatives along a curve of matrices, for those of half-solves (`half_solve_jet`,
 `half_solve_transpose_jet`).
 These are compiled: one operation at a time they would take a hundred times as long.
+
+Matrices analysed within `iteratively` have no factor: `solve` then goes by iterations, and there
+are no half-solves and no determinant.
 """
 
+from invlift.fem.linalg import multifrontal, symbolic
+from invlift.fem.linalg.iterative import (
+    Entries,
+    Iterations,
+    entries_of,
+    is_iterative,
+    iterate,
+    iteratively,
+    with_values,
+)
 from invlift.fem.linalg.jets import (
     FactorJet,
     factorise_jet,
@@ -16,14 +29,12 @@ from invlift.fem.linalg.jets import (
 )
 from invlift.fem.linalg.multifrontal import (
     Factor,
-    factorise,
     half_solve,
     half_solve_transpose,
     inverse_diagonal,
     log_determinant,
-    solve,
 )
-from invlift.fem.linalg.symbolic import Structure, analyse
+from invlift.fem.linalg.symbolic import Structure
 
 __all__ = [
     "Factor",
@@ -37,6 +48,26 @@ __all__ = [
     "half_solve_transpose",
     "half_solve_transpose_jet",
     "inverse_diagonal",
+    "iteratively",
     "log_determinant",
     "solve",
 ]
+
+
+def analyse(rows, cols, num_unknowns, coordinates=None):
+    """As :func:`invlift.fem.linalg.symbolic.analyse`, or what iterations need of the pattern."""
+    if is_iterative():
+        return entries_of(rows, cols, num_unknowns)
+    return symbolic.analyse(rows, cols, num_unknowns, coordinates)
+
+
+def factorise(structure, values):
+    """As :func:`invlift.fem.linalg.multifrontal.factorise`, or the matrix for iterations."""
+    own = with_values if isinstance(structure, Entries) else multifrontal.factorise
+    return own(structure, values)
+
+
+def solve(factor, rhs):
+    """As :func:`invlift.fem.linalg.multifrontal.solve`, or by iterations."""
+    own = iterate if isinstance(factor, Iterations) else multifrontal.solve
+    return own(factor, rhs)

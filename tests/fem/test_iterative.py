@@ -1,0 +1,61 @@
+"""Solves by iterations are those of the factor, and tell where they do not converge."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.sparse import random_array
+
+from invlift.fem import linalg
+from invlift.fem.linalg import iterative
+
+
+def contributions(size=60, shift=1.0, seed=0):
+    """Rows, columns and values of a symmetric matrix, with entries in several parts; dense too."""
+    rng = np.random.default_rng(seed)
+    half = random_array((size, size), density=0.05, rng=rng)
+    matrix = (half @ half.T).tocoo()
+    lower = matrix.row >= matrix.col
+    rows, cols, values = (each[lower] for each in (matrix.row, matrix.col, matrix.data))
+    each = np.arange(size)
+    rows, cols = np.concatenate([rows, each, rows]), np.concatenate([cols, each, cols])
+    values = np.concatenate([0.3 * values, np.full(size, shift), 0.7 * values])
+    return rows, cols, values, matrix.toarray() + shift * np.eye(size)
+
+
+def solved(rows, cols, values, rhs):
+    with linalg.iteratively():
+        structure = linalg.analyse(rows, cols, len(rhs))
+    return np.asarray(linalg.solve(linalg.factorise(structure, values), rhs))
+
+
+@pytest.mark.parametrize("shape", [(60,), (60, 4)])
+def test_the_solution_is_that_of_the_matrix(shape):
+    rows, cols, values, dense = contributions()
+    rhs = np.random.default_rng(1).standard_normal(shape)
+    if len(shape) == 2:
+        rhs = rhs * 10.0 ** np.arange(4)  # columns of other sizes
+    found, expected = solved(rows, cols, values, rhs), np.linalg.solve(dense, rhs)
+    scale = np.abs(expected).max(axis=0)
+    np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
+    direct = linalg.factorise(linalg.analyse(rows, cols, 60), values)
+    assert not isinstance(direct, iterative.Iterations)  # outside nothing has changed
+    np.testing.assert_allclose(linalg.solve(direct, rhs), expected, rtol=1e-9)
+
+
+def test_a_column_of_zeros_is_solved():
+    rows, cols, values, _ = contributions()
+    rhs = np.stack([np.zeros(60), np.ones(60)], axis=1)
+    found = solved(rows, cols, values, rhs)
+    assert not found[:, 0].any()
+    assert np.isfinite(found[:, 1]).all()
+
+
+def test_what_does_not_converge_is_not_a_number(monkeypatch):
+    monkeypatch.setattr(iterative, "MAX_ITERATIONS", 2)
+    jax.clear_caches()
+    rows, cols, values, _ = contributions(shift=1e-3)
+    rhs = np.stack([np.zeros(60), np.ones(60)], axis=1)
+    found = solved(rows, cols, values, rhs)
+    jax.clear_caches()
+    assert np.isfinite(found[:, 0]).all()
+    assert np.isnan(found[:, 1]).all()
