@@ -18,11 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
-from invlift.inverse.noise.gaussian import GaussianNoise
 from invlift.inverse.partly_lifted import (
     Lift,
     condensed_problem,
-    scale_of_combinations,
+    noise_of_combinations,
     weights_of,
 )
 from invlift.inverse.problem import InverseProblem
@@ -49,8 +48,8 @@ SMALLEST = 2.0
 
 #: Of arrays of a choice.
 NAMES = (
-    "lifted",
     *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
+    "lifted",
     "condensed",
     "predicted",
 )
@@ -87,9 +86,9 @@ class Choice(NamedTuple):
         """The choice of a scale and :meth:`arrays`."""
         if not arrays:
             return cls(scale)
-        basis, *references = jax.device_put([arrays[name] for name in NAMES[:7]])
+        *references, basis = jax.device_put([arrays[name] for name in NAMES[:7]])
         references = LaplaceApproximation(*references[:3]), LaplaceApproximation(*references[3:])
-        return cls(scale, Lift(basis, *references), *map(arrays.get, NAMES[7:]))
+        return cls(scale, Lift(*references, basis), *map(arrays.get, NAMES[7:]))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
         """The problem with which modes and starts are looked for."""
@@ -109,8 +108,7 @@ def choose(problem: InverseProblem) -> Choice:
     problem : InverseProblem
     """
     sizes = problem.num_observations, problem.prior.num_white
-    is_rotated = type(problem.noise) is GaussianNoise and not problem.noise.relative
-    is_rotated = is_rotated and problem.own_lifted() is None
+    is_rotated = problem.noise.is_normal and problem.lifted().is_dense
     if min(sizes) <= FEW or not is_rotated or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
         return Choice(typical_scale(problem))
     white, choice = np.zeros(sizes[1]), Choice(None)
@@ -200,11 +198,13 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
         return None
     number = number_to_lift(directions, scaled[1:])
     residual = (np.asarray(small.observed) - parts[0][0]) / sigma
-    rest, of_white = _reference(directions, number, residual, mode.white)
-    basis = directions.left[:, :number]
-    basis = basis if choice.basis is None else choice.basis @ basis
-    of_noise = _reference_of_noise(problem, mode, basis, rest * sigma, choice)
-    return Lift(*jax.device_put((basis, of_noise, of_white)))
+    residual = (np.asarray(small.observed) - parts[0][0]) / sigma
+    spread, of_white = _reference(directions, number, residual, mode.white)
+    basis, spread = directions.left[:, :number], spread * sigma
+    if choice.basis is not None:
+        basis, spread = choice.basis @ basis, np.sqrt(choice.basis**2 @ spread**2)
+    of_noise = _reference_of_noise(problem, mode, basis, spread)
+    return Lift(*jax.device_put((of_noise, of_white, basis)))
 
 
 def _draws(mode: Mode) -> np.ndarray:
@@ -215,41 +215,47 @@ def _draws(mode: Mode) -> np.ndarray:
 
 
 def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
-    """Root mean squares of what is left of the rows, (n,), and the reference of w.
+    """Standard deviations of predicted rows, (n,), and the reference of w.
 
     Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
     """
     left, values, along = directions.rest(number)
     mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
-    lifted = directions.left[:, :number]
-    rest = residual - lifted @ (lifted.T @ residual)
-    squares = rest**2 + left**2 @ (values**2 / (1.0 + values**2))
-    return np.sqrt(squares), LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
+    spread = np.sqrt(left**2 @ (values**2 / (1.0 + values**2)))
+    return spread, LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
 
 
-def _reference_of_noise(problem, mode: Mode, basis, rest, choice: Choice) -> LaplaceApproximation:
-    """That of zeta, (h,), given what is left of the readings; the prior's if they are known."""
+def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximation:
+    """That of zeta, (h,), given what is left of the readings; the prior's if they are known.
+
+    With standard deviations of predicted readings over weights, (d,).
+    """
     if not problem.noise.num_parameters:
         return LaplaceApproximation(np.zeros(0), np.zeros((0, 0)), np.ones(0))
-    if choice.basis is not None:  # rows are combinations: what they miss has residuals as well
-        outside = np.asarray(problem.observed) - np.asarray(
-            _predicted(problem, np.concatenate([mode.zeta, mode.white]))
-        )
-        outside = outside / np.asarray(weights_of(problem))
-        outside = outside - choice.basis @ (choice.basis.T @ outside)
-        rest = np.sqrt(outside**2 + choice.basis**2 @ rest**2)
-    found = _most_probable_noise(scale_of_combinations(problem, basis), rest, mode.zeta)
+    weights, observed = np.asarray(weights_of(problem)), np.asarray(problem.observed)
+    theta = np.concatenate([mode.zeta, mode.white])
+    rest = (observed - np.asarray(_predicted(problem, theta))) / weights
+    rest -= basis @ (basis.T @ rest)
+    rest = np.copysign(np.hypot(rest, spread), rest)
+    found = _most_probable_noise(problem, basis, observed - weights * rest, theta)
     zeta, values, vectors = map(np.asarray, found)
     return LaplaceApproximation(zeta, vectors, np.maximum(values, 1.0))
 
 
 @program
-def _most_probable_noise(scale, rest, zeta):
-    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian."""
+def _most_probable_noise(problem: InverseProblem, basis, predicted, theta):
+    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian.
+
+    With predicted readings, (d,), of which combinations that are lifted have no residual.
+    """
+    zeta, white = problem.split(theta)
+    lifted = noise_of_combinations(problem, basis)
+    combined = basis.T @ (problem.observed / weights_of(problem))
 
     def loss(zeta):
-        reference = scale.log_reference(zeta) - 0.5 * zeta @ zeta
-        return -reference - scale.log_density_of_rest(zeta, rest)
+        reference = problem.log_reference_of_unknowns(zeta, white) - 0.5 * zeta @ zeta
+        every = problem.noise.loglikelihood(predicted, zeta, problem.observed)
+        return lifted.loglikelihood(combined, zeta, combined) - every - reference
 
     zeta = minimise(loss, zeta)
     return zeta, *jnp.linalg.eigh(jax.hessian(loss)(zeta))

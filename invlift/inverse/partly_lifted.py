@@ -1,66 +1,78 @@
 """Lifting some combinations of many readings, the rest in the density, in a reference that has it.
 
-Readings y = F + s w eta, (d,), with known weights w and eta standard normal, may be rotated: with
-orthonormal columns Q, (d, k), the combinations z = Q^T (y / w) have the noise s eta as well, and
-what is left of y / w is independent of it, with the density
+Of readings y, (d,), any combinations z = A y that have independent noise may be lifted.  What is
+left of the likelihood stays in the density,
 
-    s^-(d - k) exp(-(|r|^2 - |Q^T r|^2) / (2 s^2)),  r = (y - F) / w.
+    log p(y | F, zeta) - log p(z | A F, zeta),
 
-The k combinations are lifted, this stays in the density.  The variables of the field are v with
-w = m + L v, and likewise those of the noise's scale, so that a normal approximation of what is left
-is standard normal in them.  The posterior is the same for any m and L, and for any Q, as what is
-lifted of the likelihood is taken out of the rest; only steps depend on them.
+so that the posterior is the same for any A; only steps depend on it.  Where the noise is normal,
+y = F + s w eta with known weights w, the readings over their weights may be rotated: A = Q^T / w
+with orthonormal columns Q, (d, k).  Any other noise allows some of the readings themselves.
+
+The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
+that a normal approximation of what is left is standard normal in them.  The posterior is the same
+for any m and L as well.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.laplace_approximation import LaplaceApproximation
-from invlift.inverse.noise.gaussian import GaussianNoise
-from invlift.inverse.noise.scales import KnownScale, Scale
+from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.inverse.noise import Noise
+from invlift.inverse.noise.scales import Scale
 from invlift.inverse.priors.base import Prior, Tangent
 from invlift.inverse.problem import InverseProblem
 from invlift.programs.pytrees import Module
 
 
-class Lift(Module):
-    """What is lifted of a problem's readings, and what its variables have as their reference.
+class Reference(Module):
+    """What the variables of a problem's unknowns have for a reference.
 
     Attributes
     ----------
-    basis : (d, k)
-        Q: orthonormal columns, each of readings of one scale.
     of_noise : LaplaceApproximation
-        Reference of the noise's parameters zeta, (h,).
+        Of the noise's parameters zeta, (h,).
     of_white : LaplaceApproximation
-        That of the prior's variables w, (m,).
+        Of the prior's variables w, (m,).
     """
 
-    basis: jax.Array
     of_noise: LaplaceApproximation
     of_white: LaplaceApproximation
 
     def colour(self, theta: jax.Array) -> jax.Array:
         """Unknowns (zeta, w), (h + m,), of variables with these references, (h + m,)."""
-        zeta, white = self._split(theta)
-        return jnp.concatenate([self.of_noise.colour(zeta), self.of_white.colour(white)])
+        return self._each("colour", theta)
 
     def whiten(self, theta: jax.Array) -> jax.Array:
         """The variables, (h + m,), of unknowns (zeta, w), (h + m,)."""
-        zeta, white = self._split(theta)
-        return jnp.concatenate([self.of_noise.whiten(zeta), self.of_white.whiten(white)])
+        return self._each("whiten", theta)
 
-    def _split(self, theta):
-        return jnp.split(theta, [self.of_noise.mode.shape[0]])
+    def _each(self, name, theta):
+        zeta, white = jnp.split(theta, [self.of_noise.mode.shape[0]])
+        parts = getattr(self.of_noise, name)(zeta), getattr(self.of_white, name)(white)
+        return jnp.concatenate(parts)
+
+
+class Lift(Reference):
+    """What is lifted of a problem's readings, and what its variables have as their reference.
+
+    Attributes
+    ----------
+    basis : (d, k)
+        Q: orthonormal columns, each of readings of one scale; of noise that is not normal each of
+        one reading.
+    """
+
+    basis: jax.Array
 
 
 class ReferencePrior(Prior):
-    """A prior in variables v with w = m + L v.
+    """A prior in variables v with w = m + L v; their density is told by :class:`Referred`.
 
     Attributes
     ----------
@@ -92,11 +104,6 @@ class ReferencePrior(Prior):
         value, tangent = self.prior.linearise(self.reference.colour(white))
         return value, _Through(self.reference, tangent)
 
-    def log_reference(self, white: jax.Array) -> jax.Array:
-        """As :meth:`Prior.log_reference`."""
-        own = self.reference.colour(white)
-        return self.prior.log_reference(own) + self.reference.log_ratio(white)
-
 
 class _Through(NamedTuple):
     """Derivatives by v from those by w."""
@@ -118,22 +125,53 @@ class _Through(NamedTuple):
         return self.reference.scaled(self.tangent.pull_back(weights, inside, pushed))
 
 
-class CombinationsScale(Scale):
-    """Scale of combinations of readings, each of readings with one scale.
+class ReferenceNoise(Noise):
+    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` is a prior.
+
+    Attributes
+    ----------
+    noise : Noise
+        Of zeta.
+    reference : LaplaceApproximation
+    """
+
+    noise: Noise
+    reference: LaplaceApproximation
+
+    def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.transform(eta, *shape)
+
+    def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.inverse_transform(value, *shape)
+
+    def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.log_ratio(eta, *shape)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns."""
+        return self.noise.num_parameters
+
+    def _values(self, zeta):
+        return self.noise._values(self.reference.colour(zeta))
+
+
+class ScaleOfRows(Scale):
+    """Scale of some of the readings, or of combinations of readings that have one scale.
 
     Attributes
     ----------
     scale : Scale
-        Of the d readings, over their weights.
+        Of the d readings.
     rows : (k,) int
-        A reading of each combination.
-    reference : LaplaceApproximation or None
-        Of the parameters; None: they are those of the readings' scale.
+        A reading of each.
     """
 
     scale: Scale
     rows: jax.Array
-    reference: LaplaceApproximation | None = None
 
     @property
     def num_parameters(self) -> int:
@@ -142,111 +180,155 @@ class CombinationsScale(Scale):
 
     def value(self, zeta: jax.Array) -> jax.Array:
         """Sigma, () or (k,), from zeta (h,)."""
-        sigma = self.scale.value(self._own(zeta))
+        sigma = self.scale.value(zeta)
         return sigma[self.rows] if jnp.ndim(sigma) else sigma
 
     def log_reference(self, zeta: jax.Array) -> jax.Array:
         """As :meth:`Scale.log_reference`."""
-        found = self.scale.log_reference(self._own(zeta))
-        return found if self.reference is None else found + self.reference.log_ratio(zeta)
-
-    def near(self, sigma: jax.Array) -> CombinationsScale:
-        """As :meth:`Scale.near`, of one number."""
-        return CombinationsScale(self.scale.near(sigma), self.rows, self.reference)
-
-    def log_density_of_rest(
-        self, zeta: jax.Array, residual: jax.Array, combined: jax.Array | float = 0.0
-    ) -> jax.Array:
-        """Log density, (), of what is not lifted of readings over weights, less a constant.
-
-        From the residual, (d,), and combinations of it, (k,): zero if it has none of them.
-        """
-        sigma = self.scale.value(self._own(zeta))
-        logs, num_left = jnp.log(sigma), residual.size - self.rows.size
-        all_logs = jnp.sum(logs) - jnp.sum(logs[self.rows]) if logs.ndim else num_left * logs
-        squares = jnp.sum((residual / sigma) ** 2)
-        return -all_logs - 0.5 * (squares - jnp.sum((combined / self.value(zeta)) ** 2))
-
-    def _own(self, zeta):
-        return zeta if self.reference is None else self.reference.colour(zeta)
+        return self.scale.log_reference(zeta)
 
 
-class PartlyLiftedProblem(InverseProblem):
-    """Combinations of a problem's readings, with the rest as a factor of the density.
-
-    Build it with :func:`partly_lifted_problem`.  Its unknowns are the problem's in their reference.
+class Referred(InverseProblem):
+    """A problem whose unknowns have another reference.  Build it with :func:`referred`.
 
     Attributes
     ----------
     asked : InverseProblem
-        With d readings.
-    weights : () or (d,)
-    basis : (d, k)
+    reference : Reference
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+    reference: Reference = field(kw_only=True)
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem in its own unknowns."""
+        return self.asked
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The same."""
+        return self.asked
+
+    def to_whole(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.to_whole`."""
+        return self.reference.colour(theta)
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`."""
+        theta = self.reference.whiten(lifted[: self.num_unknowns])
+        zeta, _ = self.split(theta)
+        eta = self.noise.invert(self.predict(theta), zeta, self.observed)
+        return jnp.concatenate([theta, eta])
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references' volume."""
+        own, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
+        ratio = reference.of_noise.log_ratio(zeta) + reference.of_white.log_ratio(white)
+        return self.asked.log_reference_of_unknowns(*self.split(own)) + ratio
+
+
+class PartlyLiftedProblem(Referred):
+    """Combinations of a problem's readings, with the rest as a factor of the density.
+
+    Build it with :func:`partly_lifted_problem`.
+
+    Attributes
+    ----------
+    matrix : (k, d)
+        A.
+    condensed : InverseProblem
+        With which starts are looked for: the problem itself, or one of fewer numbers.
     """
 
     has_factor: ClassVar[bool] = True
 
-    asked: InverseProblem = field(kw_only=True)
-    weights: jax.Array = field(kw_only=True)
-    basis: jax.Array = field(kw_only=True)
+    matrix: jax.Array = field(kw_only=True)
+    condensed: InverseProblem = field(kw_only=True)
 
-    def log_factor(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+    @property
+    def searched(self) -> InverseProblem:
+        """The condensed problem."""
+        return self.condensed
+
+    def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
         """Log density of what is not lifted, (), from all predicted readings, (d,)."""
-        residual = (self.asked.observed - readings) / self.weights
-        combined = residual @ self.basis
-        return self.noise.scale.log_density_of_rest(zeta, residual, combined)
+        asked, own = self.asked, self.reference.of_noise.colour(zeta)
+        every = asked.noise.loglikelihood(readings, own, asked.observed)
+        return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_factor`."""
+        zeta, white = self.split(theta)
+        _, expansion = self.model.expand(self.prior.transform(white))
+        return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
+
+
+def referred(problem: InverseProblem, reference: Reference) -> Referred:
+    """The same posterior in variables with a reference."""
+    return Referred(
+        problem.model,
+        ReferencePrior(problem.prior, reference.of_white),
+        ReferenceNoise(problem.noise.scale, problem.noise, reference.of_noise),
+        problem.observed,
+        asked=problem,
+        reference=reference,
+    )
+
+
+def laplace_referred(problem: InverseProblem) -> Referred:
+    """The same posterior in variables in which its Laplace approximation is standard normal.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.inverse.laplace_approximation.laplace_approximation`.
+    """
+    parts = laplace_approximation(problem).split(problem.noise.num_parameters)
+    return referred(problem, Reference(*parts))
 
 
 def weights_of(problem: InverseProblem) -> jax.Array:
-    """Known weights of the noise, () or (d,): all of a scale that is known."""
-    scale = problem.noise.scale
-    return scale.known if isinstance(scale, KnownScale) else jnp.ones(())
+    """Known weights of readings that may be rotated, () or (d,); else 1."""
+    return _apart(problem.noise)[0]
 
 
-def scale_of_combinations(problem: InverseProblem, basis: jax.Array, reference=None) -> Scale:
-    """The scale of combinations of a problem's readings over their weights."""
-    scale = problem.noise.scale
-    scale = KnownScale(jnp.ones(())) if isinstance(scale, KnownScale) else scale
-    return CombinationsScale(scale, jnp.argmax(jnp.abs(basis), axis=0), reference)
+def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> Noise:
+    """That of combinations, (k,), of a problem's readings over their weights."""
+    _, scale = _apart(problem.noise)
+    rows = jnp.argmax(jnp.abs(basis), axis=0)
+    return replace(problem.noise, scale=ScaleOfRows(scale, rows))
 
 
-def partly_lifted_problem(problem: InverseProblem, lift: Lift) -> PartlyLiftedProblem:
-    """The same posterior with the combinations alone as readings.
+def _apart(noise):
+    """Known weights, and the scale of readings over them."""
+    return noise.scale.apart() if noise.is_normal else (jnp.ones(()), noise.scale)
+
+
+def partly_lifted_problem(
+    problem: InverseProblem, lift: Lift, condensed: InverseProblem | None = None
+) -> PartlyLiftedProblem:
+    """The same posterior with some combinations alone as readings.
 
     Parameters
     ----------
     problem : InverseProblem
-        With additive Gaussian noise.
     lift : Lift
+    condensed : InverseProblem
+        With which starts are looked for; the problem itself if left out.
     """
-    weights, basis = weights_of(problem), lift.basis
-    matrix = basis.T / weights
+    matrix = lift.basis.T / weights_of(problem)
+    noise = noise_of_combinations(problem, lift.basis)
     return PartlyLiftedProblem(
         problem.model.combined(matrix),
         ReferencePrior(problem.prior, lift.of_white),
-        GaussianNoise(scale_of_combinations(problem, basis, lift.of_noise)),
+        ReferenceNoise(noise.scale, noise, lift.of_noise),
         matrix @ problem.observed,
         asked=problem,
-        weights=weights,
-        basis=basis,
+        reference=lift,
+        matrix=matrix,
+        condensed=problem if condensed is None else condensed,
     )
-
-
-class CondensedNoise(GaussianNoise):
-    """Gaussian noise of combinations that stand for more readings.
-
-    Attributes
-    ----------
-    rest : (d,)
-        What is left of the readings over their weights, whatever the unknowns.
-    """
-
-    rest: jax.Array = field(kw_only=True)
-
-    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
-        """That of zeta (h,), and of the rest, ()."""
-        left = self.scale.log_density_of_rest(zeta, self.rest)
-        return super().log_reference_of_parameters(zeta) + left
 
 
 class CondensedProblem(InverseProblem):
@@ -258,14 +340,23 @@ class CondensedProblem(InverseProblem):
     ----------
     asked : InverseProblem
         With d readings.
+    nearest : (d,)
+        Noise-free readings that differ from them by what is left of them, whatever the unknowns.
     """
 
     asked: InverseProblem = field(kw_only=True)
+    nearest: jax.Array = field(kw_only=True)
 
     @property
     def whole(self) -> InverseProblem:
         """The problem with d readings."""
         return self.asked
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""
+        every = self.asked.noise.loglikelihood(self.nearest, zeta, self.asked.observed)
+        rest = every - self.noise.loglikelihood(self.observed, zeta, self.observed)
+        return super().log_reference_of_unknowns(zeta, white) + rest
 
 
 def condensed_problem(
@@ -286,6 +377,6 @@ def condensed_problem(
     weights = weights_of(problem)
     matrix, residual = basis.T / weights, (problem.observed - predicted) / weights
     rest = residual - basis @ (residual @ basis)
-    noise = CondensedNoise(scale_of_combinations(problem, basis), rest=rest)
     model, observed = problem.model.combined(matrix), matrix @ problem.observed
-    return CondensedProblem(model, problem.prior, noise, observed, asked=problem)
+    noise, nearest = noise_of_combinations(problem, basis), problem.observed - rest * weights
+    return CondensedProblem(model, problem.prior, noise, observed, asked=problem, nearest=nearest)

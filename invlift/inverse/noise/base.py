@@ -79,6 +79,13 @@ class Noise(Module):
         return self.is_exact or type(self).loglikelihood is Noise.loglikelihood
 
     @property
+    def is_normal(self) -> bool:
+        """Whether readings differ by normal noise from what is predicted: it may be rotated."""
+        functions = "transform", "log_ratio", "loglikelihood"
+        is_own = any(getattr(type(self), each) is not getattr(Noise, each) for each in functions)
+        return not (is_own or self.relative or self.is_exact)
+
+    @property
     def num_parameters(self) -> int:
         """Number h of unknowns zeta."""
         return sum(part.num_parameters for part in self._parts)
