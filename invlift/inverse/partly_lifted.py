@@ -1,13 +1,14 @@
 """Lifting some combinations of many readings, the rest in the density, in a reference that has it.
 
-Of readings y, (d,), any combinations z = A y that have independent noise may be lifted.  What is
-left of the likelihood stays in the density,
+Combinations z = A y of readings y, (d,), are lifted with normal noise.  What is left of the
+likelihood stays in the density,
 
-    log p(y | F, zeta) - log p(z | A F, zeta),
+    log p(y | F, zeta) - log N(z | A F, zeta),
 
-so that the posterior is the same for any A; only steps depend on it.  Where the noise is normal,
-y = F + s w eta with known weights w, the readings over their weights may be rotated: A = Q^T / w
-with orthonormal columns Q, (d, k).  Any other noise allows some of the readings themselves.
+so that the posterior is the same for any A and any noise of the readings; only steps depend on
+them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise tells
+as much as theirs.  Where theirs is normal, y = F + s w eta, combinations have the noise that they
+are lifted with, and what is left is independent of it.
 
 The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
 that a normal approximation of what is left is standard normal in them.  The posterior is the same
@@ -16,7 +17,7 @@ for any m and L as well.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -24,9 +25,9 @@ import jax.numpy as jnp
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
 from invlift.inverse.noise import Noise
-from invlift.inverse.noise.scales import Scale
 from invlift.inverse.priors.base import Prior, Tangent
 from invlift.inverse.problem import InverseProblem
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
 
@@ -64,8 +65,7 @@ class Lift(Reference):
     Attributes
     ----------
     basis : (d, k)
-        Q: orthonormal columns, each of readings of one scale; of noise that is not normal each of
-        one reading.
+        Q: orthonormal columns, each of readings of one scale.
     """
 
     basis: jax.Array
@@ -159,33 +159,32 @@ class ReferenceNoise(Noise):
         return self.noise._values(self.reference.colour(zeta))
 
 
-class ScaleOfRows(Scale):
-    """Scale of some of the readings, or of combinations of readings that have one scale.
+class CombinedNoise(Noise):
+    """Normal noise of combinations of readings over weights, in place of theirs.
 
     Attributes
     ----------
-    scale : Scale
+    noise : Noise
         Of the d readings.
     rows : (k,) int
-        A reading of each.
+        A reading of each combination, which has its scale.
     """
 
-    scale: Scale
+    noise: Noise
     rows: jax.Array
 
     @property
     def num_parameters(self) -> int:
         """Number h of unknowns."""
-        return self.scale.num_parameters
+        return self.noise.num_parameters
 
-    def value(self, zeta: jax.Array) -> jax.Array:
-        """Sigma, () or (k,), from zeta (h,)."""
-        sigma = self.scale.value(zeta)
-        return sigma[self.rows] if jnp.ndim(sigma) else sigma
+    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
+        """As of the readings."""
+        return self.noise.log_reference_of_parameters(zeta)
 
-    def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """As :meth:`Scale.log_reference`."""
-        return self.scale.log_reference(zeta)
+    def _values(self, zeta):
+        sigma = self.noise.sigma(zeta) if self.noise.scale.num_parameters else jnp.ones(())
+        return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
 
 
 class Referred(InverseProblem):
@@ -288,21 +287,22 @@ def laplace_referred(problem: InverseProblem) -> Referred:
     return referred(problem, Reference(*parts))
 
 
+@program
 def weights_of(problem: InverseProblem) -> jax.Array:
-    """Known weights of readings that may be rotated, () or (d,); else 1."""
-    return _apart(problem.noise)[0]
+    """Standard deviations, (d,), of normal noise that tells as much as a problem's.
+
+    Where the scale is unknown they are over it.
+    """
+    noise, zeta = problem.noise, jnp.zeros(problem.noise.num_parameters)
+    _, information = noise.score_and_information(problem.observed, zeta, problem.observed)
+    sigma = noise.sigma(zeta) if noise.scale.num_parameters else 1.0
+    return information**-0.5 / sigma
 
 
-def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> Noise:
-    """That of combinations, (k,), of a problem's readings over their weights."""
-    _, scale = _apart(problem.noise)
+def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> CombinedNoise:
+    """What combinations, (k,), of a problem's readings over their weights are lifted with."""
     rows = jnp.argmax(jnp.abs(basis), axis=0)
-    return replace(problem.noise, scale=ScaleOfRows(scale, rows))
-
-
-def _apart(noise):
-    """Known weights, and the scale of readings over them."""
-    return noise.scale.apart() if noise.is_normal else (jnp.ones(()), noise.scale)
+    return CombinedNoise(problem.noise.scale, problem.noise, rows)
 
 
 def partly_lifted_problem(
@@ -367,7 +367,6 @@ def condensed_problem(
     Parameters
     ----------
     problem : InverseProblem
-        With additive Gaussian noise, of a scale that is known or unknown.
     basis : (d, p)
         Q: orthonormal columns, each of readings of one scale, that span nearly all that the prior
         can change of readings over weights.

@@ -21,13 +21,14 @@ from invlift.inverse.noise import (
     NOISES,
     Noise,
     Scale,
+    gaussian_noise,
     laplace_noise,
     potential_noise,
     unknown_scale,
 )
 from invlift.inverse.noise.exact import ExactReadings
 from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
-from invlift.inverse.partly_lifted import ReferenceNoise, ScaleOfRows
+from invlift.inverse.partly_lifted import CombinedNoise, ReferenceNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -40,8 +41,10 @@ SENSORS = SimpleNamespace(
 OTHERS = {
     "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
     "groups": laplace_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], SENSORS.groups)),
-    "of rows": laplace_noise(
-        ScaleOfRows(unknown_scale([lognormal(-1.0, 0.4), 0.2], [0, 1, 1, 0]), jnp.arange(1, 4))
+    "combined": CombinedNoise(
+        gaussian_noise(1.0).scale,
+        student_t_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], [0, 1, 1, 0]), 4.0),
+        jnp.arange(1, 4),
     ),
     "in a reference": ReferenceNoise(
         unknown_scale(lognormal(-1.0, 0.4)),

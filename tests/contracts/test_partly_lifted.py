@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract_checks import assert_close, check_normal_space, check_target
+from contract_checks import assert_close, check_normal_space, check_target, in_turn
 
 import invlift
 from invlift.inverse import lift_choice, told_directions
@@ -15,7 +15,13 @@ from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.lift_choice import choose
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import gaussian_noise, laplace_noise, unknown_scale
+from invlift.inverse.noise import (
+    gaussian_noise,
+    laplace_noise,
+    potential_noise,
+    student_t_noise,
+    unknown_scale,
+)
 from invlift.inverse.partly_lifted import partly_lifted_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.scale_coordinate import with_scale_coordinate
@@ -32,6 +38,16 @@ NOISES = {
     "unknown": gaussian_noise(MEDIAN),
     "two groups": gaussian_noise(unknown_scale([MEDIAN, MEDIAN], GROUPS.astype(int))),
     "a group known": gaussian_noise(unknown_scale([MEDIAN, 0.1], GROUPS.astype(int))),
+}
+#: Noise that is not normal: combinations are lifted with a normal one.
+OTHERS = {
+    "student": student_t_noise(0.1, 4.0),
+    "student unknown": student_t_noise(MEDIAN, invlift.lognormal(median=4.0, factor=1.5)),
+    "laplace": laplace_noise(0.1),
+    "laplace groups": laplace_noise(unknown_scale([MEDIAN, 0.1], GROUPS.astype(int))),
+    "quartic": potential_noise(0.1, lambda x: 0.25 * x**4),
+    "relative": gaussian_noise(0.1, relative=True),
+    "relative student": student_t_noise(MEDIAN, 4.0, relative=True),
 }
 
 
@@ -57,14 +73,18 @@ def linear(theta, matrix):
     return matrix @ theta
 
 
+def positive(theta, matrix):
+    return jnp.exp(0.3 * bent(theta, matrix))
+
+
 @cache
 def problem_of(name="known", fn=bent):
-    rng = np.random.default_rng(1)
-    matrix = matrix_of()
+    rng, noise = np.random.default_rng(1), (NOISES | OTHERS)[name]
+    matrix, fn = matrix_of(), positive if noise.relative else fn
     white = rng.standard_normal(NUM_UNKNOWNS)
     observed = np.asarray(fn(white, matrix)) + 0.1 * rng.standard_normal(NUM_READINGS)
     model, prior = JaxFunction(fn, (jnp.asarray(matrix),)), StandardNormalPrior(white * 0.0)
-    return inverse_problem(model, prior, NOISES[name], observed)
+    return inverse_problem(model, prior, noise, observed)
 
 
 @cache
@@ -112,10 +132,10 @@ def check_density(name, choice=None, made_of=partly_lifted_problem):
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
-@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("name", in_turn(NOISES | OTHERS, {*NOISES, "student", "relative"}))
 def test_the_density_is_that_of_all_readings(name):
     lift = choice_of(name).lift
-    assert 10 <= lift.basis.shape[1] <= 20
+    assert 10 <= lift.basis.shape[1] <= (20 if name in NOISES else NUM_UNKNOWNS)
     np.testing.assert_allclose(lift.basis.T @ lift.basis, np.eye(lift.basis.shape[1]), atol=1e-12)
     check_density(name)
 
@@ -133,7 +153,7 @@ def with_other_basis(problem, lift, condensed):
     return replace(made, matrix=made.matrix.at[0].multiply(0.5))
 
 
-@pytest.mark.parametrize("name", ["known"])
+@pytest.mark.parametrize("name", ["known", "student", "relative"])
 def test_a_rest_of_other_combinations_is_found(name):
     with pytest.raises(AssertionError, match=r"^density: "):
         check_density(name, made_of=with_other_basis)
@@ -206,7 +226,7 @@ def test_draws_of_a_linear_problem_are_exact(monkeypatch):
     assert max(errors()) > 8.0
 
 
-def test_few_readings_or_unknowns_and_other_noise_are_all_lifted():
+def test_few_readings_or_unknowns_are_all_lifted():
     rng = np.random.default_rng(1)
     prior = StandardNormalPrior(jnp.zeros(NUM_UNKNOWNS))
 
@@ -217,7 +237,6 @@ def test_few_readings_or_unknowns_and_other_noise_are_all_lifted():
 
     assert lift_of(lift_choice.FEW, gaussian_noise(0.1)) is None
     assert lift_of(100, gaussian_noise(0.1), 3) is None
-    assert lift_of(40, laplace_noise(0.1)) is None
     assert lift_of(40, gaussian_noise(0.1)) is not None
 
 
@@ -248,7 +267,7 @@ def test_many_readings_are_found_from_products(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("programs_of_short_chains")
-@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("name", [*NOISES, "student unknown", "relative"])
 def test_draws_are_those_of_all_lifted(name, monkeypatch):
     """Means and standard deviations of what readings tell most of, and of the noise."""
 

@@ -59,10 +59,6 @@ class Scale(Module):
         del sigma
         return self
 
-    def apart(self) -> tuple[jax.Array, Scale]:
-        """Known weights, () or (d,), and the scale over them."""
-        return jnp.ones(()), self
-
     def check(self, num_readings: int) -> None:
         """Refuse another number of readings than the scale is for.
 
@@ -88,10 +84,6 @@ class KnownScale(Scale):
         """Sigma, () or (d,); zeta is empty."""
         del zeta
         return self.known
-
-    def apart(self) -> tuple[jax.Array, KnownScale]:
-        """As :meth:`Scale.apart`: all of it is a weight."""
-        return self.known, KnownScale(jnp.ones(()))
 
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
