@@ -30,6 +30,9 @@ from invlift.inverse.problem import InverseProblem
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
+#: Standard deviations of the noise's reference that a start may be off.
+FARTHEST = 5.0
+
 
 class Reference(Module):
     """What the variables of a problem's unknowns have for a reference.
@@ -249,6 +252,16 @@ class PartlyLiftedProblem(Referred):
     def searched(self) -> InverseProblem:
         """The condensed problem."""
         return self.condensed
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`, with noise that what is not lifted allows.
+
+        Where chains start, that of a draw from the prior is many standard deviations off.
+        """
+        h = self.noise.num_parameters
+        xi = self.reference.of_noise.whiten(lifted[:h])
+        near = self.reference.of_noise.colour(jnp.clip(xi, -FARTHEST, FARTHEST))
+        return super().from_whole(jnp.concatenate([near, lifted[h:]]))
 
     def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
         """Log density of what is not lifted, (), from all predicted readings, (d,)."""

@@ -10,7 +10,7 @@ import pytest
 from contract_checks import assert_close, check_normal_space, check_target, in_turn
 
 import invlift
-from invlift.inverse import lift_choice, told_directions
+from invlift.inverse import lift_choice, partly_lifted, told_directions
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.lift_choice import choose
@@ -183,6 +183,17 @@ def test_it_is_a_target():
     position = np.asarray(jax.jit(target.from_lifted)(theta))
     assert np.abs(check_target(target, position)).max() < 1e-10
     check_normal_space(target, position)
+
+
+def test_starts_have_noise_that_the_rest_allows():
+    """That of a draw from the prior may be many standard deviations off; the field stays."""
+    target = target_of(problem_of("unknown"), choice_of("unknown"))
+    theta = np.append(40.0, 0.4 * np.ones(NUM_UNKNOWNS))
+    position = np.asarray(jax.jit(target.from_lifted)(theta))
+    unknowns = np.asarray(target.problem.to_whole(position[: theta.size]))
+    assert abs(position[0] - partly_lifted.FARTHEST) < 1e-9
+    np.testing.assert_allclose(unknowns[1:], theta[1:], atol=1e-9)
+    assert np.abs(jax.jit(target.constraint)(position)).max() < 1e-10
 
 
 @pytest.mark.usefixtures("programs_of_short_chains")
