@@ -27,13 +27,11 @@ from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
 from invlift.inverse.lift_choice import Choice, choose
+from invlift.inverse.partly_lifted import laplace_referred, partly_lifted_problem
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
-from invlift.inverse.targets.laplace_whitened import laplace_whitened
-from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.partly_lifted import partly_lifted
 from invlift.posterior import Quantity
 from invlift.programs.digest import digest
 from invlift.programs.memory import memory_size
@@ -50,7 +48,11 @@ from invlift.samplers.kernels.base import Kernel
 from invlift.targets import ConstrainedTarget, Target
 
 #: Targets of an inverse problem, by what kernels call them.
-TARGETS = {"manifold": lifted_posterior, "density": OrdinaryPosterior, "laplace": laplace_whitened}
+TARGETS = {
+    "manifold": lambda problem: problem.lifted(),
+    "density": OrdinaryPosterior,
+    "laplace": lambda problem: OrdinaryPosterior(laplace_referred(problem)),
+}
 #: Draws that each chain makes first, where as many are asked for as it takes.
 FIRST_GOAL = 200
 #: Draws of which it is asked whether they can be kept, and statistics of each, about.
@@ -326,7 +328,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
     if choice.lift is not None:
-        return partly_lifted(problem, choice.lift, choice.condensed(problem))
+        problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem))
     return TARGETS[kernel.target_kind](problem)
 
 

@@ -123,9 +123,10 @@ def find_start(
     An InputError if none of 20 draws has a finite density, or leads onto the manifold; with the
     readings that follow from others, if that is why.
     """
-    problem, own = target.problem, target.problem.own_lifted()
+    problem = target.problem.searched
     draws = _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation)
-    start = (_of_a_likely_mode if own is None else _of_a_small_misfit)(problem, draws)
+    has_modes = problem.lifted().is_dense
+    start = (_of_a_likely_mode if has_modes else _of_a_small_misfit)(problem, draws)
     if start is None:
         raise _no_start(problem, seed, chain)
     return start
@@ -144,11 +145,12 @@ class _Draw(NamedTuple):
 
 def _finite_draws(kernel, target, seed, chain, evaluate_fn, approximation) -> Iterator[_Draw]:
     """Those draws at which all is finite."""
-    problem = target.problem
-    own = None if approximation is not None else problem.own_lifted()
+    problem = target.problem.searched
+    own = problem.lifted()
+    is_drawn = own.is_dense or approximation is not None
     for attempt in range(MAX_STARTS):
         PHASES.info("looking at start %d", attempt + 1, extra={"chain": chain})
-        if own is None:
+        if is_drawn:
             lifted, logdensity = _lifted_draw(problem, approximation, seed, chain, attempt)
         else:
             lifted, logdensity = _landed(own, seed, chain, attempt), 0.0
@@ -201,10 +203,10 @@ def _not_outweighed(indices: Iterable[int], logs: Sequence[float]) -> list[int]:
 
 def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
     """Why there is no start; constraints that follow from others are an error of their own."""
-    where, own = f"chain {chain}, start", problem.own_lifted()
+    where, own = f"chain {chain}, start", problem.lifted()
     _check_signs(problem, where)
     _check_repeated(problem, where, seed)
-    if own is not None:
+    if not own.is_dense:
         _, rough = map(np.asarray, _drawn_and_rough(own, seed, chain, 0))
         position = onto_manifold(own, rough)
         check_independent(own, position, names_of_constraints(own))
@@ -330,7 +332,8 @@ def _lifted_draw(problem: InverseProblem, approximation, seed, chain, attempt):
         white = jax.random.normal(key, (problem.num_unknowns,))
         return lifted.lift(approximation.colour(white)), jnp.zeros(())
     position, by_white = initial_point(problem, key)
-    return position, lifted.logdensity(position, by_white) - 0.5 * position @ position
+    gram = lifted.jacobian(position, by_white).inner()
+    return position, lifted.logdensity(position, gram) - 0.5 * position @ position
 
 
 @program

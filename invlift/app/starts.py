@@ -27,8 +27,8 @@ from invlift.inverse.laplace_approximation import (
 )
 from invlift.inverse.lift_choice import Choice
 from invlift.inverse.problem import InverseProblem
-from invlift.inverse.targets.laplace_whitened import LaplaceWhitened
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, aside, static
@@ -59,7 +59,7 @@ class Starts(Module):
     is_exact: ClassVar[bool] = True
 
     kernel: Kernel
-    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
+    target: Lifted | OrdinaryPosterior
     seed: int = static()
     num_chains: int = static()
     approximation: LaplaceApproximation | None = None
@@ -76,7 +76,7 @@ class Starts(Module):
         is_known = chain == 0 and self.first is not None
         position, misfit, *_ = self.first if is_known else self.find(chain)
         if (most := misfit.max(initial=0.0)) > MAX_MISFIT:  # said before hours are spent on it
-            worst = name_of_reading(self.target.problem, int(misfit.argmax()))
+            worst = name_of_reading(self.target.problem.searched, int(misfit.argmax()))
             logger.warning(
                 f"chain {chain} starts from values that miss the readings by up to {most:.3g} "
                 f"standard deviations of the noise, of {worst}: they may contradict each other or "
@@ -104,7 +104,7 @@ class GivenStarts(Module):
 
     is_exact: ClassVar[bool] = True
 
-    target: LiftedPosterior | OrdinaryPosterior | LaplaceWhitened
+    target: Lifted | OrdinaryPosterior
     white: np.ndarray
 
     @property
@@ -114,7 +114,7 @@ class GivenStarts(Module):
 
     def __getitem__(self, chain: int) -> np.ndarray:
         """Start of a chain; an InputError if the model is not finite there."""
-        lifted = lifted_above(self.target.problem, self.white[chain])
+        lifted = lifted_above(self.target.problem.searched, self.white[chain])
         if not np.all(np.isfinite(lifted)):
             where, expected = f"starts, row {chain}", "unknowns at which the forward map is finite"
             raise InputError(where, expected, "readings that are not", "give another start")
@@ -160,7 +160,7 @@ class RoughStarts(Module):
 
 def laplace_starts(kernel: Kernel, target, seed: int, num_chains: int) -> Starts:
     """Starts that are draws of the posterior's Laplace approximation."""
-    return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem))
+    return Starts(kernel, target, seed, num_chains, laplace_approximation(target.problem.searched))
 
 
 def random_starts(kernel: Kernel, target, seed: int, num_chains: int) -> RoughStarts:

@@ -52,7 +52,7 @@ MAX_STEPS = 10_000_000
 class DiffusionProblem(InverseProblem):
     """Inverse problem of a diffusion.  Build it with :func:`diffusion_problem`."""
 
-    def own_lifted(self) -> DiffusionPosterior:
+    def lifted(self) -> DiffusionPosterior:
         """The lifted posterior of which a step has a cost linear in the number of steps in time.
 
         It has parts for :class:`~invlift.samplers.kernels.alternate.Alternate`.

@@ -211,7 +211,7 @@ def _check_structure(problem: ExactProblem) -> None:
 @program
 def _slopes(problem: ExactProblem, position, direction):
     """Of the readings along a direction, by the structure and without it, (d,) each."""
-    target = problem.own_lifted()
+    target = problem.lifted()
     _, jacobian = target.linearise(position)
     return jacobian.apply(direction), jax.jvp(problem.predict, (position,), (direction,))[1]
 

@@ -55,6 +55,14 @@ class LaplaceApproximation(Module):
     directions: jax.Array
     precisions: jax.Array
 
+    def split(self, num: int) -> tuple[LaplaceApproximation, LaplaceApproximation]:
+        """Those of the first ``num`` = h numbers and of the others, which are independent of them
+        and have the directions after the first h.
+        """
+        first = self.mode[:num], self.directions[:num, :num], self.precisions[:num]
+        rest = self.mode[num:], self.directions[num:, num:], self.precisions[num:]
+        return LaplaceApproximation(*first), LaplaceApproximation(*rest)
+
     def colour(self, white: jax.Array) -> jax.Array:
         """Theta, (h + m,), of a standard normal vector, (h + m,)."""
         return self.mode + self.scaled(white)
@@ -188,8 +196,7 @@ def find_mode(
     # The misfit as it is at w.  Where readings move by 1e8 standard deviations that of the
     # linearised model has no digits left, and below zero would outweigh all other modes.
     misfit = 0.5 * (white @ white + eta @ eta)
-    log_mass = problem.prior.log_reference(white) - misfit - parts(zeta)[1]
-    log_mass -= 0.5 * jnp.sum(jnp.log(curvatures))
+    log_mass = -misfit - parts(zeta)[1] - 0.5 * jnp.sum(jnp.log(curvatures))
     return Mode(zeta, white, eta, slope[:, None] * by_white, curvatures, directions, log_mass)
 
 
@@ -217,7 +224,7 @@ def _marginal_loss(problem: InverseProblem, white, predicted, by_white) -> Calla
         sigma = 1.0 / slope  # in units of the observations
         gram = BorderedJacobian((by_white.T,), DiagonalJacobian(sigma)).inner(product=product)
         residual = sigma * eta - along
-        reference = problem.noise.log_reference_of_parameters(zeta) - 0.5 * zeta @ zeta
+        reference = problem.log_reference_of_unknowns(zeta, white) - 0.5 * zeta @ zeta
         return 0.5 * residual @ gram.solve(residual), 0.5 * gram.log_determinant() - reference
 
     return parts

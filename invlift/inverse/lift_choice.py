@@ -18,11 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
-from invlift.inverse.noise.gaussian import GaussianNoise
 from invlift.inverse.partly_lifted import (
     Lift,
     condensed_problem,
-    scale_of_combinations,
+    noise_of_combinations,
     weights_of,
 )
 from invlift.inverse.problem import InverseProblem
@@ -49,8 +48,8 @@ SMALLEST = 2.0
 
 #: Of arrays of a choice.
 NAMES = (
-    "lifted",
     *(f"{of}_{part}" for of in ("noise", "white") for part in ("mode", "directions", "precisions")),
+    "lifted",
     "condensed",
     "predicted",
 )
@@ -87,9 +86,9 @@ class Choice(NamedTuple):
         """The choice of a scale and :meth:`arrays`."""
         if not arrays:
             return cls(scale)
-        basis, *references = jax.device_put([arrays[name] for name in NAMES[:7]])
+        *references, basis = jax.device_put([arrays[name] for name in NAMES[:7]])
         references = LaplaceApproximation(*references[:3]), LaplaceApproximation(*references[3:])
-        return cls(scale, Lift(basis, *references), *map(arrays.get, NAMES[7:]))
+        return cls(scale, Lift(*references, basis), *map(arrays.get, NAMES[7:]))
 
     def condensed(self, problem: InverseProblem) -> InverseProblem:
         """The problem with which modes and starts are looked for."""
@@ -101,22 +100,20 @@ class Choice(NamedTuple):
 def choose(problem: InverseProblem) -> Choice:
     """What is lifted of a problem, and the coordinate of its noise's scale.
 
-    All readings, unless there are many, of many unknowns, with additive Gaussian noise; and where
-    no mode is found.
+    All readings, unless there are many, of many unknowns; and where no mode is found.
 
     Parameters
     ----------
     problem : InverseProblem
     """
     sizes = problem.num_observations, problem.prior.num_white
-    is_rotated = type(problem.noise) is GaussianNoise and not problem.noise.relative
-    is_rotated = is_rotated and problem.own_lifted() is None
-    if min(sizes) <= FEW or not is_rotated or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
+    has_density = problem.lifted().is_dense and problem.noise.is_transformed
+    if min(sizes) <= FEW or not has_density or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
         return Choice(typical_scale(problem))
     white, choice = np.zeros(sizes[1]), Choice(None)
     has_many = sizes[0] > MANY_READINGS
     if has_many:
-        sigma = np.inf if problem.noise.num_parameters else 1.0
+        sigma = np.inf if problem.noise.scale.num_parameters else 1.0
         choice = Choice(None, None, *_sketch(problem, white, sigma))
     choice = choice._replace(scale=typical_scale(choice.condensed(problem)))
     own = with_scale_coordinate(problem, choice.scale) if choice.scale else problem
@@ -124,7 +121,8 @@ def choose(problem: InverseProblem) -> Choice:
     if not modes:
         return Choice(choice.scale)
     if has_many:  # once more, with what readings depend on there
-        sigma = np.asarray(own.noise.sigma(modes[0].zeta)) / np.asarray(weights_of(own))
+        has_scale = own.noise.scale.num_parameters > 0
+        sigma = np.asarray(own.noise.sigma(modes[0].zeta)) if has_scale else 1.0
         basis, predicted = _sketch(own, modes[0].white, sigma)
         choice = choice._replace(basis=basis, predicted=predicted)
         theta = np.concatenate([modes[0].zeta, modes[0].white])
@@ -190,21 +188,26 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     """The combinations and references for a problem in the coordinates of its choice."""
     small, mode, groups = choice.condensed(problem), modes[0], _groups(problem)
     spread = (mode.directions**2 @ (1.0 / mode.curvatures)) ** 0.5
-    sigma = np.asarray(small.noise.sigma(mode.zeta - SMALLEST * spread))
     whites = [mode.white, *(each.white for each in modes[1:]), *_draws(mode)]
-    parts = [tuple(map(np.asarray, _linearised(small, each))) for each in whites]
+    parts = [tuple(map(np.asarray, _told(small, mode.zeta - SMALLEST * spread, white)))
+             for white in whites]  # fmt: skip
     of_rows = groups if choice.basis is None else groups[np.abs(choice.basis).argmax(axis=0)]
-    scaled = [each / _columns(sigma) for _, each in parts]
+    scaled = [matrix for *_, matrix in parts]
     directions = Directions.of(scaled[0], of_rows)
     if not directions.values.size:  # no reading depends on the unknowns
         return None
     number = number_to_lift(directions, scaled[1:])
-    residual = (np.asarray(small.observed) - parts[0][0]) / sigma
-    rest, of_white = _reference(directions, number, residual, mode.white)
-    basis = directions.left[:, :number]
-    basis = basis if choice.basis is None else choice.basis @ basis
-    of_noise = _reference_of_noise(problem, mode, basis, rest * sigma, choice)
-    return Lift(*jax.device_put((basis, of_noise, of_white)))
+    if number == problem.num_observations:
+        return None
+    residual, scale, _ = parts[0]
+    spread, of_white = _reference(directions, number, residual, mode.white)
+    basis, spread = directions.left[:, :number], spread * scale
+    if choice.basis is None:
+        spread = spread / np.asarray(weights_of(problem))
+    else:
+        basis, spread = choice.basis @ basis, np.sqrt(choice.basis**2 @ spread**2)
+    of_noise = _reference_of_noise(problem, mode, basis, spread)
+    return Lift(*jax.device_put((of_noise, of_white, basis)))
 
 
 def _draws(mode: Mode) -> np.ndarray:
@@ -215,41 +218,47 @@ def _draws(mode: Mode) -> np.ndarray:
 
 
 def _reference(directions: Directions, number: int, residual: np.ndarray, white: np.ndarray):
-    """Root mean squares of what is left of the rows, (n,), and the reference of w.
+    """Standard deviations of predicted rows, (n,), and the reference of w.
 
     Given the rows that are not lifted, with a residual in standard deviations at the mode, (n,).
     """
     left, values, along = directions.rest(number)
     mean = along @ (values / (1.0 + values**2) * (left.T @ residual + values * (along.T @ white)))
-    lifted = directions.left[:, :number]
-    rest = residual - lifted @ (lifted.T @ residual)
-    squares = rest**2 + left**2 @ (values**2 / (1.0 + values**2))
-    return np.sqrt(squares), LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
+    spread = np.sqrt(left**2 @ (values**2 / (1.0 + values**2)))
+    return spread, LaplaceApproximation(mean, *padded(along, 1.0 + values**2))
 
 
-def _reference_of_noise(problem, mode: Mode, basis, rest, choice: Choice) -> LaplaceApproximation:
-    """That of zeta, (h,), given what is left of the readings; the prior's if they are known."""
+def _reference_of_noise(problem, mode: Mode, basis, spread) -> LaplaceApproximation:
+    """That of zeta, (h,), given what is left of the readings; the prior's if they are known.
+
+    With standard deviations of predicted readings over weights, (d,).
+    """
     if not problem.noise.num_parameters:
         return LaplaceApproximation(np.zeros(0), np.zeros((0, 0)), np.ones(0))
-    if choice.basis is not None:  # rows are combinations: what they miss has residuals as well
-        outside = np.asarray(problem.observed) - np.asarray(
-            _predicted(problem, np.concatenate([mode.zeta, mode.white]))
-        )
-        outside = outside / np.asarray(weights_of(problem))
-        outside = outside - choice.basis @ (choice.basis.T @ outside)
-        rest = np.sqrt(outside**2 + choice.basis**2 @ rest**2)
-    found = _most_probable_noise(scale_of_combinations(problem, basis), rest, mode.zeta)
+    weights, observed = np.asarray(weights_of(problem)), np.asarray(problem.observed)
+    theta = np.concatenate([mode.zeta, mode.white])
+    rest = (observed - np.asarray(_predicted(problem, theta))) / weights
+    rest -= basis @ (basis.T @ rest)
+    rest = np.copysign(np.hypot(rest, spread), rest)
+    combined = basis.T @ (observed / weights)
+    found = _most_probable_noise(problem, basis, observed - weights * rest, combined, theta)
     zeta, values, vectors = map(np.asarray, found)
     return LaplaceApproximation(zeta, vectors, np.maximum(values, 1.0))
 
 
 @program
-def _most_probable_noise(scale, rest, zeta):
-    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian."""
+def _most_probable_noise(problem: InverseProblem, basis, predicted, combined, theta):
+    """Where what is left is most probable, (h,), and eigenvalues and vectors of the Hessian.
+
+    With predicted readings, (d,), of which combinations that are lifted, (k,), have no residual.
+    """
+    zeta, white = problem.split(theta)
+    lifted = noise_of_combinations(problem, basis)
 
     def loss(zeta):
-        reference = scale.log_reference(zeta) - 0.5 * zeta @ zeta
-        return -reference - scale.log_density_of_rest(zeta, rest)
+        reference = problem.log_reference_of_unknowns(zeta, white) - 0.5 * zeta @ zeta
+        every = problem.noise.loglikelihood(predicted, zeta, problem.observed)
+        return lifted.loglikelihood(combined, zeta, combined) - every - reference
 
     zeta = minimise(loss, zeta)
     return zeta, *jnp.linalg.eigh(jax.hessian(loss)(zeta))
@@ -268,8 +277,16 @@ def _mode(problem: InverseProblem, theta):
 
 
 @program
-def _linearised(problem: InverseProblem, white):
-    return problem.value_and_jacobian(white)
+def _told(problem: InverseProblem, zeta, white):
+    """Residuals and scales of readings, (d,), and derivatives by w over these, (d, m).
+
+    So that the log density of a reading is -(residual - change / scale)^2 / 2 about, and exactly of
+    normal noise: of any other, the scale is that of its Fisher information.
+    """
+    predicted, by_white = problem.value_and_jacobian(white)
+    found = problem.noise.score_and_information(predicted, zeta, problem.observed)
+    score, scale = found[0], found[1] ** -0.5
+    return score * scale, scale, by_white / scale[:, None]
 
 
 @program

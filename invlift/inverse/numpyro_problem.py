@@ -13,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from invlift.errors import InputError, as_input_error
+from invlift.inverse.jacobians import Grouped
 from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.models.base import ForwardModel, by_columns
 from invlift.inverse.models.numpyro_groups import find_grouping
@@ -22,7 +23,7 @@ from invlift.inverse.noise import known_noise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import NamedReading
-from invlift.inverse.targets.grouped import GroupedPosterior
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.programs.compilation import program
 from invlift.programs.derivatives import reach_loops
 from invlift.programs.precision import require_float64
@@ -31,10 +32,6 @@ from invlift.programs.pytrees import static
 
 class SitesPrior(StandardNormalPrior):
     """Standard normal variables of the latent sites of a NumPyro model.
-
-    What the model says beyond them and beyond the scores of its readings is the log reference: the
-    densities of sites that are taken in a coordinate or not lifted, and of readings relative to
-    their scores.
 
     Attributes
     ----------
@@ -47,10 +44,6 @@ class SitesPrior(StandardNormalPrior):
 
     data: dict[str, jax.Array]
     sites: Sites = static()
-
-    def log_reference(self, white: jax.Array) -> jax.Array:
-        """As :meth:`Prior.log_reference`, but of the readings as well."""
-        return self.sites.at(white, self.data).log_reference
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """Draw w, (m,), of the model without readings."""
@@ -145,9 +138,27 @@ class NumPyroProblem(InverseProblem):
 
     grouping: Grouping | None = static(default=None)
 
-    def own_lifted(self) -> GroupedPosterior | None:
+    @property
+    def structure(self) -> Grouped | None:
+        """That of the groups of readings, if there are any."""
+        return None if self.grouping is None else self.grouping.structure
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """That of the groups of readings, if there are any."""
+        return () if self.grouping is None else self.grouping.order
+
+    def lifted(self) -> Lifted:
         """By the groups of readings, if there are any."""
-        return None if self.grouping is None else GroupedPosterior(self, self.grouping)
+        return super().lifted() if self.grouping is None else Lifted(self)
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`.
+
+        What the model says beyond standard normal variables and scores of readings: densities of
+        sites that are taken in a coordinate or not lifted, and of readings next to their scores.
+        """
+        return self.model.at(white).log_reference
 
     def describe(self, theta: jax.Array, coefficients: jax.Array, predicted: jax.Array) -> dict:
         """Latent and deterministic sites by name, middles of the readings' distributions, scores.

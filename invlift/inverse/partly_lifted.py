@@ -1,15 +1,18 @@
 """Lifting some combinations of many readings, the rest in the density, in a reference that has it.
 
-Readings y = F + s w eta, (d,), with known weights w and eta standard normal, may be rotated: with
-orthonormal columns Q, (d, k), the combinations z = Q^T (y / w) have the noise s eta as well, and
-what is left of y / w is independent of it, with the density
+Combinations z = A y of readings y, (d,), are lifted with normal noise.  What is left of the
+likelihood stays in the density,
 
-    s^-(d - k) exp(-(|r|^2 - |Q^T r|^2) / (2 s^2)),  r = (y - F) / w.
+    log p(y | F, zeta) - log N(z | A F, zeta),
 
-The k combinations are lifted, this stays in the density.  The variables of the field are v with
-w = m + L v, and likewise those of the noise's scale, so that a normal approximation of what is left
-is standard normal in them.  The posterior is the same for any m and L, and for any Q, as what is
-lifted of the likelihood is taken out of the rest; only steps depend on them.
+so that the posterior is the same for any A and any noise of the readings; only steps depend on
+them.  A = Q^T / w with orthonormal columns Q, (d, k), and weights w with which normal noise tells
+as much as theirs.  Where theirs is normal, y = F + s w eta, combinations have the noise that they
+are lifted with, and what is left is independent of it.
+
+The variables of the field are v with w = m + L v, and likewise those of the noise's parameters, so
+that a normal approximation of what is left is standard normal in them.  The posterior is the same
+for any m and L as well.
 """
 
 from __future__ import annotations
@@ -20,47 +23,59 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from invlift.inverse.laplace_approximation import LaplaceApproximation
-from invlift.inverse.noise.gaussian import GaussianNoise
-from invlift.inverse.noise.scales import KnownScale, Scale
+from invlift.inverse.laplace_approximation import LaplaceApproximation, laplace_approximation
+from invlift.inverse.noise import Noise
 from invlift.inverse.priors.base import Prior, Tangent
 from invlift.inverse.problem import InverseProblem
+from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module
 
+#: Standard deviations of the noise's reference that a start may be off.
+FARTHEST = 5.0
 
-class Lift(Module):
+
+class Reference(Module):
+    """What the variables of a problem's unknowns have for a reference.
+
+    Attributes
+    ----------
+    of_noise : LaplaceApproximation
+        Of the noise's parameters zeta, (h,).
+    of_white : LaplaceApproximation
+        Of the prior's variables w, (m,).
+    """
+
+    of_noise: LaplaceApproximation
+    of_white: LaplaceApproximation
+
+    def colour(self, theta: jax.Array) -> jax.Array:
+        """Unknowns (zeta, w), (h + m,), of variables with these references, (h + m,)."""
+        return self._each("colour", theta)
+
+    def whiten(self, theta: jax.Array) -> jax.Array:
+        """The variables, (h + m,), of unknowns (zeta, w), (h + m,)."""
+        return self._each("whiten", theta)
+
+    def _each(self, name, theta):
+        zeta, white = jnp.split(theta, [self.of_noise.mode.shape[0]])
+        parts = getattr(self.of_noise, name)(zeta), getattr(self.of_white, name)(white)
+        return jnp.concatenate(parts)
+
+
+class Lift(Reference):
     """What is lifted of a problem's readings, and what its variables have as their reference.
 
     Attributes
     ----------
     basis : (d, k)
         Q: orthonormal columns, each of readings of one scale.
-    of_noise : LaplaceApproximation
-        Reference of the noise's parameters zeta, (h,).
-    of_white : LaplaceApproximation
-        That of the prior's variables w, (m,).
     """
 
     basis: jax.Array
-    of_noise: LaplaceApproximation
-    of_white: LaplaceApproximation
-
-    def colour(self, theta: jax.Array) -> jax.Array:
-        """Unknowns (zeta, w), (h + m,), of variables with these references, (h + m,)."""
-        zeta, white = self._split(theta)
-        return jnp.concatenate([self.of_noise.colour(zeta), self.of_white.colour(white)])
-
-    def whiten(self, theta: jax.Array) -> jax.Array:
-        """The variables, (h + m,), of unknowns (zeta, w), (h + m,)."""
-        zeta, white = self._split(theta)
-        return jnp.concatenate([self.of_noise.whiten(zeta), self.of_white.whiten(white)])
-
-    def _split(self, theta):
-        return jnp.split(theta, [self.of_noise.mode.shape[0]])
 
 
 class ReferencePrior(Prior):
-    """A prior in variables v with w = m + L v.
+    """A prior in variables v with w = m + L v; their density is told by :class:`Referred`.
 
     Attributes
     ----------
@@ -92,11 +107,6 @@ class ReferencePrior(Prior):
         value, tangent = self.prior.linearise(self.reference.colour(white))
         return value, _Through(self.reference, tangent)
 
-    def log_reference(self, white: jax.Array) -> jax.Array:
-        """As :meth:`Prior.log_reference`."""
-        own = self.reference.colour(white)
-        return self.prior.log_reference(own) + self.reference.log_ratio(white)
-
 
 class _Through(NamedTuple):
     """Derivatives by v from those by w."""
@@ -118,135 +128,220 @@ class _Through(NamedTuple):
         return self.reference.scaled(self.tangent.pull_back(weights, inside, pushed))
 
 
-class CombinationsScale(Scale):
-    """Scale of combinations of readings, each of readings with one scale.
+class ReferenceNoise(Noise):
+    """Noise in variables xi with zeta = m + L xi, as :class:`ReferencePrior` is a prior.
 
     Attributes
     ----------
-    scale : Scale
-        Of the d readings, over their weights.
-    rows : (k,) int
-        A reading of each combination.
-    reference : LaplaceApproximation or None
-        Of the parameters; None: they are those of the readings' scale.
+    noise : Noise
+        Of zeta.
+    reference : LaplaceApproximation
     """
 
-    scale: Scale
-    rows: jax.Array
-    reference: LaplaceApproximation | None = None
+    noise: Noise
+    reference: LaplaceApproximation
+
+    def transform(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.transform(eta, *shape)
+
+    def inverse_transform(self, value: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.inverse_transform(value, *shape)
+
+    def log_ratio(self, eta: jax.Array, *shape: jax.Array) -> jax.Array:
+        """As of the noise."""
+        return self.noise.log_ratio(eta, *shape)
 
     @property
     def num_parameters(self) -> int:
         """Number h of unknowns."""
-        return self.scale.num_parameters
+        return self.noise.num_parameters
 
-    def value(self, zeta: jax.Array) -> jax.Array:
-        """Sigma, () or (k,), from zeta (h,)."""
-        sigma = self.scale.value(self._own(zeta))
-        return sigma[self.rows] if jnp.ndim(sigma) else sigma
-
-    def log_reference(self, zeta: jax.Array) -> jax.Array:
-        """As :meth:`Scale.log_reference`."""
-        found = self.scale.log_reference(self._own(zeta))
-        return found if self.reference is None else found + self.reference.log_ratio(zeta)
-
-    def near(self, sigma: jax.Array) -> CombinationsScale:
-        """As :meth:`Scale.near`, of one number."""
-        return CombinationsScale(self.scale.near(sigma), self.rows, self.reference)
-
-    def log_density_of_rest(
-        self, zeta: jax.Array, residual: jax.Array, combined: jax.Array | float = 0.0
-    ) -> jax.Array:
-        """Log density, (), of what is not lifted of readings over weights, less a constant.
-
-        From the residual, (d,), and combinations of it, (k,): zero if it has none of them.
-        """
-        sigma = self.scale.value(self._own(zeta))
-        logs, num_left = jnp.log(sigma), residual.size - self.rows.size
-        all_logs = jnp.sum(logs) - jnp.sum(logs[self.rows]) if logs.ndim else num_left * logs
-        squares = jnp.sum((residual / sigma) ** 2)
-        return -all_logs - 0.5 * (squares - jnp.sum((combined / self.value(zeta)) ** 2))
-
-    def _own(self, zeta):
-        return zeta if self.reference is None else self.reference.colour(zeta)
+    def _values(self, zeta):
+        return self.noise._values(self.reference.colour(zeta))
 
 
-class PartlyLiftedProblem(InverseProblem):
-    """Combinations of a problem's readings, with the rest as a factor of the density.
+class CombinedNoise(Noise):
+    """Normal noise of combinations of readings over weights, in place of theirs.
 
-    Build it with :func:`partly_lifted_problem`.  Its unknowns are the problem's in their reference.
+    Attributes
+    ----------
+    noise : Noise
+        Of the d readings.
+    rows : (k,) int
+        A reading of each combination, which has its scale.
+    """
+
+    noise: Noise
+    rows: jax.Array
+
+    @property
+    def num_parameters(self) -> int:
+        """Number h of unknowns."""
+        return self.noise.num_parameters
+
+    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
+        """As of the readings."""
+        return self.noise.log_reference_of_parameters(zeta)
+
+    def _values(self, zeta):
+        sigma = self.noise.sigma(zeta) if self.noise.scale.num_parameters else jnp.ones(())
+        return (sigma[self.rows] if jnp.ndim(sigma) else sigma), ()
+
+
+class Referred(InverseProblem):
+    """A problem whose unknowns have another reference.  Build it with :func:`referred`.
 
     Attributes
     ----------
     asked : InverseProblem
-        With d readings.
-    weights : () or (d,)
-    basis : (d, k)
+    reference : Reference
+    """
+
+    asked: InverseProblem = field(kw_only=True)
+    reference: Reference = field(kw_only=True)
+
+    @property
+    def whole(self) -> InverseProblem:
+        """The problem in its own unknowns."""
+        return self.asked
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The same."""
+        return self.asked
+
+    def to_whole(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.to_whole`."""
+        return self.reference.colour(theta)
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`."""
+        theta = self.reference.whiten(lifted[: self.num_unknowns])
+        zeta, _ = self.split(theta)
+        eta = self.noise.invert(self.predict(theta), zeta, self.observed)
+        return jnp.concatenate([theta, eta])
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the references' volume."""
+        own, reference = self.reference.colour(jnp.concatenate([zeta, white])), self.reference
+        ratio = reference.of_noise.log_ratio(zeta) + reference.of_white.log_ratio(white)
+        return self.asked.log_reference_of_unknowns(*self.split(own)) + ratio
+
+
+class PartlyLiftedProblem(Referred):
+    """Combinations of a problem's readings, with the rest as a factor of the density.
+
+    Build it with :func:`partly_lifted_problem`.
+
+    Attributes
+    ----------
+    matrix : (k, d)
+        A.
+    condensed : InverseProblem
+        With which starts are looked for: the problem itself, or one of fewer numbers.
     """
 
     has_factor: ClassVar[bool] = True
 
-    asked: InverseProblem = field(kw_only=True)
-    weights: jax.Array = field(kw_only=True)
-    basis: jax.Array = field(kw_only=True)
+    matrix: jax.Array = field(kw_only=True)
+    condensed: InverseProblem = field(kw_only=True)
 
-    def log_factor(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
+    @property
+    def searched(self) -> InverseProblem:
+        """The condensed problem."""
+        return self.condensed
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.from_whole`, with noise that what is not lifted allows.
+
+        Where chains start, that of a draw from the prior is many standard deviations off.
+        """
+        h = self.noise.num_parameters
+        xi = self.reference.of_noise.whiten(lifted[:h])
+        near = self.reference.of_noise.colour(jnp.clip(xi, -FARTHEST, FARTHEST))
+        return super().from_whole(jnp.concatenate([near, lifted[h:]]))
+
+    def log_density_of_rest(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
         """Log density of what is not lifted, (), from all predicted readings, (d,)."""
-        residual = (self.asked.observed - readings) / self.weights
-        combined = residual @ self.basis
-        return self.noise.scale.log_density_of_rest(zeta, residual, combined)
+        asked, own = self.asked, self.reference.of_noise.colour(zeta)
+        every = asked.noise.loglikelihood(readings, own, asked.observed)
+        return every - self.noise.loglikelihood(self.matrix @ readings, zeta, self.observed)
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_factor`."""
+        zeta, white = self.split(theta)
+        _, expansion = self.model.expand(self.prior.transform(white))
+        return self.log_density_of_rest(self.model.readings_at(expansion), zeta)
 
 
+def referred(problem: InverseProblem, reference: Reference) -> Referred:
+    """The same posterior in variables with a reference."""
+    return Referred(
+        problem.model,
+        ReferencePrior(problem.prior, reference.of_white),
+        ReferenceNoise(problem.noise.scale, problem.noise, reference.of_noise),
+        problem.observed,
+        asked=problem,
+        reference=reference,
+    )
+
+
+def laplace_referred(problem: InverseProblem) -> Referred:
+    """The same posterior in variables in which its Laplace approximation is standard normal.
+
+    Raises
+    ------
+    InputError
+        As :func:`~invlift.inverse.laplace_approximation.laplace_approximation`.
+    """
+    parts = laplace_approximation(problem).split(problem.noise.num_parameters)
+    return referred(problem, Reference(*parts))
+
+
+@program
 def weights_of(problem: InverseProblem) -> jax.Array:
-    """Known weights of the noise, () or (d,): all of a scale that is known."""
-    scale = problem.noise.scale
-    return scale.known if isinstance(scale, KnownScale) else jnp.ones(())
+    """Standard deviations, (d,), of normal noise that tells as much as a problem's.
+
+    Where the scale is unknown they are over it.
+    """
+    noise, zeta = problem.noise, jnp.zeros(problem.noise.num_parameters)
+    _, information = noise.score_and_information(problem.observed, zeta, problem.observed)
+    sigma = noise.sigma(zeta) if noise.scale.num_parameters else 1.0
+    return information**-0.5 / sigma
 
 
-def scale_of_combinations(problem: InverseProblem, basis: jax.Array, reference=None) -> Scale:
-    """The scale of combinations of a problem's readings over their weights."""
-    scale = problem.noise.scale
-    scale = KnownScale(jnp.ones(())) if isinstance(scale, KnownScale) else scale
-    return CombinationsScale(scale, jnp.argmax(jnp.abs(basis), axis=0), reference)
+def noise_of_combinations(problem: InverseProblem, basis: jax.Array) -> CombinedNoise:
+    """What combinations, (k,), of a problem's readings over their weights are lifted with."""
+    rows = jnp.argmax(jnp.abs(basis), axis=0)
+    return CombinedNoise(problem.noise.scale, problem.noise, rows)
 
 
-def partly_lifted_problem(problem: InverseProblem, lift: Lift) -> PartlyLiftedProblem:
-    """The same posterior with the combinations alone as readings.
+def partly_lifted_problem(
+    problem: InverseProblem, lift: Lift, condensed: InverseProblem | None = None
+) -> PartlyLiftedProblem:
+    """The same posterior with some combinations alone as readings.
 
     Parameters
     ----------
     problem : InverseProblem
-        With additive Gaussian noise.
     lift : Lift
+    condensed : InverseProblem
+        With which starts are looked for; the problem itself if left out.
     """
-    weights, basis = weights_of(problem), lift.basis
-    matrix = basis.T / weights
+    matrix = lift.basis.T / weights_of(problem)
+    noise = noise_of_combinations(problem, lift.basis)
     return PartlyLiftedProblem(
         problem.model.combined(matrix),
         ReferencePrior(problem.prior, lift.of_white),
-        GaussianNoise(scale_of_combinations(problem, basis, lift.of_noise)),
+        ReferenceNoise(noise.scale, noise, lift.of_noise),
         matrix @ problem.observed,
         asked=problem,
-        weights=weights,
-        basis=basis,
+        reference=lift,
+        matrix=matrix,
+        condensed=problem if condensed is None else condensed,
     )
-
-
-class CondensedNoise(GaussianNoise):
-    """Gaussian noise of combinations that stand for more readings.
-
-    Attributes
-    ----------
-    rest : (d,)
-        What is left of the readings over their weights, whatever the unknowns.
-    """
-
-    rest: jax.Array = field(kw_only=True)
-
-    def log_reference_of_parameters(self, zeta: jax.Array) -> jax.Array:
-        """That of zeta (h,), and of the rest, ()."""
-        left = self.scale.log_density_of_rest(zeta, self.rest)
-        return super().log_reference_of_parameters(zeta) + left
 
 
 class CondensedProblem(InverseProblem):
@@ -258,14 +353,23 @@ class CondensedProblem(InverseProblem):
     ----------
     asked : InverseProblem
         With d readings.
+    nearest : (d,)
+        Noise-free readings that differ from them by what is left of them, whatever the unknowns.
     """
 
     asked: InverseProblem = field(kw_only=True)
+    nearest: jax.Array = field(kw_only=True)
 
     @property
     def whole(self) -> InverseProblem:
         """The problem with d readings."""
         return self.asked
+
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""
+        every = self.asked.noise.loglikelihood(self.nearest, zeta, self.asked.observed)
+        rest = every - self.noise.loglikelihood(self.observed, zeta, self.observed)
+        return super().log_reference_of_unknowns(zeta, white) + rest
 
 
 def condensed_problem(
@@ -276,7 +380,6 @@ def condensed_problem(
     Parameters
     ----------
     problem : InverseProblem
-        With additive Gaussian noise, of a scale that is known or unknown.
     basis : (d, p)
         Q: orthonormal columns, each of readings of one scale, that span nearly all that the prior
         can change of readings over weights.
@@ -286,6 +389,6 @@ def condensed_problem(
     weights = weights_of(problem)
     matrix, residual = basis.T / weights, (problem.observed - predicted) / weights
     rest = residual - basis @ (residual @ basis)
-    noise = CondensedNoise(scale_of_combinations(problem, basis), rest=rest)
     model, observed = problem.model.combined(matrix), matrix @ problem.observed
-    return CondensedProblem(model, problem.prior, noise, observed, asked=problem)
+    noise, nearest = noise_of_combinations(problem, basis), problem.observed - rest * weights
+    return CondensedProblem(model, problem.prior, noise, observed, asked=problem, nearest=nearest)

@@ -27,8 +27,8 @@ from invlift.inverse.noise.given_draws import NoiseGivenDraws
 from invlift.inverse.priors.base import Prior
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem_base import ProblemBase
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
-from invlift.inverse.targets.lifted_form import LiftedForm
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.inverse.unknowns import unpack
 from invlift.programs.compilation import program
 from invlift.programs.pytrees import Module, aside, static
@@ -58,13 +58,31 @@ class InverseProblem(ProblemBase, Module):
     observed: jax.Array
     units: Mapping[str, str] | None = aside()
 
-    #: Whether there are data that are not lifted, with the density :meth:`log_factor`.
+    #: Whether there are readings that are not lifted, with the density :meth:`log_factor`.
     has_factor: ClassVar[bool] = False
+    # What the targets of a problem differ in, a setting each.  Not annotated: no fields.
+    #: Structure of the constraint's derivatives by the last variables; None: dense.
+    structure = None
+    #: Numbers of the unknowns in the order of positions; empty: as they are.
+    order = ()
 
     @property
     def whole(self) -> InverseProblem:
         """The problem of the readings as they are, where this one has others in their place."""
         return self
+
+    @property
+    def searched(self) -> InverseProblem:
+        """The problem with which modes and starts are looked for."""
+        return self
+
+    def to_whole(self, theta: jax.Array) -> jax.Array:
+        """Unknowns of the whole problem, (h + m,), at these."""
+        return theta
+
+    def from_whole(self, lifted: jax.Array) -> jax.Array:
+        """Point on this problem's lifted manifold, (theta, eta), of one on the whole problem's."""
+        return lifted
 
     @property
     def num_observations(self) -> int:
@@ -108,15 +126,22 @@ class InverseProblem(ProblemBase, Module):
 
     def log_reference(self, zeta: jax.Array, white: jax.Array, eta: jax.Array) -> jax.Array:
         """Log density of (zeta, w, eta) by the standard normal one, and log |det dg/dy|, ()."""
-        reference = self.noise.log_reference(zeta, eta) + self.prior.log_reference(white)
-        return reference + self.noise.log_slope(self.observed, zeta, eta)
+        noise = self.noise
+        reference = noise.log_reference_of_noise(zeta, eta)
+        reference = reference + self.log_reference_of_unknowns(zeta, white)
+        return reference + noise.log_slope(self.observed, zeta, eta)
 
-    def log_factor(self, readings: jax.Array, zeta: jax.Array) -> jax.Array:
-        """Log density of data that are not lifted, (), where ``has_factor`` says there are any.
+    def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
+        """Log density of (zeta, w) by the standard normal one, ().
 
-        From noise-free readings, all (d,) that the model's ``readings_at`` gives, and zeta (h,).
+        With that of data that are not lifted and follow from the unknowns themselves.
         """
-        raise NotImplementedError
+        return self.noise.log_reference_of_parameters(zeta) + self.prior.log_reference(white)
+
+    def log_factor(self, theta: jax.Array) -> jax.Array:
+        """Log density of readings that are not lifted, (), at theta (h + m,)."""
+        del theta
+        return jnp.zeros(())
 
     def described(self, theta: jax.Array) -> dict[str, jax.Array]:
         """:meth:`describe` of a position alone."""
@@ -179,13 +204,14 @@ class InverseProblem(ProblemBase, Module):
         found = jax.eval_shape(draw, jax.ShapeDtypeStruct((self.num_unknowns,), float))
         return {name: each.shape for name, each in found.items()}
 
-    def own_lifted(self) -> LiftedForm | None:
-        """The target of constrained samplers in a form of its own; None for the general one.
+    def lifted(self) -> Lifted:
+        """The target of constrained samplers.
 
-        Of a problem with one nothing is computed by dense derivatives where chains start.  Where
-        the noise has parameters it has a field ``holds_noise``: whether moves leave zeta as it is.
+        Unless that is ``is_dense``, nothing is computed by dense derivatives where chains start.
+        Where the noise has parameters it then has a field ``holds_noise``: whether moves leave zeta
+        as it is.
         """
-        return None
+        return LiftedPosterior(self)
 
     def simulate(self, rng: np.random.Generator) -> tuple[InverseProblem, np.ndarray]:
         """The problem with data drawn from it, and the unknowns theta (h + m,) behind them."""
@@ -231,6 +257,6 @@ class ExactProblem(InverseProblem):
 
     structure: Structure | None = static(default=None)
 
-    def own_lifted(self) -> ExactConditioning:
+    def lifted(self) -> Lifted:
         """The manifold of the inputs that reproduce the readings."""
-        return ExactConditioning(self)
+        return Lifted(self)

@@ -33,7 +33,7 @@ def typical_scale(problem: InverseProblem) -> float | None:
         In the unit of the scale; None if the scale is known, no estimate is finite, or the problem
         has a lifted form of its own: derivatives are dense here.
     """
-    if not problem.noise.num_parameters or problem.own_lifted() is not None:
+    if not problem.noise.num_parameters or not problem.lifted().is_dense:
         return None
     estimate = float(_estimate(problem))
     return float(f"{estimate:.1e}") if np.isfinite(estimate) and estimate > 0.0 else None
@@ -77,7 +77,8 @@ def _estimate(problem: InverseProblem):
     scores = jnp.linspace(-LARGEST_SCORE, LARGEST_SCORE, NUM_SCALES)
     at_scores = jnp.broadcast_to(scores[:, None], (NUM_SCALES, num_parameters))
     scales = jax.vmap(lambda zeta: jnp.mean(problem.noise.sigma(zeta)))(at_scores)
-    log_references = jax.vmap(problem.noise.log_reference_of_parameters)(at_scores)
+    white = jnp.zeros(problem.prior.num_white)
+    log_references = jax.vmap(problem.log_reference_of_unknowns, (0, None))(at_scores, white)
     log_weights = log_references - 0.5 * scores**2
 
     def weigh(score, _):

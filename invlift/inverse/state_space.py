@@ -46,7 +46,7 @@ NUM_PATHS, SEED, CLOSE, MOST_LOST = 8, 0, 1e-6, 0.1
 class StateSpaceProblem(InverseProblem):
     """Inverse problem of a state-space model.  Build it with :func:`state_space`."""
 
-    def own_lifted(self) -> StateSpacePosterior | DiffusionPosterior:
+    def lifted(self) -> StateSpacePosterior | DiffusionPosterior:
         """The lifted posterior, of a cost linear in time.
 
         In the coordinates of the states if they all follow from readings, else as of a diffusion.

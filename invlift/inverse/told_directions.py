@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 
 #: Numbers of combinations that are tried, each larger by a quarter or so: programs are compiled for
 #: each.
@@ -117,8 +116,9 @@ def _largest_precision(directions: Directions, number: int, others) -> float:
         moved = lifted.T @ inside
         rest = inside - lifted @ moved
         kick = rest.T @ rest - (own * (values**2 / (1.0 + values**2))) @ own.T
-        lengths = np.eye(space.shape[1]) + moved.T @ moved
-        largest = max(largest, 1.0 + eigh(kick, lengths, eigvals_only=True)[-1])
+        _, sizes, inner = np.linalg.svd(moved, full_matrices=False)
+        shorter = np.eye(space.shape[1]) + (inner.T * ((1.0 + sizes**2) ** -0.5 - 1.0)) @ inner
+        largest = max(largest, 1.0 + np.linalg.eigvalsh(shorter @ kick @ shorter)[-1])
     return largest
 
 

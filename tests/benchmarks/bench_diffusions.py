@@ -38,7 +38,6 @@ from invlift.app.start_search import find_start
 from invlift.inverse.diffusion_problem import DiffusionProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import DiffusionInBlocks, blocks_of
-from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.posterior.diagnostics import diagnose
 from invlift.programs.compilation import Program
 from invlift.samplers.constrained.landing import onto_manifold
@@ -80,7 +79,7 @@ class KeepsPositions(DiffusionPosterior):
 class ProblemOfPositions(DiffusionProblem):
     """Of that target."""
 
-    def own_lifted(self):
+    def lifted(self):
         return KeepsPositions(self)
 
 
@@ -98,7 +97,7 @@ def posterior_draws(problem, chains, draws, warmup=WARMUP):
     sizes = ", ".join(f"{each.step_size:.3g}" for each in found)
     means = ", ".join(f"{each.draws['gamma'].mean():.3g}" for each in found)
     print(f"  chains with steps of {sizes}; means of gamma {means}", flush=True)
-    return lifted_posterior(problem), np.stack([each.draws["position"] for each in found])
+    return problem.lifted(), np.stack([each.draws["position"] for each in found])
 
 
 @jax.jit
@@ -206,7 +205,7 @@ def time_of_step(num_steps, num_readings, is_dense=False, size=0.1, count=20):
     target, positions = posterior_draws(problem, 1, 40, warmup=150)
     if is_dense:
         dense = invlift.inverse_problem(problem.model, problem.prior, None, problem.observed)
-        target = lifted_posterior(dense)
+        target = dense.lifted()
     integrator = ConstrainedHMC().integrator
 
     @jax.jit
@@ -284,7 +283,7 @@ def mici_draws(problem, iterations):
     import mici
     from mici_system import system_of
 
-    target = lifted_posterior(problem)
+    target = problem.lifted()
     system = system_of(target)
     sampler = mici.samplers.DynamicMultinomialHMC(
         system, mici.integrators.ConstrainedLeapfrogIntegrator(system), np.random.default_rng(1)
@@ -323,7 +322,7 @@ def blocks_beside_whole(iterations):
 
     def in_blocks(size):
         class InBlocks(DiffusionProblem):
-            def own_lifted(self):
+            def lifted(self):
                 ways = (blocks_of(self, first, size) for first in (size, size // 2))
                 return DiffusionInBlocks(self, ways=tuple(ways))
 
@@ -379,7 +378,7 @@ def is_step_failed(target, position, number, size):
 
 def steps_of_chaos(iterations):
     problem = lorenz(60)
-    parted, whole = lifted_posterior(problem), DiffusionPosterior(problem)
+    parted, whole = problem.lifted(), DiffusionPosterior(problem)
     drawn = 0.3 * jax.random.normal(jax.random.key(0), (whole.dimension,))
     position = onto_manifold(whole, np.asarray(whole.rough_position(drawn)))
     for title, target in (("R = 5", parted.parts(position)[0]), ("whole", whole)):
@@ -405,7 +404,7 @@ class WithoutGramTerm(DiffusionPosterior):
 class WrongProblem(DiffusionProblem):
     """Of that density."""
 
-    def own_lifted(self):
+    def lifted(self):
         return WithoutGramTerm(self)
 
 

@@ -44,7 +44,6 @@ import numpy as np
 
 from invlift.inverse.jacobians import Diagonal, Triangular
 from invlift.inverse.noise.scales import known_scale
-from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
@@ -217,7 +216,7 @@ def report(name, found):
 def against_abc(options):
     example = runpy.run_path(str(EXAMPLE))
     readings = example["simulated"]()
-    target = lifted_posterior(example["problem_of"](readings))
+    target = example["problem_of"](readings).lifted()
     kernel = ConstrainedHMC()
     run = invlift.sample(target.problem, chains=NUM_CHAINS, warmup=300, draws=100, seed=2)
     ends = [chain.draws for chain in run.chains]
@@ -278,7 +277,7 @@ def steps_of(generator, size, structure):
     unknowns = {"rate": invlift.normal(0.0, 1.0), "noise": invlift.normal(np.zeros(size), 1.0)}
     observed = np.asarray(generator(inputs[0], jnp.asarray(inputs[1:])))
     problem = invlift.inverse_problem(generator, unknowns, None, observed, structure=structure)
-    target, integrator = lifted_posterior(problem), ConstrainedHMC().integrator
+    target, integrator = problem.lifted(), ConstrainedHMC().integrator
 
     @jax.jit
     def steps(target, position, key):

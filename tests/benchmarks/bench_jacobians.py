@@ -17,7 +17,6 @@ import numpy as np
 
 import invlift
 from invlift.inverse.jacobians import Diagonal, Structure
-from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.programs.pytrees import static
 from invlift.samplers.constrained.landing import onto_manifold
@@ -45,7 +44,7 @@ def state_space(size, is_dense):
         {"x": np.sin(np.linspace(0.0, 0.1 * size, size))},
         invlift.lognormal(median=0.13, factor=1.2),
     )
-    target = lifted_posterior(problem)
+    target = problem.lifted()
     if is_dense:
         return Conditioned(target.constraint), target.dimension
     return target, target.dimension

@@ -1,13 +1,14 @@
 """What a draw costs as readings become more: all of them lifted, or what they tell.
 
-    python tests/benchmarks/bench_many_readings.py [disc | places | unknown] [--rings N]
+    python tests/benchmarks/bench_many_readings.py [disc | places | unknown | student] [--rings N]
         [--sensors N ...] [--noise S] [--warmup N] [--draws N] [--all-up-to N]
 
 Run it pinned to one core.  ``disc``: sensors spread over the disc, of known noise; ``unknown``: of
-unknown noise; ``places``: ten of them, read 1 and 3,000 times each.  Prints for each number of
-readings the number that is lifted, seconds before the first draw, milliseconds a draw, steps,
-effective draws of 1,000 and a second at the worst of ten nodes, and the posterior mean and standard
-deviation of the field's mean and of the noise.  Up to so many readings all are lifted as well.
+unknown noise; ``student``: of Student-t noise of four degrees of freedom, ``--unknown`` of unknown
+scale; ``places``: ten of them, read 1 and 3,000 times each.  Prints for each number of readings the
+number that is lifted, seconds before the first draw, milliseconds a draw, steps, effective draws of
+1,000 and a second at the worst of ten nodes, and the posterior mean and standard deviation of the
+field's mean and of the noise.  Up to so many readings all are lifted as well.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ NUM_CHAINS = 2
 def problem_of(kind: str, options: argparse.Namespace, num: int):
     if kind != "places":
         problem = discs.simulated(options.rings, num, options.noise)
+        sigma = float(problem.noise.scale.known)
         if kind == "unknown":
-            sigma = float(problem.noise.scale.known)
             noise = invlift.gaussian_noise(invlift.lognormal(median=sigma, factor=3.0))
             problem = replace(problem, noise=noise)
+        if kind == "student":
+            scale = invlift.lognormal(median=sigma, factor=3.0) if options.unknown else sigma
+            problem = replace(problem, noise=invlift.student_t_noise(scale, 4.0))
+            problem, _ = problem.simulate(np.random.default_rng(7))
         return problem
     few = discs.simulated(options.rings, 10, options.noise)
     sensors = np.asarray(few.model.sensors.points)
@@ -88,7 +93,7 @@ def measure(name: str, problem, options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["disc", "unknown", "places"])
+    parser.add_argument("kind", choices=["disc", "unknown", "places", "student"])
     parser.add_argument("--rings", type=int, default=24)
     parser.add_argument("--sensors", type=int, nargs="+", default=[10, 100, 300, 1000, 10_000])
     parser.add_argument("--noise", type=float, default=0.01)

@@ -15,18 +15,20 @@ from contract_checks import assert_close, check_target, in_turn, lift
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.inverse_problem import inverse_problem
+from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     NOISES,
     Noise,
     Scale,
+    gaussian_noise,
     laplace_noise,
     potential_noise,
     unknown_scale,
 )
 from invlift.inverse.noise.exact import ExactReadings
-from invlift.inverse.noise.student_t import StudentTNoise
-from invlift.inverse.partly_lifted import CombinationsScale, CondensedNoise
+from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
+from invlift.inverse.partly_lifted import CombinedNoise, ReferenceNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
 from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
@@ -39,9 +41,15 @@ SENSORS = SimpleNamespace(
 OTHERS = {
     "quartic": potential_noise(lognormal(-1.0, 0.4), lambda x: 0.25 * x**4),
     "groups": laplace_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], SENSORS.groups)),
-    "condensed": CondensedNoise(
-        CombinationsScale(unknown_scale(lognormal(-1.0, 0.4)), jnp.arange(3)),
-        rest=jnp.asarray([0.4, -0.3, 0.2, 0.1, 0.5]),
+    "combined": CombinedNoise(
+        gaussian_noise(1.0).scale,
+        student_t_noise(unknown_scale([lognormal(-1.0, 0.4), 0.2], [0, 1, 1, 0]), 4.0),
+        jnp.arange(1, 4),
+    ),
+    "in a reference": ReferenceNoise(
+        unknown_scale(lognormal(-1.0, 0.4)),
+        student_t_noise(lognormal(-1.0, 0.4), lognormal(2.0, 0.3)),
+        LaplaceApproximation(jnp.asarray([0.3, 0.2]), jnp.eye(2), jnp.asarray([3.0, 2.0])),
     ),
 }
 

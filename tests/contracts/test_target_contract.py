@@ -21,13 +21,13 @@ from invlift.inverse.diffusion_problem import diffusion_problem
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import Diagonal, Grouped
-from invlift.inverse.jacobians.grouped import Grouping
 from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.manifold_problem import manifold_problem
 from invlift.inverse.models.jax_function import JaxFunction
-from invlift.inverse.noise import NOISES, gaussian_noise
-from invlift.inverse.partly_lifted import Lift
+from invlift.inverse.noise import NOISES, gaussian_noise, known_noise
+from invlift.inverse.partly_lifted import Lift, laplace_referred, partly_lifted_problem
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
+from invlift.inverse.problem import InverseProblem
 from invlift.inverse.state_space import state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
 from invlift.inverse.targets.diffusion_blocks import (
@@ -35,15 +35,11 @@ from invlift.inverse.targets.diffusion_blocks import (
     DiffusionGivenStates,
     DiffusionInBlocks,
 )
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.targets.grouped import GroupedPosterior
-from invlift.inverse.targets.laplace_whitened import LaplaceWhitened, laplace_whitened
-from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
-from invlift.inverse.targets.lifted_form import LiftedForm
+from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.inverse.targets.manifold import ManifoldTarget
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
-from invlift.inverse.targets.partly_lifted import PartlyLiftedPosterior, partly_lifted
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.programs.pytrees import Module
 
@@ -87,8 +83,8 @@ def partly():
     basis, directions = (np.linalg.qr(rng.standard_normal((3, 2)))[0] for _ in range(2))
     of_white = LaplaceApproximation(0.3 * np.ones(3), directions, np.array([4.0, 2.0]))
     of_noise = LaplaceApproximation(np.array([0.2]), np.eye(1), np.array([3.0]))
-    lift = jax.device_put(Lift(basis, of_noise, of_white))
-    target = partly_lifted(problem, lift, problem)
+    lift = jax.device_put(Lift(of_noise, of_white, basis))
+    target = LiftedPosterior(partly_lifted_problem(problem, lift))
     return target, np.asarray(jax.jit(target.from_lifted)(THETA))
 
 
@@ -101,8 +97,12 @@ def grouped():
         return jnp.exp(0.3 * own[:, 0] * inputs[2]) + jnp.sin(np.arange(5.0) + own[:, 1])
 
     prior, observed = StandardNormalPrior(jnp.zeros(7)), np.array([0.8, 1.7, 1.1, 0.4, 1.2])
-    problem = inverse_problem(JaxFunction(of_groups), prior, gaussian_noise(0.3), observed)
-    target = GroupedPosterior(problem, Grouping(order, Grouped(groups, 3, 2)))
+
+    class InGroups(InverseProblem):
+        structure = Grouped(groups, 3, 2)
+
+    InGroups.order = order
+    target = Lifted(InGroups(JaxFunction(of_groups), prior, known_noise(0.3), observed))
     drawn = 0.5 * np.random.default_rng(1).standard_normal(12)
     return target, np.asarray(jax.jit(target.rough_position)(drawn))
 
@@ -121,7 +121,7 @@ def states():
         observe=lambda state, rate: {"angle": jnp.arcsinh(state["place"][::-1])},
         recover=lambda reading, rate: {"place": jnp.sinh(reading["angle"][::-1])},
     )
-    return anywhere(lifted_posterior(problem))
+    return anywhere(problem.lifted())
 
 
 def driven(noise, scheme="taylor-1.5"):
@@ -142,7 +142,7 @@ def driven(noise, scheme="taylor-1.5"):
         start=0.0,
         scheme=scheme,
     )
-    return anywhere(lifted_posterior(problem))
+    return anywhere(problem.lifted())
 
 
 def given_states():
@@ -172,17 +172,17 @@ INPUTS = np.array([0.2, -0.5, 0.3, 0.8, -0.1])
 TARGETS = {
     "lifted": (LiftedPosterior, lambda: lifted(3, THETA)),
     "lifted, more readings": (LiftedPosterior, lambda: lifted(1, THETA[:2])),
-    "partly lifted": (PartlyLiftedPosterior, partly),
-    "exact conditioning": (ExactConditioning, lambda: (ExactConditioning(exact(MODEL)), INPUTS)),
+    "partly lifted": (LiftedPosterior, partly),
+    "exact conditioning": (Lifted, lambda: (Lifted(exact(MODEL)), INPUTS)),
     "exact conditioning, structured": (
-        ExactConditioning,
-        lambda: (ExactConditioning(exact(JaxFunction(elementwise), Diagonal())), INPUTS),
+        Lifted,
+        lambda: (Lifted(exact(JaxFunction(elementwise), Diagonal())), INPUTS),
     ),
     "state space": (StateSpacePosterior, states),
     "diffusion, by Milstein": (DiffusionInBlocks, lambda: driven(NOISE, "milstein")),
     "diffusion, exact": (DiffusionInBlocks, lambda: driven(None)),
     "diffusion, given states": (DiffusionGivenStates, given_states),
-    "grouped": (GroupedPosterior, grouped),
+    "grouped": (Lifted, grouped),
     "given manifold": (
         ManifoldProblem,
         lambda: (
@@ -193,7 +193,7 @@ TARGETS = {
 }
 DENSITIES = {
     "ordinary": (OrdinaryPosterior, lambda: OrdinaryPosterior(problem_of())),
-    "laplace": (LaplaceWhitened, lambda: laplace_whitened(problem_of())),
+    "laplace": (OrdinaryPosterior, lambda: OrdinaryPosterior(laplace_referred(problem_of()))),
 }
 #: Whose programs take longest to compile.
 SLOW = {"diffusion, exact", "diffusion, given states"}
@@ -224,7 +224,7 @@ def test_normal_space_of_a_target(name):
     check_normal_space(*target_of(name))
 
 
-class WrongForce(ExactConditioning):
+class WrongForce(Lifted):
     """Negative control: the force is that of another density."""
 
     def point(self, position):
@@ -240,7 +240,7 @@ def test_a_wrong_force_is_found():
 @jax.jit
 def look_at_density(target, position):
     """At a position, its unknowns, and densities at it and at another one."""
-    moved, ordinary = position + 0.1, OrdinaryPosterior(target.problem)
+    moved, ordinary = position + 0.1, OrdinaryPosterior(target.problem.whole)
     unknowns = target.unknowns(position)
     return {
         "unknowns": unknowns,
@@ -258,7 +258,7 @@ def test_density(name):
     kind, make = DENSITIES[name]
     target = make()
     assert type(target) is kind
-    position = target.from_lifted(lift(LiftedPosterior(target.problem), THETA))
+    position = target.from_lifted(lift(LiftedPosterior(target.problem.whole), THETA))
     assert position.shape == (target.dimension,)
     found = look_at_density(target, position)
     assert_close("unknowns", found["unknowns"], THETA, 1e-9)
@@ -281,7 +281,7 @@ def test_every_class_is_tried():
         if issubclass(each, Module) and each.__module__ == module.__name__
     }
     # What cuts a path is no target; of the others all is tried in their subclasses.
-    assert found - {ManifoldTarget, LiftedForm, Blocks, DiffusionPosterior} == tried
+    assert found - {ManifoldTarget, Blocks, DiffusionPosterior} == tried
 
 
 def with_most_unknowns(section):

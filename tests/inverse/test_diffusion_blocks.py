@@ -80,7 +80,7 @@ def test_blocks_are_those_of_dense_matrices():
 
 
 class InOneWay(DiffusionProblem):
-    def own_lifted(self):
+    def lifted(self):
         return DiffusionInBlocks(self, ways=(blocks_of(self, 4, 4),))
 
 

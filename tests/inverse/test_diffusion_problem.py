@@ -21,7 +21,7 @@ from invlift.inverse.models.sde_schemes import SCHEMES
 from invlift.inverse.noise import gaussian_noise
 from invlift.inverse.problem import ExactProblem
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.programs.compilation import Program
 from invlift.samplers.constrained.landing import distance_from_manifold, onto_manifold
 from invlift.samplers.kernels import KERNELS
@@ -164,7 +164,7 @@ def look(own, dense, theta):
 )
 def test_it_is_that_of_the_dense_lift(scheme, scale):
     made = nerve(scale, scheme)
-    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    own, dense = made.lifted(), LiftedPosterior(made)
     assert isinstance(own, DiffusionPosterior)
     theta = 0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns)
     one, other, found, expected = look(own, dense, theta)
@@ -195,8 +195,8 @@ def read_exactly(steps, scheme="taylor-1.5"):
 @pytest.mark.parametrize("scheme", ["milstein", "taylor-1.5"])
 def test_exact_readings_condition_the_generator(scheme):
     made = read_exactly(2, scheme)
-    own = lifted_posterior(made)
-    dense = ExactProblem(made.model, made.prior, made.noise, made.observed).own_lifted()
+    own = made.lifted()
+    dense = ExactProblem(made.model, made.prior, made.noise, made.observed).lifted()
     drawn = 0.5 * jax.random.normal(jax.random.key(3), (own.dimension,))
     rough = jax.jit(lambda drawn: own.rough_position(drawn))(drawn)
     if scheme != "milstein":  # of which a step, quadratic in v, does not lead everywhere
@@ -254,7 +254,7 @@ def test_a_forecast_goes_on_behind_the_readings():
     np.testing.assert_array_equal(made.observed, shorter.observed)
     theta = np.random.default_rng(0).standard_normal(made.num_unknowns)
     assert theta.size == shorter.num_unknowns + 4
-    one, other = lifted_posterior(made), lifted_posterior(shorter)
+    one, other = made.lifted(), shorter.lifted()
     found = point_of(one, jnp.concatenate([theta, jnp.ones(3)]))
     expected = point_of(other, jnp.concatenate([theta[:-4], jnp.ones(3)]))
     np.testing.assert_allclose(found.constraint, expected.constraint, rtol=1e-12)
@@ -437,7 +437,7 @@ class WithoutGramTerm(DiffusionPosterior):
 
 def without_gram_term(made):
     class Other(DiffusionProblem):
-        def own_lifted(self):
+        def lifted(self):
             return WithoutGramTerm(self)
 
     return Other(*(getattr(made, field.name) for field in fields(made)))
@@ -477,7 +477,7 @@ def test_nothing_dense_is_computed():
     """With 4,000 steps a dense matrix of them would take 130 MB, of the readings 30 MB."""
     times = np.arange(1.0, 2_001.0)
     made = problem(times=times, readings={"level": np.sin(times)}, noise=None)
-    target = lifted_posterior(made)
+    target = made.lifted()
 
     @jax.jit
     def look(drawn):

@@ -16,7 +16,6 @@ from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.jacobians import BlockDiagonal, Diagonal, Triangular
 from invlift.inverse.noise import known_noise
-from invlift.inverse.targets.lifted import lifted_posterior
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS
 
@@ -70,9 +69,9 @@ def assert_same(one, other, names=("value", "log determinant", "density", "force
 )
 def test_structured_is_dense(fn, structure):
     position = np.random.default_rng(1).standard_normal(SIZE + 2)
-    dense = look(lifted_posterior(problem_of(fn)), position)
-    assert_same(look(lifted_posterior(problem_of(fn, structure)), position), dense)
-    other = look(lifted_posterior(problem_of(fn)), position + 1e-6)
+    dense = look(problem_of(fn).lifted(), position)
+    assert_same(look(problem_of(fn, structure).lifted(), position), dense)
+    other = look(problem_of(fn).lifted(), position + 1e-6)
     with pytest.raises(AssertionError, match="value"):
         assert_same(other, dense)
 
@@ -82,7 +81,7 @@ def test_a_density_of_another_structure_differs():
     position = np.random.default_rng(1).standard_normal(SIZE + 2)
     made = problem_of(autoregressive)
     wrong = replace(made, structure=Diagonal())
-    one, other = (look(lifted_posterior(each), position) for each in (wrong, made))
+    one, other = (look(each.lifted(), position) for each in (wrong, made))
     with pytest.raises(AssertionError, match="log determinant"):
         assert_same(one, other)
 
@@ -117,7 +116,7 @@ def test_only_constrained_samplers_draw_and_nothing_is_approximated():
 
 
 def test_what_is_kept_of_a_draw():
-    target = lifted_posterior(problem_of(elementwise, Diagonal()))
+    target = problem_of(elementwise, Diagonal()).lifted()
     kept, moments = jax.eval_shape(lambda q: target.describe(target.point(q)), np.ones(SIZE + 2))
     shapes = {name: value.shape for name, value in kept.items()}
     assert shapes == {"level": (), "slope": (), "noise": (SIZE,), "predicted": (SIZE,)}
@@ -164,10 +163,10 @@ def test_readings_from_one_another_are_as_likely_as_the_simulators():
     simulator = example["near"](readings, known_noise(1.0))
     parts = simulator.model, simulator.prior, stepwise.noise, simulator.observed
     simulated = type(stepwise)(*parts, Triangular())
-    one, other = (look(lifted_posterior(each), position) for each in (stepwise, simulated))
+    one, other = (look(each.lifted(), position) for each in (stepwise, simulated))
     np.testing.assert_allclose([one[0], other[0]], 0.0, atol=1e-10)
     np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
-    elsewhere = look(lifted_posterior(simulated), position + 0.1)
+    elsewhere = look(simulated.lifted(), position + 0.1)
     assert abs(elsewhere[1] - other[1]) > 1e-3
 
 

@@ -15,7 +15,7 @@ from numpyro.distributions import StudentT
 import invlift
 from invlift.inverse.jacobians import Triangular
 from invlift.inverse.problem import ExactProblem
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.lifted_form import Lifted
 
 START, LIMIT = 30.0, 100.0
 FREEDOM = 4.0
@@ -40,14 +40,14 @@ def problem_of(counts):
     return invlift.inverse_problem(simulator, unknowns, None, counts, structure=Triangular())
 
 
-class WithoutGramTerm(ExactConditioning):
+class WithoutGramTerm(Lifted):
     """Negative control: as if the manifold were flat."""
 
     def logdensity(self, position, gram):
         return self.problem.prior.log_reference(position)
 
 
-class NormalInputs(ExactConditioning):
+class NormalInputs(Lifted):
     """Negative control: the coordinates of the Student-t inputs taken as standard normal."""
 
     def logdensity(self, position, gram):
@@ -58,7 +58,7 @@ def with_target(made, target_class):
     """The problem with another lifted form."""
 
     class Wrong(ExactProblem):
-        def own_lifted(self):
+        def lifted(self):
             return target_class(self)
 
     return Wrong(**{each.name: getattr(made, each.name) for each in fields(made)})

@@ -10,7 +10,7 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.inverse_problem import jax_problem
 from invlift.inverse.laplace_approximation import find_mode, laplace_approximation
 from invlift.inverse.noise import gaussian_noise, known_noise, unknown_scale
-from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.inverse.partly_lifted import laplace_referred
 from invlift.inverse.targets.ordinary import OrdinaryPosterior
 
 RNG = np.random.default_rng(8)
@@ -48,7 +48,7 @@ def test_it_is_the_posterior_of_a_linear_model(sizes):
     other = np.linalg.inv(np.eye(sizes[1]) + matrix.T @ matrix / 0.25**2)
     assert np.abs(covariance(found) - other).max() > 1e-4
     # In its coordinates the posterior is standard normal: nothing is left of the likelihood.
-    target = laplace_whitened(problem)
+    target = OrdinaryPosterior(laplace_referred(problem))
     values = jax.jit(jax.vmap(target.loglikelihood))(RNG.normal(size=(5, sizes[1])))
     np.testing.assert_allclose(values, values[0], atol=1e-9)
 

@@ -10,8 +10,8 @@ import numpyro.distributions as dist
 
 import invlift
 from invlift.inverse.models import numpyro_groups
-from invlift.inverse.targets.grouped import GroupedPosterior
 from invlift.inverse.targets.lifted import LiftedPosterior
+from invlift.inverse.targets.lifted_form import Lifted
 
 SIZES = [3, 9, 5, 1, 8, 6, 7, 4, 2, 10]
 GROUP = np.repeat(np.arange(10), SIZES)
@@ -64,8 +64,8 @@ def test_few_readings_are_faster_without_groups():
 
 def test_the_posterior_is_that_of_the_general_lift():
     problem = problem_of_groups()
-    general, grouped = LiftedPosterior(problem), problem.own_lifted()
-    assert isinstance(grouped, GroupedPosterior)
+    general, grouped = LiftedPosterior(problem), problem.lifted()
+    assert type(grouped) is Lifted
 
     @jax.jit
     def look(white, move):

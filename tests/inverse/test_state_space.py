@@ -20,7 +20,7 @@ from invlift.inverse.noise import gaussian_noise, student_t_noise
 from invlift.inverse.scale_coordinate import typical_scale
 from invlift.inverse.state_space import StateSpaceProblem, state_space
 from invlift.inverse.targets.diffusion import DiffusionPosterior
-from invlift.inverse.targets.lifted import LiftedPosterior, lifted_posterior
+from invlift.inverse.targets.lifted import LiftedPosterior
 from invlift.inverse.targets.state_space import StateSpacePosterior
 from invlift.programs.compilation import Program
 from invlift.samplers.kernels import KERNELS
@@ -53,7 +53,7 @@ def with_target(made, target_class):
     """The same problem, lifted in another way."""
 
     class Other(StateSpaceProblem):
-        def own_lifted(self):
+        def lifted(self):
             return target_class(self)
 
     return Other(*(getattr(made, field.name) for field in fields(made)))
@@ -209,7 +209,7 @@ BY_DEFAULT = "itself", "relative"
 @pytest.mark.usefixtures("programs_of_short_chains")
 def test_it_is_that_of_the_dense_lift(name):
     made = CASES[name]()
-    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    own, dense = made.lifted(), LiftedPosterior(made)
     assert isinstance(own, StateSpacePosterior)
     theta = 0.3 * np.random.default_rng(2).standard_normal(made.num_unknowns)
     lifted, again, one, other, determinants, found, expected = look(own, dense, theta)
@@ -255,7 +255,7 @@ def test_parts_that_are_not_read_are_those_of_the_dense_lift():
     made = hidden()
     assert [len(each.labels) for each in made.model.readings] == [6, 1]
     assert made.model.readings[1].labels == ["sum[3.0]"]
-    own, dense = lifted_posterior(made), LiftedPosterior(made)
+    own, dense = made.lifted(), LiftedPosterior(made)
     assert isinstance(own, DiffusionPosterior)
     drawn = 0.3 * np.random.default_rng(2).standard_normal(own.dimension)
     lifted = dense.lift(drawn[: made.num_unknowns])
@@ -357,7 +357,7 @@ def test_one_or_several_readings_at_a_time():
     other = problem(table, {"level": 0.2})
     assert other.observed.tolist() == [0.3, 0.1]
     assert other.noise.scale.known.tolist() == [0.2, 0.2]
-    assert replace(made, observed=made.observed).own_lifted() is not None
+    assert replace(made, observed=made.observed).lifted().is_dense is False
 
 
 def upside_down(reading, rate):

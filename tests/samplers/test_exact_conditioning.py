@@ -8,7 +8,7 @@ from monte_carlo import assert_mean_within, stacked
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
-from invlift.inverse.targets.exact_conditioning import ExactConditioning
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.samplers.chains.parallel import run_chains
 from invlift.samplers.chains.plan import Plan
 from invlift.samplers.kernels import ConstrainedHMC
@@ -19,7 +19,7 @@ OBSERVED = np.array([0.9, -0.4])
 
 def conditioned(fn, num_inputs, observed):
     prior = StandardNormalPrior(np.zeros(num_inputs))
-    return ExactConditioning(inverse_problem(JaxFunction(fn), prior, None, np.array(observed)))
+    return Lifted(inverse_problem(JaxFunction(fn), prior, None, np.array(observed)))
 
 
 def draws_of(target, starts, draws=1500):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from invlift.app.checks.findings import Finding
@@ -15,6 +16,7 @@ from invlift.app.quantities import mesh_of
 from invlift.app.start_search import Fit, name_of_reading
 from invlift.fem import linalg
 from invlift.fem.finer_mesh import MAX_TIMES, extrapolated
+from invlift.inverse.jacobians.krylov import conjugate_residuals
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.corrected import Corrected
@@ -31,6 +33,9 @@ NOTABLE, TOO_LARGE, SHIFTED = 0.3, 1.0, 1.0
 #: Most nodes of a refined mesh on which an equation is solved for this; and of one whose edges are
 #: halved twice: near wells once is not enough for a good estimate.
 MAX_NODES, FEW_NODES = 150_000, 10_000
+#: Relative residual of the system for these, and products at most: as many as there are directions
+#: that readings tell.
+SOLVED, MAX_PRODUCTS = 1e-8, 300
 #: Draws of a run at which it is looked at.
 NUM_DRAWS = 3
 #: Most nodes of a mesh on which chains may solve the equation instead of the given one.
@@ -96,11 +101,9 @@ def check_mesh_error(
 
 def errors_at(problem: InverseProblem, finer: Finer, fit: Fit) -> Errors:
     """At the mode near a start."""
-    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
-    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
-    gram = scaled @ scaled.T
-    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
-    return Errors(np.abs(bias), shift)
+    changes = np.asarray(_changes_at(problem, finer.model, fit.white))
+    bias = extrapolated(changes, finer.times) / fit.sd
+    return Errors(np.abs(bias), float(_shift(problem, fit.white, bias, fit.sd)))
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
@@ -158,10 +161,28 @@ def _remedy(problem: InverseProblem, ratio: float) -> str:
 
 @partial(Program, effort="some")
 def _changes_at(problem: InverseProblem, finer: ForwardModel, white):
-    """Changes of the readings at w (m,), (d,), and derivatives of the readings, (d, m)."""
-    predicted, by_white = problem.value_and_jacobian(white)
+    """Changes of the readings at w (m,), (d,)."""
     coefficients = problem.prior.transform(white)
-    return finer(coefficients) - predicted, by_white
+    return finer(coefficients) - problem.model(coefficients)
+
+
+@partial(Program, effort="some")
+def _shift(problem: InverseProblem, white, bias, sd):
+    """By how much the mean of w moves, (), in standard deviations of the posterior, with readings
+    that are off by a bias, (d,), in standard deviations of their noise, (d,).
+
+    With the derivatives A of the readings in these, b^T A (I + A^T A)^-1 A^T b, by products with A
+    and A^T alone, as there may be many readings and many unknowns.
+    """
+
+    def scaled(white):
+        return problem.model(problem.prior.transform(white)) / sd
+
+    _, push = jax.linearize(scaled, white)
+    pull = jax.linear_transpose(push, white)
+    along = pull(bias)[0]
+    moved = conjugate_residuals(lambda x: x + pull(push(x))[0], along, SOLVED, MAX_PRODUCTS)
+    return jnp.sqrt(along @ moved)
 
 
 @partial(Program, effort="some")

@@ -17,9 +17,10 @@ from invlift.app.starts import RoughStarts, Starts, lifted_above
 from invlift.errors import InputError
 from invlift.inverse.dependence import NONE, spread
 from invlift.inverse.lift_choice import Choice
+from invlift.inverse.partly_lifted import laplace_referred
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
-from invlift.inverse.targets.laplace_whitened import laplace_whitened
+from invlift.inverse.targets.ordinary import OrdinaryPosterior
 from invlift.inverse.unknowns import NamedModel
 from invlift.programs.compilation import program
 from invlift.samplers.chains.programs import evaluate_state
@@ -53,13 +54,14 @@ def check_start(starts: Starts | RoughStarts) -> list[Finding]:
     """What the start of the first chain says."""
     if not isinstance(starts, Starts):
         return [_constraint(starts.target, starts[0])]
-    reduced = starts.target.problem  # which may have other numbers in the place of many readings
+    # Which may have other numbers in the place of many readings.
+    reduced = starts.target.problem.searched
     return [check_fit(reduced.whole, starts.first), check_sensitivity(reduced, starts.first)]
 
 
 def usual_position(target: Target) -> np.ndarray:
     """Position, (target.dimension,), above the median of the prior; the readings do not count."""
-    problem = target.problem
+    problem = target.problem.searched
     lifted = lifted_above(problem, np.zeros(problem.prior.num_white))
     return np.asarray(from_lifted(target, lifted))
 
@@ -111,13 +113,13 @@ def check_method(problem: InverseProblem | ManifoldProblem) -> list[Finding]:
     It is where few unknowns have many readings and draws of the Laplace approximation, weighed by
     the posterior, count for much: the posterior is nearly normal then.
     """
-    if isinstance(problem, ManifoldProblem) or problem.own_lifted() is not None:
+    if isinstance(problem, ManifoldProblem) or not problem.lifted().is_dense:
         return []
     size = problem.num_unknowns
     if size > min(MANY_UNKNOWNS, problem.num_observations):
         return []
     try:
-        target = laplace_whitened(problem)
+        target = OrdinaryPosterior(laplace_referred(problem))
     except InputError:  # the noise may be too large or too small for one
         return []
     draws = np.random.default_rng(0).standard_normal((NUM_WEIGHED, size))

@@ -20,6 +20,9 @@ from invlift.errors import InputError
 from invlift.inverse.noise.scales import Scale
 from invlift.programs.pytrees import Module, static
 
+#: Noise variables of the quadrature; none is 0, where some densities have a corner.
+NODES = np.linspace(-8.0, 8.0, 80)
+
 
 class Noise(Module):
     """What all noise has in common; a family overrides the four functions of its shape.
@@ -197,6 +200,27 @@ class Noise(Module):
         log_normal = -0.5 * eta**2 - 0.5 * np.log(2.0 * np.pi)
         each = log_normal + jnp.log(jnp.abs(slope)) + self.log_ratio(eta, *shape)
         return jnp.where(is_impossible, -jnp.inf, each)
+
+    def score_and_information(
+        self, predicted: jax.Array, zeta: jax.Array, observed: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Derivative of each log density by its noise-free reading, and its mean square, (d,) each.
+
+        The latter, the Fisher information, is over readings that the noise makes, by quadrature.
+        """
+        sigma, shape = self._values(zeta)
+
+        def score(observed):
+            def log_density(predicted):
+                return jnp.sum(self.log_densities(predicted, observed, sigma, *shape))
+
+            return jax.grad(log_density)(predicted)
+
+        nodes = jnp.asarray(NODES)
+        etas = jnp.broadcast_to(nodes[:, None], (nodes.size, predicted.size))
+        made = jax.vmap(lambda eta: self.observe(predicted, zeta, eta))(etas)
+        weights = jax.nn.softmax(self.log_ratio(nodes, *shape) - 0.5 * nodes**2)
+        return score(observed), weights @ jnp.nan_to_num(jax.vmap(score)(made) ** 2)
 
     def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
         """Exact draw of zeta, (h,), from the prior."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.markov import Grid, MarkovJacobian
-from invlift.inverse.targets.lifted_form import LiftedForm
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.programs.pytrees import static
 from invlift.targets import Slopes
 
@@ -18,7 +18,7 @@ from invlift.targets import Slopes
 MAX_MOVES = 30
 
 
-class DiffusionPosterior(LiftedForm):
+class DiffusionPosterior(Lifted):
     """The lifted posterior of a diffusion (Graham, Thiery & Beskos 2022, sections 3 and 4).
 
     Positions are q = (zeta, w, v, eta), v being the standard normal variables of all steps, and

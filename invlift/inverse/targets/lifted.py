@@ -22,10 +22,9 @@ from jax.scipy.linalg import solve_triangular
 from invlift.inverse.jacobians import BorderedJacobian, Factor
 from invlift.inverse.jacobians.diagonal import DiagonalJacobian
 from invlift.inverse.jacobians.krylov import conjugate_residuals
-from invlift.inverse.problem import InverseProblem
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.programs.derivatives import derivatives_along
-from invlift.programs.pytrees import Module
-from invlift.targets import ConstrainedTarget, Described, LocalConstraint, Slopes
+from invlift.targets import Described, LocalConstraint, Slopes
 
 #: Observations up to which the projection factorises a dense matrix of them; measured on 1,801
 #: nodes, see docs/design.md.
@@ -83,61 +82,24 @@ class Point(NamedTuple):
         return self.gradients if self.pushed is None else self.pushed
 
 
-class LiftedPosterior(Module):
-    """The target that constrained samplers walk on, of an inverse problem.
+class LiftedPosterior(Lifted):
+    """The general one, from the derivatives that model and prior have of their own.
 
-    Attributes
-    ----------
-    problem : InverseProblem
+    With the problem of some combinations of readings, the rest of them is in the density: see
+    :mod:`invlift.inverse.partly_lifted`.
+
     """
 
     #: What :meth:`slopes` differentiates.
     differentiated: ClassVar[str] = "forward map"
+    is_dense: ClassVar[bool] = True
+    order: ClassVar[tuple[int, ...]] = ()
 
-    problem: InverseProblem
-
-    @property
-    def dimension(self) -> int:
-        """Dimension h + m + d of the ambient space."""
-        return self.problem.num_unknowns + self.problem.num_observations
-
-    def split(self, position: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """zeta (h,), w (m,) and eta (d,) from q."""
-        theta = position[: self.problem.num_unknowns]
-        return *self.problem.split(theta), position[self.problem.num_unknowns :]
-
-    def from_lifted(self, lifted: jax.Array) -> jax.Array:
-        """Position of a point on the lifted manifold, (h + m + d,): that point."""
-        return lifted
-
-    def lift(self, theta: jax.Array) -> jax.Array:
-        """The one q = (theta, eta) on the manifold above theta (h + m,)."""
-        zeta, _ = self.problem.split(theta)
-        predicted = self.problem.predict(theta)
-        eta = self.problem.noise.invert(predicted, zeta, self.problem.observed)
-        return jnp.concatenate([theta, eta])
-
-    def constraint(self, position: jax.Array) -> jax.Array:
-        """c(q), (d,), in units of the observations."""
-        zeta, white, eta = self.split(position)
-        predicted = self.problem.model(self.problem.prior.transform(white))
-        return predicted + self._of_noise(zeta, eta)
-
-    def logdensity(self, position: jax.Array, by_white: jax.Array) -> jax.Array:
-        """Log density at q relative to the standard normal one, (), as that of :meth:`point`.
-
-        ``by_white`` are the derivatives of the noise-free observations by w there, (d, m), where
-        they are at hand and the gradient is not asked for.
-        """
-        zeta, white, eta = self.split(position)
+    def jacobian(self, position: jax.Array, by_white: jax.Array) -> BorderedJacobian:
+        """J at q of the derivatives of the noise-free observations by w there, (d, m)."""
+        zeta, _, eta = self.split(position)
         by_eta, by_zeta = self._by_noise(zeta, eta)
-        gram = _jacobian(by_zeta, by_white.T, by_eta).inner()
-        found = self.problem.log_reference(zeta, white, eta) - 0.5 * gram.log_determinant()
-        if self.problem.has_factor:
-            model = self.problem.model
-            _, expansion = model.expand(self.problem.prior.transform(white))
-            found += self.problem.log_factor(model.readings_at(expansion), zeta)
-        return found
+        return _jacobian(by_zeta, by_white.T, by_eta)
 
     def point(self, position: jax.Array) -> Point:
         """Constraint, its Jacobian, density and its gradient at q, from one factorisation.
@@ -169,7 +131,7 @@ class LiftedPosterior(Module):
         )
         if self.problem.has_factor:
             readings = model.readings_at(expansion)
-            log_factor = jax.value_and_grad(self.problem.log_factor, (0, 1))
+            log_factor = jax.value_and_grad(self.problem.log_density_of_rest, (0, 1))
             factor, (by_factor, by_zeta_of_factor) = log_factor(readings, zeta)
             correction, by_readings = correction + factor, (-by_factor,)
             by_correction = (by_correction[0] + by_zeta_of_factor, *by_correction[1:])
@@ -194,18 +156,6 @@ class LiftedPosterior(Module):
             logdensity_grad=jnp.concatenate(by_correction)
             - jnp.concatenate([grad_zeta, grad_white, grad_eta]),
         )
-
-    def apply_jacobian(self, point: Point, vector: jax.Array) -> jax.Array:
-        """J v, (d,), for v of shape (h + m + d,)."""
-        return point.jacobian.apply(vector)
-
-    def apply_jacobian_transpose(self, point: Point, multiplier: jax.Array) -> jax.Array:
-        """J^T lambda, (h + m + d,), for lambda of shape (d,)."""
-        return point.jacobian.apply_transpose(multiplier)
-
-    def solve_gram(self, point: Point, rhs: jax.Array) -> jax.Array:
-        """G^-1 rhs, (d,)."""
-        return point.gram.solve(rhs)
 
     def on_normal_space(self, point: Point, origin: jax.Array) -> NormalSpace:
         """The constraint on the normal space of a point through ``origin``, (h + m + d,)."""
@@ -236,15 +186,10 @@ class LiftedPosterior(Module):
             second += problem.model.derivative(expansion, tangent.curvature(along))
         return Slopes(point, value, along @ point.gradients, first, second, scale)
 
-    def unknowns(self, point: Point) -> jax.Array:
-        """Theta = (zeta, w), (h + m,), at a point."""
-        return point.position[: self.problem.num_unknowns]
-
     def describe(self, point: Point) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
-        theta = self.unknowns(point)
-        kept = self.problem.describe(theta, point.coefficients, point.predicted)
-        return kept, point.byproducts
+        whole, theta = self.problem.whole, self.unknowns(point)
+        return whole.describe(theta, point.coefficients, point.predicted), point.byproducts
 
     def _of_noise(self, zeta, eta):
         """-g(zeta, eta), (d,)."""
@@ -255,12 +200,6 @@ class LiftedPosterior(Module):
         along = jnp.ones_like(eta)
         by_eta = jax.jvp(lambda eta: self._of_noise(zeta, eta), (eta,), (along,))[1]
         return by_eta, jax.jacfwd(self._of_noise)(zeta, eta)
-
-
-def lifted_posterior(problem: InverseProblem) -> ConstrainedTarget:
-    """The target that constrained samplers walk on: the problem's own form, or the general one."""
-    own = problem.own_lifted()
-    return LiftedPosterior(problem) if own is None else own
 
 
 class NormalSpace(NamedTuple):

@@ -13,6 +13,11 @@ from invlift.targets import Described
 class OrdinaryPosterior(Module):
     """Density of theta = (zeta, w) given the data (Au, Graham & Thiery 2023, section 1).
 
+    With the problem in the coordinates in which its Laplace approximation is standard normal,
+    samplers whose reference is the standard normal distribution have the approximation as their
+    reference: preconditioned Crank-Nicolson becomes its generalised form (Pinski, Simpson, Stuart &
+    Weber 2015, section 4; Rudolf & Sprungk 2018), MALA is preconditioned by the covariance.
+
     Attributes
     ----------
     problem : InverseProblem
@@ -26,8 +31,8 @@ class OrdinaryPosterior(Module):
         return self.problem.num_unknowns
 
     def from_lifted(self, lifted: jax.Array) -> jax.Array:
-        """Position, (h + m,), of a point on the lifted manifold, (h + m + d,)."""
-        return lifted[: self.dimension]
+        """Position, (h + m,), of a point on the lifted manifold of the whole problem."""
+        return self.problem.from_whole(lifted)[: self.dimension]
 
     def loglikelihood(self, theta: jax.Array) -> jax.Array:
         """Log density relative to the standard normal one, (), up to a constant; one factorisation.
@@ -37,8 +42,7 @@ class OrdinaryPosterior(Module):
         problem = self.problem
         zeta, white = problem.split(theta)
         likelihood = problem.noise.loglikelihood(problem.predict(theta), zeta, problem.observed)
-        reference = problem.noise.log_reference_of_parameters(zeta)
-        return likelihood + reference + problem.prior.log_reference(white)
+        return likelihood + problem.log_reference_of_unknowns(zeta, white)
 
     def logdensity(self, theta: jax.Array) -> jax.Array:
         """Log density, (), up to a constant, at theta (h + m,)."""
@@ -61,12 +65,13 @@ class OrdinaryPosterior(Module):
         return jnp.eye(theta.shape[0]) + jacobian.T @ jacobian
 
     def unknowns(self, theta: jax.Array) -> jax.Array:
-        """Theta, (h + m,), at a position: itself."""
-        return theta
+        """Theta of the whole problem, (h + m,), at a position."""
+        return self.problem.to_whole(theta)
 
     def describe(self, theta: jax.Array) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         _, white = self.problem.split(theta)
         coefficients = self.problem.prior.transform(white)
         predicted, expansion = self.problem.model.expand(coefficients)
-        return self.problem.describe(theta, coefficients, predicted), expansion.byproducts
+        found = self.problem.whole.describe(self.unknowns(theta), coefficients, predicted)
+        return found, expansion.byproducts

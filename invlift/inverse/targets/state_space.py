@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.jacobians import BlockBidiagonal, Factor
 from invlift.inverse.jacobians.small import factorise_block, for_each
-from invlift.inverse.targets.lifted_form import LiftedForm
+from invlift.inverse.targets.lifted_form import Lifted
 from invlift.inverse.targets.manifold import ManifoldPoint
 from invlift.inverse.unknowns import unpack
 from invlift.programs.pytrees import static
@@ -20,7 +20,7 @@ from invlift.targets import Described
 MAX_HALVINGS = 50
 
 
-class StateSpacePosterior(LiftedForm):
+class StateSpacePosterior(Lifted):
     """The lifted posterior of a state-space model, in the coordinates of its states.
 
     The positions are those of the general lift, in another order: q = (zeta, w, nu_1, eta_1, ...,
