@@ -12,7 +12,7 @@ import numpy as np
 from invlift.app.field_problem import FieldProblem
 from invlift.app.mesh_correction import corrected_at_mode
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.schedule_tables import StepsTable
+from invlift.app.schedule_tables import ClockTable, StepsTable
 from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
@@ -31,6 +31,7 @@ from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
 from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.clock import Clock
 from invlift.fem.voltages import (
     Injections,
     electrode_numbers,
@@ -145,12 +146,13 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
     The readings of one experiment after those of the other.
     """
-    table = read_sensors(
-        spec.observations.file,
-        mesh.dim,
-        needs_values=needs_values,
-        has_times=spec.pde.storage is not None,
-    )
+    clock = None
+    if spec.pde.storage is not None:
+        clock = spec.pde.clock._replace(written=spec.observations.time_unit)
+    with told_at(lambda where: spec.where("pde", where) if where in _OF_CLOCK else where):
+        table = read_sensors(
+            spec.observations.file, mesh.dim, needs_values=needs_values, clock=clock
+        )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with told_at(partial(_key_of, spec, table)):
         observation = locate(mesh, table, spec.observations.outside, offsets=offsets)
@@ -191,7 +193,8 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
 
 def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
     """The model of the readings."""
-    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
+    clock = spec.pde.clock
+    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
     storage = spec.pde.storage
     storage = storage.build() if isinstance(storage, DistributionTable) else storage
     if not spec.experiment:
@@ -199,7 +202,7 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
         is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
-        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name))
+        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name), clock)
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
     if storage is not None:
@@ -211,7 +214,13 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
 _CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
 
 
-def boundary_conditions(mesh: Mesh, pde: ConditionsTable, where: Callable[..., str]) -> dict:
+#: Keys of [pde] that say what times mean.
+_OF_CLOCK = tuple(ClockTable.model_fields)
+
+
+def boundary_conditions(
+    mesh: Mesh, pde: ConditionsTable, where: Callable[..., str], clock: Clock | None = None
+) -> dict:
     """Source and boundary conditions as :func:`assemble_poisson` takes them."""
 
     def built(value, *keys):
@@ -219,7 +228,7 @@ def boundary_conditions(mesh: Mesh, pde: ConditionsTable, where: Callable[..., s
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, StepsTable):
-            return value.build(where(*keys))
+            return value.build(where(*keys), clock)
         if isinstance(value, DistributionTable):
             return value.build()
         is_field = isinstance(value, str)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
-from invlift.app.schedule_tables import StepsTable
+from invlift.app.schedule_tables import ClockTable, StepsTable, TimeUnit
 from invlift.fem.finer_mesh import MAX_TIMES
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
@@ -94,7 +94,7 @@ class ConditionsTable(Table):
         return self
 
 
-class PdeTable(ConditionsTable):
+class PdeTable(ConditionsTable, ClockTable):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
     Where a boundary has no condition, nothing flows through it.  A distribution in place of a
@@ -194,6 +194,9 @@ class ObservationsTable(Table):
 
     file: AbsolutePath
     """The sensor table, relative to the problem file or absolute."""
+    time_unit: TimeUnit = None
+    """The unit of the times of the sensor table, where it is not the one of [pde] and not in its
+    header, time [min]."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from invlift.errors import InputError, as_numbers
-from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_lines
+from invlift.fem.column_words import check_lengths, sigma_factor, unused, used_lines, without_unit
 from invlift.fem.sensor_text import checked_header, entries_by_column, lines_of, read_table
+from invlift.fem.time.clock import Clock, read_times
 
 MAX_SIZE = 1e50  # of coordinates and readings; their squares must be numbers too
 #: Numbers that stand for missing readings, and how far they are then from all others, in parts of
@@ -212,7 +213,7 @@ def _texts(where: str, given) -> np.ndarray:
 
 
 def read_sensors(
-    path: str | os.PathLike, dim: int, *, needs_values: bool = True, has_times: bool = False
+    path: str | os.PathLike, dim: int, *, needs_values: bool = True, clock: Clock | None = None
 ) -> Sensors:
     """Read a sensor table.
 
@@ -230,8 +231,8 @@ def read_sensors(
         Dimension of the mesh, 2 or 3.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
-    has_times : bool
-        Whether the field changes in time: the table has a column ``time`` then, of numbers.
+    clock : Clock, optional
+        Of a field that changes in time: the table has a column ``time`` then, of numbers or dates.
 
     Raises
     ------
@@ -241,6 +242,7 @@ def read_sensors(
         positive one).
     """
     name = os.fspath(path)
+    has_times = clock is not None
     lines, notes = used_lines(lines_of(read_table(Path(path), name), name), name, has_times)
     header = lines[0][1]
     check_lengths(header, name)
@@ -251,13 +253,17 @@ def read_sensors(
     if set(seconds) & set(header):
         needed = needed + seconds
     columns = checked_header(header, needed, ["sigma", *_TEXTS, "radius"], seconds, name)
-    numbers = (*_NUMBERS, "time") if has_times else _NUMBERS
-    rows, by_name = entries_by_column(lines[1:], columns, numbers, name)
+    rows, by_name = entries_by_column(lines[1:], columns, _NUMBERS, name)
+    if has_times:
+        places = [f"{name}, row {row}, column time" for row in rows]
+        heading = dict(map(without_unit, header))["time"]
+        by_name["time"] = read_times(by_name["time"].tolist(), places, clock, heading)
     points = np.stack([by_name[axis] for axis in axes], axis=1)
     seconds = [by_name[axis] for axis in seconds if axis in by_name]
     if "sigma" in by_name:
         by_name["sigma"] *= sigma_factor(header, name)
-    notes += unused(columns, [*numbers, *_TEXTS])
+    used = [*_NUMBERS, *_TEXTS, *(["time"] if has_times else [])]
+    notes += unused(columns, used)
     return checked(
         points,
         by_name.get("value", np.zeros(len(rows))),
@@ -268,11 +274,7 @@ def read_sensors(
         radius=by_name.get("radius"),
         times=by_name["time"] if has_times else None,
         minus=np.stack(seconds, axis=1) if seconds else None,
-        further={
-            column: entries
-            for column, entries in by_name.items()
-            if column not in (*numbers, *_TEXTS)
-        },
+        further={column: entries for column, entries in by_name.items() if column not in used},
         notes=tuple(notes),
     )
 

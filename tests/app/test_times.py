@@ -111,3 +111,93 @@ def test_an_unknown_storage_is_its_own_number(tmp_path):
     known = build(write(tmp_path / "known", {"pde.storage": 3.0})).problem
     expected = known.model(known.prior.transform(middle[:-1]))
     np.testing.assert_allclose(problem.model(problem.prior.transform(middle)), expected, rtol=1e-9)
+
+
+DATED = {"pde.time_unit": "d", "pde.start": "2011-05-01T00:00:00+02:00"}
+#: The same times, 0.02 d after midnight and so on.
+DATES = {"0.02": "2011-05-01T00:28:48", "0.1": "2011-05-01T02:24:00", "0.4": "2011-05-01 09:36"}
+
+
+#: The same times, 0.02 d after midnight and so on.
+DATES = "2011-05-01T00:28:48", "2011-05-01T02:24:00", "2011-05-01 09:36"
+IN_UTC = "2011-04-30T22:28:48Z", "2011-05-01T00:24Z", "2011-05-01T07:36:00.0+00:00"
+
+
+def written(times):
+    """The table with times as they are written."""
+    lines = [line.split(",") for line in SENSORS.splitlines()]
+    rows = [[*line[:3], time, line[4]] for line, time in zip(lines[1:], [*times] * 2, strict=True)]
+    return "\n".join(map(",".join, [lines[0], *rows])) + "\n"
+
+
+def dated(zone=""):
+    return written([date + zone for date in DATES])
+
+
+def test_times_are_the_same_in_any_unit_and_as_dates(tmp_path):
+    """In a unit that the header or a key says, as dates of the start's zone, or of another."""
+    minutes, in_utc = written(["28.8", "144", "576"]), written(IN_UTC)
+    (tmp_path / "rates.csv").write_text("time,strength\n2011-05-01,1\n2011-05-01T07:12:00,0\n")
+    (tmp_path / "hours.csv").write_text("time [hours],strength\n0,1\n7.2,0\n")
+    (tmp_path / "bare.csv").write_text("time,strength\n0,1\n432,0\n")
+    by = [
+        WELL | {"strength": strength}
+        for strength in (
+            {"schedule": "rates.csv"},
+            {"schedule": "hours.csv"},
+            {"schedule": "bare.csv", "time_unit": "min"},
+            {"steps": [["2011-05-01", 1.0], ["2011-05-01T07:12:00+02:00", 0.0]]},
+        )
+    ]
+    by[3]["strength"]["steps"][0][0] += "T00:00:00+02:00"
+    in_days = {"pde.time_unit": "d"}
+    ways = [
+        (SENSORS, {}),
+        (minutes, in_days | {"observations.time_unit": "min"}),
+        (minutes.replace("time", "time [min]"), in_days | {"pde.point_source": [by[1]]}),
+        (dated(), DATED | {"pde.point_source": [by[0]]}),
+        (dated("+02:00"), DATED | {"pde.point_source": [by[2]]}),
+        (in_utc, DATED | {"pde.point_source": [by[3]]}),
+        (dated(), DATED | {"pde.start": "2011-05-01"}),
+    ]
+    phi, found = np.linspace(-1.0, 1.0, 16), []
+    for sensors, changes in ways:
+        field = build(write(tmp_path, changes, sensors))
+        np.testing.assert_allclose(field.sensors.times, TIMES * 2, rtol=1e-12)
+        found.append(np.asarray(field.problem.model(phi)))
+        np.testing.assert_allclose(found[-1], found[0], rtol=1e-6)
+    # Negative control: the zone matters.
+    other = build(write(tmp_path, DATED | {"pde.start": "2011-05-01T00:00:00Z"}, in_utc))
+    np.testing.assert_allclose(other.sensors.times, np.subtract(TIMES * 2, 2 / 24), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({}, dated(), ["[pde] time_unit", "the unit of time of the equation", "is a date"]),
+        ({"pde.time_unit": "d"}, dated(), ["[pde] start", "the date of time 0"]),
+        ({"observations.time_unit": "min"}, SENSORS, ["[pde] time_unit", "is in min", "none"]),
+        ({}, SENSORS.replace("time", "time [min]"), ["[pde] time_unit", "is in min", "none"]),
+        ({"pde.time_unit": "min"}, SENSORS.replace("time", "time [fortnights]"),
+         ["row 2, column time", "a unit of time in the header", "'fortnights'"]),
+        ({"pde.time_unit": "min", "observations.time_unit": "h"},
+         SENSORS.replace("time", "time [s]"), ["time in h", "'s' in the header"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "03/04/2024"),
+         ["row 3, column time", "ISO 8601", "'03/04/2024'", "year, month and day in this order"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "2011-05-01T02:24:00Z"),
+         ["row 3, column time", "all have a zone, or none", "beside dates without one"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "0.1"),
+         ["row 3, column time", "dates alone, or numbers alone"]),
+        (DATED | {"pde.start": "2011-05-01"}, dated("Z"),
+         ["[pde] start", "a start with a zone"]),
+        (DATED | {"pde.start": "01.05.2011"}, dated(), ["[pde] start", "ISO 8601", "01.05.2011"]),
+        ({"pde.time_unit": "month"}, SENSORS, ["[pde] time_unit", "month"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [["2011-05-01", 1.0]]}}]}, SENSORS,
+         ["[pde] time_unit", "the unit of time of the equation"]),
+        (DATED | {"pde.point_source": [WELL | {"strength": {"steps": [["1.5.2011", 1.0]]}}]},
+         SENSORS, ["point_source.1.strength, row 1", "ISO 8601"]),
+    ],
+)  # fmt: skip
+def test_times_that_are_not_clear_are_one_line(tmp_path, capsys, changes, sensors, parts):
+    assert call("check", write(tmp_path, changes, sensors)) == 2
+    assert_one_line(capsys, parts)

@@ -12,6 +12,7 @@ import numpy as np
 from invlift.errors import InputError, as_numbers
 from invlift.fem.column_words import without_unit
 from invlift.fem.sensor_text import MAX_BYTES, lines_of, number_of
+from invlift.fem.time.clock import Clock, read_times
 from invlift.files.input_files import read_text
 
 #: Columns of a table of steps.
@@ -90,8 +91,10 @@ def _has_steps(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(map(_has_steps, given))
 
 
-def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
+def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
     """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
+
+    The clock says what its times mean; without one they are numbers.
 
     Raises
     ------
@@ -107,14 +110,19 @@ def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
         if column not in names:
             expected, found = f"columns {TIME} and {STRENGTH}", ", ".join(header)
             raise InputError(f"{name}, row {first}", expected, found, f"add {column}, or rename")
-    pairs = []
     for row, entries in rows:
         if len(entries) != len(header):
             expected = f"{len(header)} entries"
             raise InputError(f"{name}, row {row}", expected, f"{len(entries)}", "correct it")
-        by_name = dict(zip(names, entries, strict=True))
-        pairs.append([
-            number_of(by_name[column], f"{name}, row {row}, column {column}")
-            for column in (TIME, STRENGTH)
-        ])  # fmt: skip
-    return steps(np.reshape(pairs, (-1, 2)), before, name)
+    if not rows:
+        raise InputError(name, "rows of a time and the value from then on", "none", "add them")
+    at, of = names.index(TIME), names.index(STRENGTH)
+    places = [f"{name}, row {row}, column" for row, _ in rows]
+    heading = without_unit(header[at])[1] if clock else ""
+    own = [entries[at] for _, entries in rows]
+    times = read_times(own, [f"{each} {TIME}" for each in places], clock or Clock(), heading)
+    values = [
+        number_of(entries[of], f"{place} {STRENGTH}")
+        for place, (_, entries) in zip(places, rows, strict=True)
+    ]
+    return steps(np.stack([times, values], axis=1), before, name)
