@@ -13,7 +13,7 @@ from invlift.app.field_problem import FieldProblem
 from invlift.app.mesh_correction import corrected_at_mode
 from invlift.app.problem_file import ProblemSpec
 from invlift.app.schedule_tables import ClockTable, StepsTable
-from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable
+from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import (
@@ -195,8 +195,7 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     """The model of the readings."""
     clock = spec.pde.clock
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
-    storage = spec.pde.storage
-    storage = storage.build() if isinstance(storage, DistributionTable) else storage
+    storage = _storage(spec, mesh)
     if not spec.experiment:
         return assemble_poisson(mesh, observation, storage=storage, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
@@ -208,6 +207,15 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     if storage is not None:
         return assemble_transient(mesh, experiments, storage=storage, shared=shared, **options)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
+
+
+def _storage(spec: ProblemSpec, mesh: Mesh):
+    """The storage as :func:`assemble_poisson` takes it."""
+    storage, where = spec.pde.storage, partial(spec.where, "pde", "storage", "field")
+    if isinstance(storage, StorageField):
+        with told_at(lambda place: where(place.removeprefix("prior "))):
+            return storage.field.build(mesh, where)
+    return storage.build() if isinstance(storage, DistributionTable) else storage
 
 
 #: Conditions as the library calls them, by the keys of [pde].

@@ -7,7 +7,7 @@ those of the sensor table.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -94,6 +94,16 @@ class ConditionsTable(Table):
         return self
 
 
+class StorageField(Table):
+    """A storage that is a field of its own."""
+
+    known_by: ClassVar[tuple[str, ...]] = ("field",)
+
+    field: one_of(PRIORS, "kind")
+    """The prior of its logarithm, with the keys of [prior], for example
+    field = { kind = "matern", range = 20.0, std = 1.0, smoothness = 1.0, median = 1e-4 }."""
+
+
 class PdeTable(ConditionsTable, ClockTable):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
@@ -103,14 +113,15 @@ class PdeTable(ConditionsTable, ClockTable):
 
     storage: (
         _Positive
-        | one_of(DISTRIBUTIONS, "distribution")
+        | one_of(DISTRIBUTIONS, "distribution", other=StorageField)
         | Annotated[dict[_Name, _Positive], Field(min_length=1)]
     ) = None
     """The storage S of a field that changes in time, S du/dt - div(conductivity grad u) = source,
-    in conductivity times time over squared length: a number, one for each subdomain, or the
-    distribution of an unknown number. The sensor table then has a column time, and numbers of this
-    section may be steps, { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of
-    steps, { schedule = "rates.csv" }."""
+    in conductivity times time over squared length: a number, one for each subdomain, the
+    distribution of an unknown number, or a field of its own, [pde.storage.field]. The sensor table
+    then has a column time, and numbers of this section may be steps,
+    { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of steps,
+    { schedule = "rates.csv" }."""
 
 
 def _check_groups(pde: ConditionsTable, where: str = "") -> None:

@@ -33,6 +33,7 @@ from invlift.fem.unknown_conditions import has_unknowns, parts_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import Place
 from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.priors.base import Prior
 from invlift.programs.precision import require_float64
 
 
@@ -45,7 +46,7 @@ def assemble_poisson(
     neumann: dict[str, float | np.ndarray] | None = None,
     robin: dict[str, tuple[float | np.ndarray, float | np.ndarray]] | None = None,
     point_sources: PointSources = (),
-    storage: float | Mapping[str, float] | Distribution | None = None,
+    storage: float | Mapping[str, float] | Distribution | Prior | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
@@ -75,7 +76,7 @@ def assemble_poisson(
     point_sources : sequence of ((dim,) coordinates, strength)
         What enters at single places, wells or heaters: conductivity times solution times
         L^(dim - 2); negative where it is taken out.
-    storage : float, dict or distribution, optional
+    storage : float, dict, distribution or prior, optional
         S of S du/dt - div(exp(phi) grad u) = f, where the field changes in time: readings then have
         times, and numbers among the conditions may be :func:`invlift.steps`.  See
         :func:`~invlift.fem.time.assembly.assemble_transient`.

@@ -53,6 +53,22 @@ def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
     assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
 
 
+FIELD = {"kind": "matern", "range": 0.5, "std": 0.5, "smoothness": 1.0, "median": 2.0}
+
+FIELD_OF_MEAN = {key: value for key, value in FIELD.items() if key != "median"}
+
+
+def test_a_storage_that_is_a_field_has_a_prior_of_its_own(tmp_path):
+    """At its median it is the number."""
+    problem = build(write(tmp_path, {"pde.storage": {"field": FIELD}})).problem
+    number = build(write(tmp_path, {"pde.storage": 2.0})).problem
+    white = np.zeros(problem.prior.num_white)
+    white[: number.prior.num_white] = np.linspace(-1.0, 1.0, number.prior.num_white)
+    phi = number.prior.transform(white[: number.prior.num_white])
+    found = problem.model(problem.prior.transform(white))
+    np.testing.assert_allclose(found, number.model(phi), rtol=1e-9)
+
+
 def test_check_tells_of_times_and_repeated_rows(tmp_path):
     late = SENSORS.replace("a,0.3,0.4,0.02,", "a,0.3,0.4,-1.0,")
     (found,) = check_times(build(write(tmp_path, sensors=late)))
@@ -81,6 +97,12 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sensors", "parts"),
     [
+        ({"pde.storage": {"field": FIELD | {"range": -1.0}}}, SENSORS,
+         ["[pde] storage.field.range", "-1"]),
+        ({"pde.storage": {"field": {"kind": "matern", "std": 1.0}}}, SENSORS,
+         ["[pde] storage.field", "range"]),
+        ({"pde.storage": {"field": {**FIELD_OF_MEAN, "mean": "none"}}}, SENSORS,
+         ["[pde] storage.field.mean", "none"]),
         ({"pde.storage": 0.0}, SENSORS, ["[pde] storage", "a positive number"]),
         ({"pde": WITHOUT_STORAGE}, AT_ONCE, ["[pde]", "the storage, as a number changes in time"]),
         ({}, SENSORS.replace("time", "when"), ["row 1", "no column 'time'"]),

@@ -26,6 +26,7 @@ from invlift.fem.field_equation import (
     field_equation,
     known_conductivity,
 )
+from invlift.fem.forms import reaction
 from invlift.fem.forms import storage as storage_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION
@@ -38,10 +39,11 @@ from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
 from invlift.inverse.models.base import SOLUTION as SOLUTION_NAME
 from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.priors.base import Prior
 from invlift.programs.precision import require_float64
 
-#: What a storage that is unknown is called among the draws.
-STORAGE = "storage"
+#: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
+STORAGE, LOG_STORAGE = "storage", "log_storage"
 
 
 class _Change(NamedTuple):
@@ -55,7 +57,7 @@ def assemble_transient(
     mesh: Mesh,
     experiments: Sequence[Experiment],
     *,
-    storage: float | Mapping[str, float] | Distribution,
+    storage: float | Mapping[str, float] | Distribution | Prior,
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
@@ -76,9 +78,9 @@ def assemble_transient(
         With different names; the table of their readings has times.  Among the conditions
         strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
         :class:`~invlift.fem.time.schedules.Steps`.
-    storage : float, mapping of str to float, or Distribution
-        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, or
-        the distribution of an unknown number.
+    storage : float, mapping of str to float, Distribution or Prior
+        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
+        distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
     refine_solution : int
         0: another number is refused so far.
     shared, known, location
@@ -124,9 +126,11 @@ def assemble_transient(
     storage_form, of_storage = _storage(body, storage)
     unknowns |= of_storage
     numbers = numbers_of(unknowns, body.num_coefficients)
-    if of_storage:
+    if STORAGE in of_storage:
         where = np.full(mesh.num_cells, numbers[STORAGE][0])
         storage_form = storage_form._replace(location=where)
+    elif of_storage:
+        storage_form = storage_form._replace(start=numbers[LOG_STORAGE][0])
 
     first = 0
     for each in experiments:
@@ -236,9 +240,15 @@ def _check_same(parts: Sequence[Parts]) -> None:
         raise InputError("experiments", expected, "different ones", remedy)
 
 
-def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution]]:
+def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]]:
     """The form of the storage, and its distribution by name if it is unknown."""
     form = partial(Form, body.basis, storage_of)
+    if isinstance(storage, Prior):
+        own = getattr(storage, "mesh", None)
+        if own is None or not own.is_same(body.mesh):
+            expected, remedy = "a prior of a field on this mesh", "make it of the same mesh"
+            raise InputError(STORAGE, expected, "another", remedy)
+        return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if is_distribution(storage):
         found = as_distribution(storage)
         if found.shape != () or not found.support[0] >= 0.0:

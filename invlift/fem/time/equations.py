@@ -75,7 +75,7 @@ class SteadyAndShifted(Joined):
         Weights of the solutions with shifts in that of each experiment at its last reading.
     solutions : tuple of X str
         What the latter are called.
-    further : dict of str to Distribution, or None
+    further : dict of str to Distribution or Prior, or None
         Of the coefficients behind those of the field.
     sensors : Sensors or None
         Those that are read.
@@ -93,6 +93,11 @@ class SteadyAndShifted(Joined):
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
+
+    @property
+    def fields(self) -> tuple:
+        """Of the equation with the storage, which may be one more."""
+        return self.shifted.equation.fields
 
     @property
     def _models(self):
