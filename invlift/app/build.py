@@ -196,8 +196,10 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     clock = spec.pde.clock
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
     storage = _storage(spec, mesh)
+    initial = None if spec.pde.initial == "steady" else spec.pde.initial
     if not spec.experiment:
-        return assemble_poisson(mesh, observation, storage=storage, **shared, **options)
+        options |= {"storage": storage, "initial": initial}
+        return assemble_poisson(mesh, observation, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
         is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
@@ -205,7 +207,8 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
     if storage is not None:
-        return assemble_transient(mesh, experiments, storage=storage, shared=shared, **options)
+        options |= {"storage": storage, "initial": initial}
+        return assemble_transient(mesh, experiments, shared=shared, **options)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
 
 

@@ -122,6 +122,10 @@ class PdeTable(ConditionsTable, ClockTable):
     then has a column time, and numbers of this section may be steps,
     { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of steps,
     { schedule = "rates.csv" }."""
+    initial: _Number | Literal["steady"] = "steady"
+    """The field before anything changes, in the unit of the solution: the steady one of the
+    conditions before their first step; or a number, which the field is everywhere at time 0, when
+    all conditions begin."""
 
 
 def _check_groups(pde: ConditionsTable, where: str = "") -> None:

@@ -47,6 +47,7 @@ def assemble_poisson(
     robin: dict[str, tuple[float | np.ndarray, float | np.ndarray]] | None = None,
     point_sources: PointSources = (),
     storage: float | Mapping[str, float] | Distribution | Prior | None = None,
+    initial: float | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
@@ -80,6 +81,9 @@ def assemble_poisson(
         S of S du/dt - div(exp(phi) grad u) = f, where the field changes in time: readings then have
         times, and numbers among the conditions may be :func:`invlift.steps`.  See
         :func:`~invlift.fem.time.assembly.assemble_transient`.
+    initial : float, optional
+        The field everywhere at time 0, where it changes in time; else it is steady before its first
+        change.
     known : dict
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -116,7 +120,11 @@ def assemble_poisson(
     experiments = [Experiment("", observation, conditions)]
     options = {"known": known, "location": location, "refine_solution": refine_solution}
     if storage is not None:
+        options["initial"] = initial
         return assemble_transient(mesh, experiments, storage=storage, **options)
+    if initial is not None:
+        expected, remedy = "the storage, as there is an initial state", "give it, or leave it out"
+        raise InputError("storage", expected, "none", remedy)
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
         return assemble_experiments(mesh, experiments, **options)
     check_readings(mesh, experiments[0])

@@ -90,6 +90,7 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     assert call("run", path, "--anyway") == 3
     fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv")
     assert fit["time"].tolist() == TIMES * 2
+    assert (tmp_path / "out" / "series.png").exists()
     assert "storage" in pd.read_csv(tmp_path / "out" / "summary.csv").iloc[:, 0].tolist()
     assert call("report", tmp_path / "out", "--out", tmp_path / "page.html") in (0, 3)
 

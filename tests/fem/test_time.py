@@ -15,7 +15,7 @@ from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.fem.time.schedules import read_steps, steps
 from invlift.fem.time.shifts import TOLERANCE, response_weights, shifts_for
-from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions import lognormal, normal
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.noise import known_noise
 
@@ -146,6 +146,49 @@ def test_readings_are_those_of_exact_modes(dim):
         assert list(unknown.further) == ["storage"]
         again = evaluate(unknown, np.append(phi, STORAGE))
         np.testing.assert_allclose(again, found, rtol=1e-9)
+
+
+def test_an_initial_state_is_a_number_everywhere():
+    """Against the initial value by exact modes; conditions that never change begin at time 0."""
+    mesh, places, start = box_mesh(2, 5), places_in(2), 2.0
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    conditions = {"source": 0.3, "dirichlet": {"left": 1.2}, "robin": {"right": (EXCHANGE, 3.0)}}
+    model = assemble_poisson(
+        mesh, observed(mesh, places), storage=STORAGE, initial=start, **conditions
+    )
+    modes = Modes(mesh, phi)
+    end = modes.steady(modes.source + 3.0 * modes.exchanged, 1.2)
+
+    def at(time, start):
+        held = np.zeros(mesh.num_nodes)
+        held[modes.held] = 1.2 - start
+        pulled = np.linalg.solve(modes.mass[modes.inner], (modes.mass @ held)[modes.free])
+        rest = modes.vectors.T @ modes.mass[modes.inner] @ (start - pulled - end[modes.free])
+        u = end.copy()
+        u[modes.free] += modes.vectors @ (np.exp(-modes.rates * time) * rest)
+        return u
+
+    probes = modes.basis.probes(places.T)
+    exact = (probes @ np.stack([at(time, start) for time in TIMES], axis=1)).ravel()
+    found = evaluate(model, phi)
+    assert relative_error(found, exact) < TOLERANCE
+    other = (probes @ np.stack([at(time, 1.01 * start) for time in TIMES], axis=1)).ravel()
+    assert relative_error(found, other) > 10 * TOLERANCE  # negative control
+    # A step of later on has the value before it from time 0 on, and one of no size is none.
+    later = conditions | {"source": steps([[20.0, 9.0]], before=0.3)}
+    same = assemble_poisson(mesh, observed(mesh, places), storage=STORAGE, initial=start, **later)
+    np.testing.assert_allclose(evaluate(same, phi), found, atol=2 * TOLERANCE)
+    for changes, message in (
+        ({"source": steps([[-1.0, 1.0]])}, "source: expected steps from time 0 on"),
+        ({"source": np.ones(mesh.num_nodes)}, "source: expected a number or steps"),
+        ({"dirichlet": {"left": normal(0.0, 1.0)}}, "dirichlet, left: expected a number or steps"),
+    ):
+        with pytest.raises(InputError, match=message):
+            assemble_poisson(
+                mesh, observed(mesh, places), storage=1.0, initial=0.0, **conditions | changes
+            )
+    with pytest.raises(InputError, match="storage: expected the storage, as there is an initial"):
+        assemble_poisson(mesh, observed(mesh, places), initial=0.0, **conditions)
 
 
 def test_a_storage_that_is_a_field_is_one_more_field():

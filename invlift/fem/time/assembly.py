@@ -33,6 +33,7 @@ from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import joined
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
+from invlift.fem.time.initial import begun_at_zero
 from invlift.fem.time.schedules import Steps
 from invlift.fem.time.shifts import response_weights, shifts_for
 from invlift.fem.unknown_conditions import Parts, parts_of
@@ -58,6 +59,7 @@ def assemble_transient(
     experiments: Sequence[Experiment],
     *,
     storage: float | Mapping[str, float] | Distribution | Prior,
+    initial: float | None = None,
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
@@ -81,6 +83,9 @@ def assemble_transient(
     storage : float, mapping of str to float, Distribution or Prior
         S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
         distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
+    initial : float, optional
+        The field everywhere at time 0, when all conditions begin.  Without it the field is steady
+        before the first change.
     refine_solution : int
         0: another number is refused so far.
     shared, known, location
@@ -111,6 +116,8 @@ def assemble_transient(
         conditions = {**(shared or {}), **each.conditions}
         prefix = _prefix(each, experiments)
         with told_at(partial(in_experiment, each.name)):
+            if initial is not None:
+                conditions = begun_at_zero(conditions, initial)
             parts = parts_of(mesh, body.basis, _before(conditions), prefix)
             own = list(_changes(conditions))
             if not own:
