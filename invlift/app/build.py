@@ -197,8 +197,11 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
     shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
     storage = _storage(spec, mesh)
     initial = None if spec.pde.initial == "steady" else spec.pde.initial
+    of_time = {
+        "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
+    }  # fmt: skip
     if not spec.experiment:
-        options |= {"storage": storage, "initial": initial}
+        options |= of_time
         return assemble_poisson(mesh, observation, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
@@ -207,8 +210,7 @@ def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **opti
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
     if storage is not None:
-        options |= {"storage": storage, "initial": initial}
-        return assemble_transient(mesh, experiments, shared=shared, **options)
+        return assemble_transient(mesh, experiments, shared=shared, **options, **of_time)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
 
 

@@ -259,6 +259,16 @@ class Sections(Table):
         return self
 
     @model_validator(mode="after")
+    def _has_a_storage_if_it_is_in_time(self) -> Sections:
+        is_steady = self.pde is None or self.pde.storage is None
+        is_begun = self.pde is not None and self.pde.initial != "steady"
+        if is_steady and (self.output.times or is_begun):
+            found = "[output] times" if self.output.times else "[pde] initial"
+            remedy = "give it, or leave these out"
+            raise problem("[pde] storage, where the field changes in time", found, remedy)
+        return self
+
+    @model_validator(mode="after")
     def _has_experiments_that_fit(self) -> Sections:
         for name, experiment in self.experiment.items():
             if not name.isidentifier():

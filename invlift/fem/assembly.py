@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import jax
@@ -48,6 +48,7 @@ def assemble_poisson(
     point_sources: PointSources = (),
     storage: float | Mapping[str, float] | Distribution | Prior | None = None,
     initial: float | None = None,
+    solution_times: Sequence[float] = (),
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
@@ -84,6 +85,9 @@ def assemble_poisson(
     initial : float, optional
         The field everywhere at time 0, where it changes in time; else it is steady before its first
         change.
+    solution_times : sequence of float, optional
+        Times at which such a field is kept among the draws, as ``solution_at_60``, beside that of
+        the last reading; also later ones.
     known : dict
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -120,10 +124,11 @@ def assemble_poisson(
     experiments = [Experiment("", observation, conditions)]
     options = {"known": known, "location": location, "refine_solution": refine_solution}
     if storage is not None:
-        options["initial"] = initial
+        options |= {"initial": initial, "solution_times": solution_times}
         return assemble_transient(mesh, experiments, storage=storage, **options)
-    if initial is not None:
-        expected, remedy = "the storage, as there is an initial state", "give it, or leave it out"
+    if initial is not None or len(solution_times):
+        why = "an initial state" if initial is not None else "times of the solution"
+        expected, remedy = f"the storage, as there is {why}", "give it, or leave it out"
         raise InputError("storage", expected, "none", remedy)
     if known or has_unknowns(conditions) or set(observation.parts) - {SOLUTION}:
         return assemble_experiments(mesh, experiments, **options)

@@ -5,9 +5,11 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+import pyvista
 from command_line import assert_one_line, call
 from problem_files import build, write_problem
 
+import invlift
 from invlift.app.checks.times import check_times
 
 TIMES = [0.02, 0.1, 0.4]
@@ -82,7 +84,7 @@ def test_check_tells_of_times_and_repeated_rows(tmp_path):
 @pytest.mark.slow
 def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     unknown = {"distribution": "lognormal", "median": 1.0, "factor": 2.0}
-    path = write(tmp_path, {"pde.storage": unknown})
+    path = write(tmp_path, {"pde.storage": unknown, "output.times": [0.8, 0.1]})
     made = tmp_path / "made.csv"
     assert call("simulate", path, "--seed", 1, "--out", made) == 0
     assert pd.read_csv(made)["time"].tolist() == TIMES * 2
@@ -91,6 +93,15 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv")
     assert fit["time"].tolist() == TIMES * 2
     assert (tmp_path / "out" / "series.png").exists()
+    # The solution at times, one of them after the last reading, as an animation.
+    reader = pyvista.get_reader(tmp_path / "out" / "solution.pvd")
+    assert reader.time_values == [0.1, 0.8]
+    draws = invlift.load(tmp_path / "out").draws("solution_at_0.8")
+    reader.set_active_time_point(1)
+    mean = np.concatenate([np.asarray(each) for each in draws]).mean(axis=0)
+    np.testing.assert_allclose(reader.read()[0].point_data["solution_mean"], mean, rtol=1e-5)
+    best = invlift.load(tmp_path / "out").next_sensors(3).best
+    assert set(best["solution"]) <= {"solution", "solution_at_0.1", "solution_at_0.8"}
     assert "storage" in pd.read_csv(tmp_path / "out" / "summary.csv").iloc[:, 0].tolist()
     assert call("report", tmp_path / "out", "--out", tmp_path / "page.html") in (0, 3)
 
@@ -104,6 +115,10 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
          ["[pde] storage.field", "range"]),
         ({"pde.storage": {"field": {**FIELD_OF_MEAN, "mean": "none"}}}, SENSORS,
          ["[pde] storage.field.mean", "none"]),
+        ({"pde": WITHOUT_STORAGE, "output.times": [1.0]}, AT_ONCE,
+         ["[pde] storage", "[output] times"]),
+        ({"pde": WITHOUT_STORAGE | {"initial": 1.0}}, AT_ONCE, ["[pde] storage", "[pde] initial"]),
+        ({"output.times": [1.0, 1.0]}, SENSORS, ["[output] times", "1 twice"]),
         ({"pde.storage": 0.0}, SENSORS, ["[pde] storage", "a positive number"]),
         ({"pde": WITHOUT_STORAGE}, AT_ONCE, ["[pde]", "the storage, as a number changes in time"]),
         ({}, SENSORS.replace("time", "when"), ["row 1", "no column 'time'"]),

@@ -138,6 +138,14 @@ def test_readings_are_those_of_exact_modes(dim):
     _, expansion = jax.jit(lambda model, phi: model.expand(phi))(model, phi)
     last = expansion.byproducts["solution"]
     assert relative_error(last, modes.at(TIMES[-1])) < TOLERANCE
+    # So it is at other times, also later ones.
+    kept = assemble_poisson(
+        mesh, observed(mesh, places), storage=STORAGE, solution_times=(0.3, 40.0), **conditions
+    )
+    _, expansion = jax.jit(lambda model, phi: model.expand(phi))(kept, phi)
+    assert kept.solutions == ("solution", "solution_at_0.3", "solution_at_40")
+    for name, time in zip(kept.solutions, (TIMES[-1], 0.3, 40.0), strict=True):
+        assert relative_error(expansion.byproducts[name], modes.at(time)) < TOLERANCE
     if dim == 2:
         # Unknown, it is one more coefficient, and the same at the same value.
         unknown = assemble_poisson(

@@ -38,6 +38,7 @@ from invlift.fem.time.schedules import Steps
 from invlift.fem.time.shifts import response_weights, shifts_for
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
+from invlift.inverse.models.base import AT_TIME
 from invlift.inverse.models.base import SOLUTION as SOLUTION_NAME
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.priors.base import Prior
@@ -60,6 +61,7 @@ def assemble_transient(
     *,
     storage: float | Mapping[str, float] | Distribution | Prior,
     initial: float | None = None,
+    solution_times: Sequence[float] = (),
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
@@ -86,6 +88,8 @@ def assemble_transient(
     initial : float, optional
         The field everywhere at time 0, when all conditions begin.  Without it the field is steady
         before the first change.
+    solution_times : sequence of float
+        Times at which the field is kept beside that of the last reading, also later ones.
     refine_solution : int
         0: another number is refused so far.
     shared, known, location
@@ -151,29 +155,38 @@ def assemble_transient(
 
     times = [np.asarray(each.observation.sensors.times) for each in experiments]
     after = [times[number][:, None] - steps.times for number, steps in of_changes]
-    spans = np.concatenate([each[each > 0.0] for each in after])
-    if not spans.size:
+    if not any((each > 0.0).any() for each in after):
         expected, remedy = "a reading after the first change", "correct the times, or their unit"
         raise InputError("time", expected, "none", remedy)
+    kept = [np.array([each.max(), *solution_times]) for each in times]
+    kept_after = [kept[number][:, None] - steps.times for number, steps in of_changes]
+    spans = np.concatenate([each[each > 0.0] for each in (*after, *kept_after)])
     shifts, error = shifts_for(spans.min(), spans.max())
-    responses = [
-        sum(
-            change * response_weights(shifts, times)
-            for change, times in zip(steps.changes, each.T, strict=True)
-        )
-        for each, (_, steps) in zip(after, of_changes, strict=True)
-    ]
+
+    def responses_after(spans) -> list[np.ndarray]:
+        """Weights of the solutions with shifts in what each change adds, (., K)."""
+        return [
+            sum(
+                change * response_weights(shifts, times)
+                for change, times in zip(steps.changes, each.T, strict=True)
+            )
+            for each, (_, steps) in zip(spans, of_changes, strict=True)
+        ]
+
+    responses, of_kept = responses_after(after), responses_after(kept_after)
     matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
-    last = [int(np.argmax(each)) for each in times]
-    at_last = np.zeros((len(experiments), len(changes), len(shifts)))
+    num_kept, names = 1 + len(solution_times), []
+    weights = np.zeros((len(experiments), num_kept, len(changes), len(shifts)))
     for k, (number, _) in enumerate(of_changes):
-        at_last[number, k] = responses[k][last[number]]
+        weights[number, :, k] = of_kept[k]
+    for each in experiments:
+        name = f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
+        names += [name, *(f"{name}{AT_TIME}{time:.6g}" for time in solution_times)]
     model = SteadyAndShifted(
         steady=steady,
         shifted=ShiftedEquations(equation, jax.device_put(shifts)),
-        at_last=jax.device_put(at_last),
-        solutions=tuple(f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
-                        for each in experiments),
+        weights=jax.device_put(weights),
+        solutions=tuple(names),
         further=unknowns,
         sensors=joined({each.name: each.observation.sensors for each in experiments}),
         error=error,
