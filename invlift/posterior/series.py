@@ -203,6 +203,7 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
             if strip is not None and each.rows.size:
                 strip.sharex(ax)
                 draw_residuals(strip, each.read_at, residual[each.rows])
+                strip.set_xscale(ax.get_xscale())  # which sharing alone does not draw
                 strip.set(xlabel=each.axis, ylabel="residual")
                 strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
                 ax.tick_params(labelbottom=False)

@@ -191,5 +191,7 @@ def test_each_sensor_of_a_field_in_time_is_a_series():
         assert first.spans_decades
         axes = posterior.plot_series().axes
         assert {ax.get_xscale() for ax in axes} == {"log"}
+        middles = [ax.transScale.transform((0.1, 0.0))[0] for ax in axes]
+        np.testing.assert_allclose(middles, -1.0)
     # Without times readings are those of one state, and no series.
     assert in_time(Readings(np.arange(4.0), None, np.zeros((4, 2)))) == {}
