@@ -12,8 +12,8 @@ import numpy as np
 from invlift.app.field_problem import FieldProblem
 from invlift.app.mesh_correction import corrected_at_mode
 from invlift.app.problem_file import ProblemSpec
-from invlift.app.schedule_tables import StepsTable
-from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable
+from invlift.app.schedule_tables import ClockTable, StepsTable
+from invlift.app.sections import AT_MODE, ConditionsTable, PdeTable, StorageField
 from invlift.errors import InputError, told_at
 from invlift.fem.assembly import assemble_poisson
 from invlift.fem.electrodes import (
@@ -31,6 +31,7 @@ from invlift.fem.random_field import BoundaryNormalTable
 from invlift.fem.readings.locate import Observation, locate
 from invlift.fem.sensors import Sensors, read_sensors
 from invlift.fem.time.assembly import assemble_transient
+from invlift.fem.time.clock import Clock
 from invlift.fem.voltages import (
     Injections,
     electrode_numbers,
@@ -91,7 +92,7 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     table, where = spec.electrodes, partial(spec.where, "electrodes")
     are_points = table.surface is not None
     options = {"needs_values": needs_values, "in_space": are_points or mesh.dim == 3}
-    with told_at(partial(_columns_key, spec)):
+    with told_at(partial(_key_of_table, spec)):
         own = spec.observations.columns
         sensors = read_voltages(spec.observations.file, mesh.dim, columns=own, **options)
     positions = sensors.positions
@@ -128,8 +129,10 @@ def _read_electrodes(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
     return mesh, sensors, forward_map
 
 
-def _columns_key(spec: ProblemSpec, where: str) -> str:
-    """The key that an error of a table's columns is about; anything else stays as it is."""
+def _key_of_table(spec: ProblemSpec, where: str) -> str:
+    """The key that an error of a table is about; anything else stays as it is."""
+    if where in _OF_CLOCK:
+        return spec.where("pde", where)
     key, _, name = where.partition(".")
     return spec.where("observations", "columns", name) if key == "columns" else where
 
@@ -165,7 +168,10 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
 
     The readings of one experiment after those of the other.
     """
-    with told_at(partial(_columns_key, spec)):
+    clock = None
+    if spec.pde.storage is not None:
+        clock = spec.pde.clock._replace(written=spec.observations.time_unit)
+    with told_at(partial(_key_of_table, spec)):
         table = read_sensors(
             spec.observations.file,
             mesh.dim,
@@ -173,7 +179,7 @@ def _read_points(spec: ProblemSpec, mesh: Mesh, needs_values: bool):
             places=spec.observations.places,
             units=spec.units.model_dump(exclude_none=True) if spec.units else None,
             needs_values=needs_values,
-            has_times=spec.pde.storage is not None,
+            clock=clock,
         )
     offsets = {group: each.build() for group, each in spec.observations.offset.items()}
     with told_at(partial(_key_of, spec, table)):
@@ -215,27 +221,47 @@ def _order_by_experiment(spec: ProblemSpec, observation: Observation) -> np.ndar
 
 def _forward_map(spec: ProblemSpec, mesh: Mesh, observation: Observation, **options):
     """The model of the readings."""
-    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"))
-    storage = spec.pde.storage
-    storage = storage.build() if isinstance(storage, DistributionTable) else storage
+    clock = spec.pde.clock
+    shared = boundary_conditions(mesh, spec.pde, partial(spec.where, "pde"), clock)
+    storage = _storage(spec, mesh)
+    initial = None if spec.pde.initial == "steady" else spec.pde.initial
+    of_time = {
+        "storage": storage, "initial": initial, "solution_times": sorted(spec.output.times)
+    }  # fmt: skip
     if not spec.experiment:
-        return assemble_poisson(mesh, observation, storage=storage, **shared, **options)
+        options |= of_time
+        return assemble_poisson(mesh, observation, **shared, **options)
     experiments, first = [], next(iter(spec.experiment))
     for name, table in spec.experiment.items():
         is_own = np.isin(observation.sensors.experiments, ["", name] if name == first else [name])
-        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name))
+        own = boundary_conditions(mesh, table, partial(spec.where, "experiment", name), clock)
         own = {_CONDITIONS[key]: own[_CONDITIONS[key]] for key in table.model_fields_set}
         experiments.append(Experiment(name, observation.take(is_own), own))
     if storage is not None:
-        return assemble_transient(mesh, experiments, storage=storage, shared=shared, **options)
+        return assemble_transient(mesh, experiments, shared=shared, **options, **of_time)
     return assemble_experiments(mesh, experiments, shared=shared, **options)
+
+
+def _storage(spec: ProblemSpec, mesh: Mesh):
+    """The storage as :func:`assemble_poisson` takes it."""
+    storage, where = spec.pde.storage, partial(spec.where, "pde", "storage", "field")
+    if isinstance(storage, StorageField):
+        with told_at(lambda place: where(place.removeprefix("prior "))):
+            return storage.field.build(mesh, where)
+    return storage.build() if isinstance(storage, DistributionTable) else storage
 
 
 #: Conditions as the library calls them, by the keys of [pde].
 _CONDITIONS = {key: key for key in ConditionsTable.model_fields} | {"point_source": "point_sources"}
 
 
-def boundary_conditions(mesh: Mesh, pde: ConditionsTable, where: Callable[..., str]) -> dict:
+#: Keys of [pde] that say what times mean.
+_OF_CLOCK = tuple(ClockTable.model_fields)
+
+
+def boundary_conditions(
+    mesh: Mesh, pde: ConditionsTable, where: Callable[..., str], clock: Clock | None = None
+) -> dict:
     """Source and boundary conditions as :func:`assemble_poisson` takes them."""
 
     def built(value, *keys):
@@ -243,7 +269,7 @@ def boundary_conditions(mesh: Mesh, pde: ConditionsTable, where: Callable[..., s
         if isinstance(value, BoundaryNormalTable):
             return value.on(mesh, where(*keys, "mean"), keys[1])
         if isinstance(value, StepsTable):
-            return value.build(where(*keys))
+            return value.build(where(*keys), clock)
         if isinstance(value, DistributionTable):
             return value.build()
         is_field = isinstance(value, str)

@@ -147,6 +147,10 @@ class OutputTable(Table):
     """Values of the conductivity, in its unit, for example exceedance = [2.0, 5.0]: the probability
     of being above each is a field."""
 
+    times: Annotated[list[number(-SIZE, SIZE)], AfterValidator(_all_different)] = []
+    """Times at which the solution of a field in time is kept, also after the last reading, in its
+    unit of time, for example times = [60.0, 600.0]: maps, and an animation for ParaView."""
+
     @model_validator(mode="before")
     @classmethod
     def _is_named_like_the_problem_file(cls, data: Any, info: ValidationInfo) -> Any:

@@ -7,12 +7,12 @@ those of the sensor table.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from invlift.app.run_tables import SIZE, AbsolutePath, OutputTable, SamplerTable
-from invlift.app.schedule_tables import StepsTable
+from invlift.app.schedule_tables import ClockTable, StepsTable, TimeUnit
 from invlift.fem.finer_mesh import MAX_TIMES
 from invlift.fem.priors import PRIORS
 from invlift.fem.random_field import BOUNDARY_DISTRIBUTIONS
@@ -103,7 +103,17 @@ class ConditionsTable(Table):
         return self
 
 
-class PdeTable(ConditionsTable):
+class StorageField(Table):
+    """A storage that is a field of its own."""
+
+    known_by: ClassVar[tuple[str, ...]] = ("field",)
+
+    field: one_of(PRIORS, "kind")
+    """The prior of its logarithm, with the keys of [prior], for example
+    field = { kind = "matern", range = 20.0, std = 1.0, smoothness = 1.0, median = 1e-4 }."""
+
+
+class PdeTable(ConditionsTable, ClockTable):
     """[pde]: -div(conductivity grad u) = source with its boundary conditions.
 
     Where a boundary has no condition, nothing flows through it.  A distribution in place of a
@@ -112,14 +122,19 @@ class PdeTable(ConditionsTable):
 
     storage: (
         _Positive
-        | one_of(DISTRIBUTIONS, "distribution")
+        | one_of(DISTRIBUTIONS, "distribution", other=StorageField)
         | Annotated[dict[_Name, _Positive], Field(min_length=1)]
     ) = None
     """The storage S of a field that changes in time, S du/dt - div(conductivity grad u) = source,
-    in conductivity times time over squared length: a number, one for each subdomain, or the
-    distribution of an unknown number. The sensor table then has a column time, and numbers of this
-    section may be steps, { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of
-    steps, { schedule = "rates.csv" }."""
+    in conductivity times time over squared length: a number, one for each subdomain, the
+    distribution of an unknown number, or a field of its own, [pde.storage.field]. The sensor table
+    then has a column time, and numbers of this section may be steps,
+    { steps = [[0.0, -0.003], [5400.0, 0.0]] }, or the name of a table of steps,
+    { schedule = "rates.csv" }."""
+    initial: _Number | Literal["steady"] = "steady"
+    """The field before anything changes, in the unit of the solution: the steady one of the
+    conditions before their first step; or a number, which the field is everywhere at time 0, when
+    all conditions begin."""
 
 
 def _check_groups(pde: ConditionsTable, where: str = "") -> None:
@@ -210,6 +225,9 @@ class ObservationsTable(Table):
     places: AbsolutePath = None
     """A table of the places by name, for example places = "wells.csv", where the sensor table has
     none: both have a column name."""
+    time_unit: TimeUnit = None
+    """The unit of the times of the sensor table, where it is not the one of [pde] and not in its
+    header, time [min]."""
     outside: Literal["error", "project", "drop"] = "error"
     """What to do with sensors outside the mesh: refuse, move onto it, or leave out."""
     offset: dict[_Name, one_of(REAL_DISTRIBUTIONS, "distribution")] = {}
@@ -280,6 +298,16 @@ class Sections(Table):
         if self.electrodes is not None and found:
             expected = "[electrodes], whose table of readings says which drive a current, alone"
             raise problem(expected, found, "remove one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_storage_if_it_is_in_time(self) -> Sections:
+        is_steady = self.pde is None or self.pde.storage is None
+        is_begun = self.pde is not None and self.pde.initial != "steady"
+        if is_steady and (self.output.times or is_begun):
+            found = "[output] times" if self.output.times else "[pde] initial"
+            remedy = "give it, or leave these out"
+            raise problem("[pde] storage, where the field changes in time", found, remedy)
         return self
 
     @model_validator(mode="after")

@@ -99,16 +99,15 @@ def _mistake(entry, node: dict, value: Any) -> Mistake | None:
 def _is_another(node: dict, form: str, value: Any) -> bool:
     """Whether a form, by pydantic's name, is one of two kinds of table, and the value the other.
 
-    A table that one of its keys chooses, and one by names of the user's own.
+    A table of keys, and one by names of the user's own.
     """
-    choosers = [each["discriminator"]["propertyName"] for each in node["anyOf"]
-                if "discriminator" in each]  # fmt: skip
-    if not choosers or not isinstance(value, Mapping):
+    known = keys(node)
+    if not known or not isinstance(value, Mapping):
         return False
     if not any("additionalProperties" in each and "properties" not in each
                for each in node["anyOf"]):  # fmt: skip
         return False
-    is_by_name = not any(key in value for key in choosers)
+    is_by_name = not any(key in value for key in known)
     return isinstance(form, str) and form.startswith("dict[") != is_by_name
 
 

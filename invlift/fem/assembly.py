@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from invlift.errors import InputError
 from invlift.fem.conditions import PointSources, Source
 from invlift.fem.equation import LinearEquation
 from invlift.fem.experiments import (
@@ -18,6 +19,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.time.assembly import assemble_transient
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.priors.base import Prior
 from invlift.programs.precision import require_float64
 
 
@@ -30,7 +32,9 @@ def assemble_poisson(
     neumann: dict[str, float | np.ndarray] | None = None,
     robin: dict[str, tuple[float | np.ndarray, float | np.ndarray]] | None = None,
     point_sources: PointSources = (),
-    storage: float | Mapping[str, float] | Distribution | None = None,
+    storage: float | Mapping[str, float] | Distribution | Prior | None = None,
+    initial: float | None = None,
+    solution_times: Sequence[float] = (),
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
     refine_solution: int = 0,
@@ -60,10 +64,16 @@ def assemble_poisson(
     point_sources : sequence of ((dim,) coordinates, strength)
         What enters at single places, wells or heaters: conductivity times solution times
         L^(dim - 2); negative where it is taken out.
-    storage : float, dict or distribution, optional
+    storage : float, dict, distribution or prior, optional
         S of S du/dt - div(exp(phi) grad u) = f, where the field changes in time: readings then have
         times, and numbers among the conditions may be :func:`invlift.steps`.  See
         :func:`~invlift.fem.time.assembly.assemble_transient`.
+    initial : float, optional
+        The field everywhere at time 0, where it changes in time; else it is steady before its first
+        change.
+    solution_times : sequence of float, optional
+        Times at which such a field is kept among the draws, as ``solution_at_60``, beside that of
+        the last reading; also later ones.
     known : dict
         Named subdomain -> conductivity, where it is known.
     location : {"nodes", "cells"}
@@ -99,5 +109,10 @@ def assemble_poisson(
     experiments = [Experiment("", observation, conditions)]
     options = {"known": known, "location": location, "refine_solution": refine_solution}
     if storage is not None:
+        options |= {"initial": initial, "solution_times": solution_times}
         return assemble_transient(mesh, experiments, storage=storage, **options)
+    if initial is not None or len(solution_times):
+        why = "an initial state" if initial is not None else "times of the solution"
+        expected, remedy = f"the storage, as there is {why}", "give it, or leave it out"
+        raise InputError("storage", expected, "none", remedy)
     return assemble_experiments(mesh, experiments, **options)

@@ -28,6 +28,7 @@ from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.joined import Joined
+from invlift.inverse.priors.base import Prior
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
 from invlift.programs.pytrees import aside, static
@@ -300,7 +301,7 @@ def _first_readings_of(
     return jax.lax.map(flux, (coefficients, solutions))
 
 
-def numbers_of(unknowns: Mapping[str, Distribution], first: int) -> dict[str, np.ndarray]:
+def numbers_of(unknowns: Mapping[str, Distribution | Prior], first: int) -> dict[str, np.ndarray]:
     """Which coefficients each of the unknowns is, (k,) int, from the first on."""
     sizes = [math.prod(each.shape) for each in unknowns.values()]
     ends = first + np.cumsum(sizes, dtype=int)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from invlift.errors import InputError, as_numbers
 from invlift.fem.column_words import FACTOR, converted, unused, used_rows, with_logarithms
+from invlift.fem.time.clock import Clock, times_of
 from invlift.tables.header import with_known_columns
 from invlift.tables.mapping import with_columns, with_places
 from invlift.tables.table import Table, read_table
@@ -230,7 +231,7 @@ def read_sensors(
     places: Any = None,
     units: Mapping[str, str] | None = None,
     needs_values: bool = True,
-    has_times: bool = False,
+    clock: Clock | None = None,
 ) -> Sensors:
     """Read a sensor table.
 
@@ -255,8 +256,8 @@ def read_sensors(
         Those of ``length`` and ``solution``: columns in other units are converted.
     needs_values : bool
         If False, the column value may be missing (positions for a simulation); it is then zero.
-    has_times : bool
-        Whether the field changes in time: the table has a column ``time`` then, of numbers.
+    clock : Clock, optional
+        Of a field that changes in time: the table has a column ``time`` then, of numbers or dates.
 
     Raises
     ------
@@ -271,13 +272,18 @@ def read_sensors(
         table = with_columns(table, columns)
     if places is not None:
         table, notes = with_places(table, read_table(places, "a table of places"))
-    found = _sensors_of(table, axes, units or {}, needs_values, has_times)
+    found = _sensors_of(table, axes, units or {}, needs_values, clock)
     return replace(found, notes=(*found.notes, *notes))
 
 
 def _sensors_of(
-    table: Table, axes: list[str], units: Mapping[str, str], needs_values: bool, has_times: bool
+    table: Table,
+    axes: list[str],
+    units: Mapping[str, str],
+    needs_values: bool,
+    clock: Clock | None,
 ) -> Sensors:
+    has_times = clock is not None
     seconds = [f"{axis}2" for axis in axes]
     needed = [*axes, "value"] if needs_values else axes
     needed = [*needed, "time"] if has_times else needed
@@ -285,6 +291,8 @@ def _sensors_of(
         needed = needed + seconds
     table = with_known_columns(table, needed, ["sigma", *_TEXTS, "radius", FACTOR], seconds)
     table, notes = used_rows(table, has_times)
+    if has_times:
+        table = table.with_column("time", times_of(table, "time", clock))
     table = with_entries(table, (*_NUMBERS, "time") if has_times else _NUMBERS)
     table = with_logarithms(converted(table, units))
     columns = {column: table.array(column) for column in table.columns}

@@ -143,7 +143,7 @@ def named_prior(unknowns: Mapping[str, Unknown | Distribution | Prior]) -> Named
         part = given.distribution
         with told_at(f"unknown {name}"):
             parts[name] = part if isinstance(part, Prior) else as_distribution(part)
-        shape = _shape_of(parts[name])
+        shape = parts[name].shape
         if 0 in shape:
             raise InputError(f"unknown {name}", "at least one number", "none", "leave it out")
         shapes.append((name, shape))
@@ -203,9 +203,3 @@ def with_axes(
     unknowns = zip((f"unknown {name}" for name, _ in prior.shapes), prior.axes, strict=True)
     check_agreement([*unknowns, *((f"quantity {name}", own) for name, own in found)])
     return replace(model, kept_axes=tuple(found))
-
-
-def _shape_of(part: Distribution | Prior) -> tuple[int, ...]:
-    if isinstance(part, Distribution):
-        return part.shape
-    return jax.eval_shape(part.transform, jax.ShapeDtypeStruct((part.num_white,), float)).shape

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from invlift.errors import InputError
 from invlift.files.atomic import replace_on_success
 from invlift.posterior.labelled import groups_of, save_netcdf
-from invlift.posterior.names import FIELD, MESH_ERROR
+from invlift.posterior.names import AT_TIME, FIELD, MESH_ERROR, SOLUTION
 from invlift.posterior.parts import every_of, recorded, total
 from invlift.posterior.quantity import PLACES
 
@@ -127,9 +127,15 @@ class Step:
 
 
 def write_series(
-    path: str | os.PathLike, points: np.ndarray, cells: np.ndarray, steps: Sequence[Step]
+    path: str | os.PathLike,
+    points: np.ndarray,
+    cells: np.ndarray,
+    steps: Sequence[Step],
+    times: Sequence[float] | None = None,
 ) -> list[Path]:
     """Write steps that ParaView plays as an animation; return the files, the PVD file first.
+
+    They are at times, by default 0, 1 and so on.
 
     The path ends in .pvd; the files of the steps go to the folder of that name without the ending.
     """
@@ -140,9 +146,9 @@ def write_series(
         write_fields(file, points, cells, step.on_nodes, step.on_cells, step.numbers)
     text = '<?xml version="1.0" encoding="utf-8"?>\n<VTKFile type="Collection" version="0.1">\n'
     text += "<Collection>\n"
-    for index, file in enumerate(files):
+    for time, file in zip(range(len(files)) if times is None else times, files, strict=True):
         name = quoteattr(f"{path.stem}/{file.name}")
-        text += f'<DataSet timestep="{index}" part="0" file={name}/>\n'
+        text += f'<DataSet timestep="{time}" part="0" file={name}/>\n'
     with replace_on_success(path) as temporary:
         temporary.write_text(f"{text}</Collection>\n</VTKFile>\n", encoding="utf-8")
     return [path, *files]
@@ -216,7 +222,27 @@ def write_results(posterior: Posterior, folder: Path, record: Mapping[str, Any])
             own |= {"conductivity": np.exp(values)} if field.name == FIELD else {}
             steps.append(Step(own) if field.place == "node" else Step({}, own))
         write_series(new("draws.pvd"), mesh.points, mesh.cells, steps)
+        for name, at in solutions_in_time(posterior).items():
+            steps = [Step(on_nodes) for on_nodes in at.values()]
+            write_series(new(f"{name}.pvd"), mesh.points, mesh.cells, steps, list(at))
     return written
+
+
+def solutions_in_time(posterior: Posterior) -> dict[str, dict[float, dict[str, np.ndarray]]]:
+    """Statistics at the nodes of solutions that are kept at times, by name of each, and by time."""
+    found: dict[str, dict[float, dict[str, np.ndarray]]] = {}
+    fields = posterior.fields_by_place["node"]
+    for own in posterior.described:
+        name, mark, time = own.rpartition(AT_TIME)
+        if not mark or not name.startswith(SOLUTION):
+            continue
+        statistics = {
+            f"{name}_{end}": fields[f"{own}_{end}"]
+            for end in ("mean", "sd", "q05", "q50", "q95")
+            if f"{own}_{end}" in fields
+        }
+        found.setdefault(name, {})[float(time)] = statistics
+    return {name: dict(sorted(at.items())) for name, at in found.items()}
 
 
 def some_draws(posterior: Posterior) -> list[tuple[int, int, np.ndarray]]:

@@ -6,6 +6,8 @@ FIELD, PARAMETERS = "log_conductivity", "parameters"
 CONDUCTIVITY = "conductivity"
 #: What solves the equation, at the nodes.
 SOLUTION = "solution"
+#: What stands between this and a time at which it is kept.
+AT_TIME = "_at_"
 #: The forward map at the sensors, and the noise variables that explain the readings.
 PREDICTED, NOISE_SCORE = "predicted", "noise_score"
 #: The noise's scale: one for all readings, one for each group of them, or one for each.

@@ -48,6 +48,7 @@ from invlift.posterior.sensor_plots import plot_leave_one_out, plot_sensors
 from invlift.posterior.series import (
     Series,
     chosen_series,
+    in_time,
     plot_series,
     readings_along,
     series_of,
@@ -193,7 +194,7 @@ class Posterior:
 
     @property
     def _coordinates(self) -> Mapping[str, Sequence]:
-        return getattr(self.sensors, "coordinates", {})
+        return in_time(self.sensors) or getattr(self.sensors, "coordinates", {})
 
     @cached_property
     def series(self) -> list[Series]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from invlift.errors import InputError
-from invlift.posterior.names import OBSERVED, PREDICTED, UNITS, path_name
+from invlift.posterior.names import KIND, OBSERVED, PREDICTED, UNITS, path_name
 from invlift.posterior.plots import (
     CHAIN_COLOURS,
     DASHED,
@@ -29,6 +30,8 @@ from invlift.posterior.sensor_plots import draw_residuals, mark_size
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Ends of the band of new readings, 90 %.
 OUTER = (0.05, 0.95)
+#: The last coordinate over the first from which on the axis is logarithmic.
+DECADES = 50.0
 #: Series of one figure, and most in one column.
 MAX_SERIES, MAX_ROWS = 12, 4
 #: Width of a figure of one column and of more, and heights of a series and of residuals below it,
@@ -51,10 +54,40 @@ class Series:
     observed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,)
 
     @property
+    def spans_decades(self) -> bool:
+        """Whether coordinates are positive and of several sizes, as times of a pumping test."""
+        return bool(self.at[0] > 0.0 and self.at[-1] >= DECADES * self.at[0])
+
+    @property
     def last_read(self) -> float | None:
         """Coordinate of the last reading, if the series goes on after it."""
         last = self.read_at.max(initial=-math.inf)
         return float(last) if math.isfinite(last) and last < self.at[-1] else None
+
+
+def in_time(sensors: Any) -> dict[str, Sequence]:
+    """Coordinates of the readings of a field in time, of which each sensor is a series.
+
+    None of other readings.  A sensor is what has one place, kind and experiment; it is called by
+    its label, or by where it is.
+    """
+    known = getattr(sensors, "coordinates", {})
+    points = getattr(sensors, "points", None)
+    if "time" not in known or "name" in known or points is None:
+        return {}
+    num = len(sensors.values)
+    labels = [""] * num if sensors.labels is None else list(sensors.labels)
+    which = [known.get(key, [""] * num) for key in ("experiment", KIND)]
+    keys = list(zip(*which, map(tuple, np.nan_to_num(points).tolist()), strict=True))
+    by_key: dict[tuple, set] = {}
+    for key, label in zip(keys, labels, strict=True):
+        by_key.setdefault(key, set()).add(label)
+    names = []
+    for key, label in zip(keys, labels, strict=True):
+        experiment, _, place = key
+        own = label if label and len(by_key[key]) == 1 else ", ".join(f"{x:.6g}" for x in place)
+        names.append(f"{experiment}, {own}" if experiment else own)
+    return {"name": names, "time": known["time"]}
 
 
 def readings_along(coordinates: Mapping[str, Sequence]) -> dict[str, tuple[str, np.ndarray]]:
@@ -170,6 +203,7 @@ def plot_series(series: Sequence[Series], residual: np.ndarray | None = None) ->
             if strip is not None and each.rows.size:
                 strip.sharex(ax)
                 draw_residuals(strip, each.read_at, residual[each.rows])
+                strip.set_xscale(ax.get_xscale())  # which sharing alone does not draw
                 strip.set(xlabel=each.axis, ylabel="residual")
                 strip.yaxis.set_major_locator(MaxNLocator(4, integer=True, symmetric=True))
                 ax.tick_params(labelbottom=False)
@@ -204,5 +238,8 @@ def draw_series(ax: Axes, series: Series) -> None:
         ax.plot(series.read_at, series.observed, "o", **style)
     ax.set(xlabel=series.axis, ylabel=with_unit(series.name, series.unit))
     ax.margins(x=0.02)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
+    if series.spans_decades:
+        ax.set_xscale("log")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.yaxis.set_major_locator(MaxNLocator(5))

@@ -100,6 +100,10 @@ class Table:
         taken = tuple(dict.fromkeys((*self.taken, *taken)))
         return replace(self, frame=whole, units={**self.units, **units}, taken=taken)
 
+    def with_column(self, column: str, numbers: np.ndarray) -> Table:
+        """The table with other numbers in a column."""
+        return replace(self, frame=self.frame.assign(**{column: numbers}))
+
     def with_texts(self, columns: Collection[str]) -> Table:
         """The table with texts in these of its columns, of a data frame's numbers too."""
         texts = {column: self.frame[column].map(_text) for column in columns}

@@ -5,9 +5,11 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+import pyvista
 from command_line import assert_one_line, call
 from problem_files import build, write_problem
 
+import invlift
 from invlift.app.checks.times import check_times
 
 TIMES = [0.02, 0.1, 0.4]
@@ -53,6 +55,22 @@ def test_all_that_a_file_can_say_is_the_same_problem(tmp_path):
     assert np.abs(np.asarray(twice(phi)) - expected).max() > 1e-3  # negative control
 
 
+FIELD = {"kind": "matern", "range": 0.5, "std": 0.5, "smoothness": 1.0, "median": 2.0}
+
+FIELD_OF_MEAN = {key: value for key, value in FIELD.items() if key != "median"}
+
+
+def test_a_storage_that_is_a_field_has_a_prior_of_its_own(tmp_path):
+    """At its median it is the number."""
+    problem = build(write(tmp_path, {"pde.storage": {"field": FIELD}})).problem
+    number = build(write(tmp_path, {"pde.storage": 2.0})).problem
+    white = np.zeros(problem.prior.num_white)
+    white[: number.prior.num_white] = np.linspace(-1.0, 1.0, number.prior.num_white)
+    phi = number.prior.transform(white[: number.prior.num_white])
+    found = problem.model(problem.prior.transform(white))
+    np.testing.assert_allclose(found, number.model(phi), rtol=1e-9)
+
+
 def test_check_tells_of_times_and_repeated_rows(tmp_path):
     late = SENSORS.replace("a,0.3,0.4,0.02,", "a,0.3,0.4,-1.0,")
     (found,) = check_times(build(write(tmp_path, sensors=late)))
@@ -66,7 +84,7 @@ def test_check_tells_of_times_and_repeated_rows(tmp_path):
 @pytest.mark.slow
 def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     unknown = {"distribution": "lognormal", "median": 1.0, "factor": 2.0}
-    path = write(tmp_path, {"pde.storage": unknown})
+    path = write(tmp_path, {"pde.storage": unknown, "output.times": [0.8, 0.1]})
     made = tmp_path / "made.csv"
     assert call("simulate", path, "--seed", 1, "--out", made) == 0
     assert pd.read_csv(made)["time"].tolist() == TIMES * 2
@@ -74,6 +92,16 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
     assert call("run", path, "--anyway") == 3
     fit = pd.read_csv(tmp_path / "out" / "sensor_fit.csv")
     assert fit["time"].tolist() == TIMES * 2
+    assert (tmp_path / "out" / "series.png").exists()
+    # The solution at times, one of them after the last reading, as an animation.
+    reader = pyvista.get_reader(tmp_path / "out" / "solution.pvd")
+    assert reader.time_values == [0.1, 0.8]
+    draws = invlift.load(tmp_path / "out").draws("solution_at_0.8")
+    reader.set_active_time_point(1)
+    mean = np.concatenate([np.asarray(each) for each in draws]).mean(axis=0)
+    np.testing.assert_allclose(reader.read()[0].point_data["solution_mean"], mean, rtol=1e-5)
+    best = invlift.load(tmp_path / "out").next_sensors(3).best
+    assert set(best["solution"]) <= {"solution", "solution_at_0.1", "solution_at_0.8"}
     assert "storage" in pd.read_csv(tmp_path / "out" / "summary.csv").iloc[:, 0].tolist()
     assert call("report", tmp_path / "out", "--out", tmp_path / "page.html") in (0, 3)
 
@@ -81,6 +109,16 @@ def test_a_run_keeps_the_times_beside_its_readings(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sensors", "parts"),
     [
+        ({"pde.storage": {"field": FIELD | {"range": -1.0}}}, SENSORS,
+         ["[pde] storage.field.range", "-1"]),
+        ({"pde.storage": {"field": {"kind": "matern", "std": 1.0}}}, SENSORS,
+         ["[pde] storage.field", "range"]),
+        ({"pde.storage": {"field": {**FIELD_OF_MEAN, "mean": "none"}}}, SENSORS,
+         ["[pde] storage.field.mean", "none"]),
+        ({"pde": WITHOUT_STORAGE, "output.times": [1.0]}, AT_ONCE,
+         ["[pde] storage", "[output] times"]),
+        ({"pde": WITHOUT_STORAGE | {"initial": 1.0}}, AT_ONCE, ["[pde] storage", "[pde] initial"]),
+        ({"output.times": [1.0, 1.0]}, SENSORS, ["[output] times", "1 twice"]),
         ({"pde.storage": 0.0}, SENSORS, ["[pde] storage", "a positive number"]),
         ({"pde": WITHOUT_STORAGE}, AT_ONCE, ["[pde]", "the storage, as a number changes in time"]),
         ({}, SENSORS.replace("time", "when"), ["row 1", "no column 'time'"]),
@@ -111,3 +149,93 @@ def test_an_unknown_storage_is_its_own_number(tmp_path):
     known = build(write(tmp_path / "known", {"pde.storage": 3.0})).problem
     expected = known.model(known.prior.transform(middle[:-1]))
     np.testing.assert_allclose(problem.model(problem.prior.transform(middle)), expected, rtol=1e-9)
+
+
+DATED = {"pde.time_unit": "d", "pde.start": "2011-05-01T00:00:00+02:00"}
+#: The same times, 0.02 d after midnight and so on.
+DATES = {"0.02": "2011-05-01T00:28:48", "0.1": "2011-05-01T02:24:00", "0.4": "2011-05-01 09:36"}
+
+
+#: The same times, 0.02 d after midnight and so on.
+DATES = "2011-05-01T00:28:48", "2011-05-01T02:24:00", "2011-05-01 09:36"
+IN_UTC = "2011-04-30T22:28:48Z", "2011-05-01T00:24Z", "2011-05-01T07:36:00.0+00:00"
+
+
+def written(times):
+    """The table with times as they are written."""
+    lines = [line.split(",") for line in SENSORS.splitlines()]
+    rows = [[*line[:3], time, line[4]] for line, time in zip(lines[1:], [*times] * 2, strict=True)]
+    return "\n".join(map(",".join, [lines[0], *rows])) + "\n"
+
+
+def dated(zone=""):
+    return written([date + zone for date in DATES])
+
+
+def test_times_are_the_same_in_any_unit_and_as_dates(tmp_path):
+    """In a unit that the header or a key says, as dates of the start's zone, or of another."""
+    minutes, in_utc = written(["28.8", "144", "576"]), written(IN_UTC)
+    (tmp_path / "rates.csv").write_text("time,strength\n2011-05-01,1\n2011-05-01T07:12:00,0\n")
+    (tmp_path / "hours.csv").write_text("time [hours],strength\n0,1\n7.2,0\n")
+    (tmp_path / "bare.csv").write_text("time,strength\n0,1\n432,0\n")
+    by = [
+        WELL | {"strength": strength}
+        for strength in (
+            {"schedule": "rates.csv"},
+            {"schedule": "hours.csv"},
+            {"schedule": "bare.csv", "time_unit": "min"},
+            {"steps": [["2011-05-01", 1.0], ["2011-05-01T07:12:00+02:00", 0.0]]},
+        )
+    ]
+    by[3]["strength"]["steps"][0][0] += "T00:00:00+02:00"
+    in_days = {"pde.time_unit": "d"}
+    ways = [
+        (SENSORS, {}),
+        (minutes, in_days | {"observations.time_unit": "min"}),
+        (minutes.replace("time", "time [min]"), in_days | {"pde.point_source": [by[1]]}),
+        (dated(), DATED | {"pde.point_source": [by[0]]}),
+        (dated("+02:00"), DATED | {"pde.point_source": [by[2]]}),
+        (in_utc, DATED | {"pde.point_source": [by[3]]}),
+        (dated(), DATED | {"pde.start": "2011-05-01"}),
+    ]
+    phi, found = np.linspace(-1.0, 1.0, 16), []
+    for sensors, changes in ways:
+        field = build(write(tmp_path, changes, sensors))
+        np.testing.assert_allclose(field.sensors.times, TIMES * 2, rtol=1e-12)
+        found.append(np.asarray(field.problem.model(phi)))
+        np.testing.assert_allclose(found[-1], found[0], rtol=1e-6)
+    # Negative control: the zone matters.
+    other = build(write(tmp_path, DATED | {"pde.start": "2011-05-01T00:00:00Z"}, in_utc))
+    np.testing.assert_allclose(other.sensors.times, np.subtract(TIMES * 2, 2 / 24), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sensors", "parts"),
+    [
+        ({}, dated(), ["[pde] time_unit", "the unit of time of the equation", "is a date"]),
+        ({"pde.time_unit": "d"}, dated(), ["[pde] start", "the date of time 0"]),
+        ({"observations.time_unit": "min"}, SENSORS, ["[pde] time_unit", "is in min", "none"]),
+        ({}, SENSORS.replace("time", "time [min]"), ["[pde] time_unit", "is in min", "none"]),
+        ({"pde.time_unit": "min"}, SENSORS.replace("time", "time [fortnights]"),
+         ["row 2, column time", "a unit of time in the header", "'fortnights'"]),
+        ({"pde.time_unit": "min", "observations.time_unit": "h"},
+         SENSORS.replace("time", "time [s]"), ["time in h", "'s' in the header"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "03/04/2024"),
+         ["row 3, column time", "ISO 8601", "'03/04/2024'", "year, month and day in this order"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "2011-05-01T02:24:00Z"),
+         ["row 3, column time", "all have a zone, or none", "beside dates without one"]),
+        (DATED, dated().replace("2011-05-01T02:24:00", "0.1"),
+         ["row 3, column time", "dates alone, or numbers alone"]),
+        (DATED | {"pde.start": "2011-05-01"}, dated("Z"),
+         ["[pde] start", "a start with a zone"]),
+        (DATED | {"pde.start": "01.05.2011"}, dated(), ["[pde] start", "ISO 8601", "01.05.2011"]),
+        ({"pde.time_unit": "month"}, SENSORS, ["[pde] time_unit", "month"]),
+        ({"pde.point_source": [WELL | {"strength": {"steps": [["2011-05-01", 1.0]]}}]}, SENSORS,
+         ["[pde] time_unit", "the unit of time of the equation"]),
+        (DATED | {"pde.point_source": [WELL | {"strength": {"steps": [["1.5.2011", 1.0]]}}]},
+         SENSORS, ["point_source.1.strength, row 1", "ISO 8601"]),
+    ],
+)  # fmt: skip
+def test_times_that_are_not_clear_are_one_line(tmp_path, capsys, changes, sensors, parts):
+    assert call("check", write(tmp_path, changes, sensors)) == 2
+    assert_one_line(capsys, parts)

@@ -10,11 +10,14 @@ from structured import box_mesh
 
 from invlift.errors import InputError
 from invlift.fem.assembly import assemble_poisson
+from invlift.fem.priors.matern import matern_prior
 from invlift.fem.readings.locate import locate
 from invlift.fem.sensors import sensors_from_arrays
 from invlift.fem.time.schedules import read_steps, steps
 from invlift.fem.time.shifts import TOLERANCE, response_weights, shifts_for
-from invlift.inverse.distributions import lognormal
+from invlift.inverse.distributions import lognormal, normal
+from invlift.inverse.inverse_problem import inverse_problem
+from invlift.inverse.noise import known_noise
 
 TIMES = np.geomspace(0.01, 10.0, 12)
 WELL = steps([[0.0, 1.0], [1.0, -0.5], [3.0, 0.0]])
@@ -61,7 +64,11 @@ class Modes:
         )
         self.stiffness = conduction.assemble(basis, phi=basis.interpolate(phi)).toarray()
         self.stiffness += EXCHANGE * mass.assemble(side).toarray()
-        self.mass = storage * mass.assemble(basis).toarray()
+        if np.ndim(storage):  # of a field, the logarithm of which is linear between nodes
+            stored = skfem.BilinearForm(lambda u, v, w: np.exp(w.storage) * u * v)
+            self.mass = stored.assemble(basis, storage=basis.interpolate(storage)).toarray()
+        else:
+            self.mass = storage * mass.assemble(basis).toarray()
         self.exchanged = EXCHANGE * unit_load.assemble(side)
         self.source = 0.3 * unit_load.assemble(basis)
         self.well = basis.probes(np.full((mesh.dim, 1), 0.45)).toarray()[0]
@@ -131,6 +138,14 @@ def test_readings_are_those_of_exact_modes(dim):
     _, expansion = jax.jit(lambda model, phi: model.expand(phi))(model, phi)
     last = expansion.byproducts["solution"]
     assert relative_error(last, modes.at(TIMES[-1])) < TOLERANCE
+    # So it is at other times, also later ones.
+    kept = assemble_poisson(
+        mesh, observed(mesh, places), storage=STORAGE, solution_times=(0.3, 40.0), **conditions
+    )
+    _, expansion = jax.jit(lambda model, phi: model.expand(phi))(kept, phi)
+    assert kept.solutions == ("solution", "solution_at_0.3", "solution_at_40")
+    for name, time in zip(kept.solutions, (TIMES[-1], 0.3, 40.0), strict=True):
+        assert relative_error(expansion.byproducts[name], modes.at(time)) < TOLERANCE
     if dim == 2:
         # Unknown, it is one more coefficient, and the same at the same value.
         unknown = assemble_poisson(
@@ -139,6 +154,73 @@ def test_readings_are_those_of_exact_modes(dim):
         assert list(unknown.further) == ["storage"]
         again = evaluate(unknown, np.append(phi, STORAGE))
         np.testing.assert_allclose(again, found, rtol=1e-9)
+
+
+def test_an_initial_state_is_a_number_everywhere():
+    """Against the initial value by exact modes; conditions that never change begin at time 0."""
+    mesh, places, start = box_mesh(2, 5), places_in(2), 2.0
+    phi = 0.7 * np.random.default_rng(0).standard_normal(mesh.num_nodes)
+    conditions = {"source": 0.3, "dirichlet": {"left": 1.2}, "robin": {"right": (EXCHANGE, 3.0)}}
+    model = assemble_poisson(
+        mesh, observed(mesh, places), storage=STORAGE, initial=start, **conditions
+    )
+    modes = Modes(mesh, phi)
+    end = modes.steady(modes.source + 3.0 * modes.exchanged, 1.2)
+
+    def at(time, start):
+        held = np.zeros(mesh.num_nodes)
+        held[modes.held] = 1.2 - start
+        pulled = np.linalg.solve(modes.mass[modes.inner], (modes.mass @ held)[modes.free])
+        rest = modes.vectors.T @ modes.mass[modes.inner] @ (start - pulled - end[modes.free])
+        u = end.copy()
+        u[modes.free] += modes.vectors @ (np.exp(-modes.rates * time) * rest)
+        return u
+
+    probes = modes.basis.probes(places.T)
+    exact = (probes @ np.stack([at(time, start) for time in TIMES], axis=1)).ravel()
+    found = evaluate(model, phi)
+    assert relative_error(found, exact) < TOLERANCE
+    other = (probes @ np.stack([at(time, 1.01 * start) for time in TIMES], axis=1)).ravel()
+    assert relative_error(found, other) > 10 * TOLERANCE  # negative control
+    # A step of later on has the value before it from time 0 on, and one of no size is none.
+    later = conditions | {"source": steps([[20.0, 9.0]], before=0.3)}
+    same = assemble_poisson(mesh, observed(mesh, places), storage=STORAGE, initial=start, **later)
+    np.testing.assert_allclose(evaluate(same, phi), found, atol=2 * TOLERANCE)
+    for changes, message in (
+        ({"source": steps([[-1.0, 1.0]])}, "source: expected steps from time 0 on"),
+        ({"source": np.ones(mesh.num_nodes)}, "source: expected a number or steps"),
+        ({"dirichlet": {"left": normal(0.0, 1.0)}}, "dirichlet, left: expected a number or steps"),
+    ):
+        with pytest.raises(InputError, match=message):
+            assemble_poisson(
+                mesh, observed(mesh, places), storage=1.0, initial=0.0, **conditions | changes
+            )
+    with pytest.raises(InputError, match="storage: expected the storage, as there is an initial"):
+        assemble_poisson(mesh, observed(mesh, places), initial=0.0, **conditions)
+
+
+def test_a_storage_that_is_a_field_is_one_more_field():
+    """Its readings are those of exact modes, and their derivatives by it differences of these."""
+    mesh, rng = box_mesh(2, 5), np.random.default_rng(0)
+    phi, stored = rng.standard_normal((2, mesh.num_nodes)) * [[0.7], [0.5]]
+    places, conditions = places_in(2), all_that_changes(2)
+    prior = matern_prior(mesh, correlation_range=1.0, std=1.0, smoothness=1.0)
+    model = assemble_poisson(mesh, observed(mesh, places), storage=prior, **conditions)
+    assert model.further == {"log_storage": prior}
+    both = np.concatenate([phi, stored])
+    exact = Modes(mesh, phi, stored).readings(places)
+    assert relative_error(evaluate(model, both), exact) < TOLERANCE
+    moved = Modes(mesh, phi, stored + 0.03).readings(places)
+    assert relative_error(moved, exact) > 10 * TOLERANCE  # negative control
+    along = rng.standard_normal(both.shape)
+    _, jacobian = jax.jit(lambda model, both: model.value_and_jacobian(both))(model, both)
+    ends = [np.asarray(evaluate(model, both + step * along)) for step in (1e-4, -1e-4)]
+    np.testing.assert_allclose(jacobian @ along, (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-7)
+    problem = inverse_problem(model, prior, known_noise(0.1), exact)
+    assert [name for name, _ in problem.prior.shapes] == ["log_conductivity", "log_storage"]
+    other = matern_prior(box_mesh(2, 4), correlation_range=1.0, std=1.0, smoothness=1.0)
+    with pytest.raises(InputError, match="storage: expected a prior of a field on this mesh"):
+        assemble_poisson(mesh, observed(mesh, places), storage=other, **conditions)
 
 
 def test_numbers_of_times_and_steps_cost_nothing_but_weights():

@@ -9,7 +9,7 @@ from posterior_cases import Chain
 from invlift.errors import InputError
 from invlift.posterior import Posterior, Quantity, Readings
 from invlift.posterior.run_folder import read_posterior
-from invlift.posterior.series import readings_along, series_of
+from invlift.posterior.series import in_time, readings_along, series_of
 
 TIMES = [0.0, 1.0, 2.0, 4.0, 5.0, 7.0]
 READ_AT, OBSERVED = [2.0, 0.0, 4.0], np.array([1.1, -0.4, 3.0])  # not in their order
@@ -163,3 +163,35 @@ def test_asking_for_what_is_not_there_is_an_error():
     assert not bare.series
     with pytest.raises(InputError, match="draws along numbers"):
         bare.plot_series()
+
+
+def readings_in_time(**known):
+    times = [0.01, 1.0, 0.01, 1.0]
+    points = np.repeat([[0.0, 1.0], [0.5, 1.0]], 2, axis=0)
+    return Readings(np.arange(4.0), None, points, coordinates={"time": times} | known)
+
+
+def test_each_sensor_of_a_field_in_time_is_a_series():
+    """By its label, or else by its place, with the experiment; logarithmic over decades."""
+    rng = np.random.default_rng(2)
+    for labels, known, names in (
+        (["a", "a", "b", "b"], {}, ["a", "b"]),
+        (None, {}, ["0, 1", "0.5, 1"]),
+        (["row 2", "row 3", "row 4", "row 5"], {}, ["0, 1", "0.5, 1"]),
+        (["a", "a", "a", "a"], {"experiment": ["t", "t", "s", "s"]}, ["t, a", "s, a"]),
+        (None, {"experiment": ["t"] * 4, "mesh_error": [0.1] * 4}, ["t, 0, 1", "t, 0.5, 1"]),
+    ):
+        sensors = readings_in_time(**known)
+        sensors = Readings(sensors.values, None, sensors.points, labels, sensors.coordinates)
+        draws = {"predicted": rng.standard_normal((5, 4)), "noise_score": np.zeros((5, 4))}
+        posterior = Posterior([Chain(draws), Chain(draws)], sensors=sensors)
+        assert [each.name for each in posterior.series] == names
+        first, second = posterior.series
+        assert (first.rows.tolist(), second.rows.tolist()) == ([0, 1], [2, 3])
+        assert first.spans_decades
+        axes = posterior.plot_series().axes
+        assert {ax.get_xscale() for ax in axes} == {"log"}
+        middles = [ax.transScale.transform((0.1, 0.0))[0] for ax in axes]
+        np.testing.assert_allclose(middles, -1.0)
+    # Without times readings are those of one state, and no series.
+    assert in_time(Readings(np.arange(4.0), None, np.zeros((4, 2)))) == {}

@@ -4,6 +4,7 @@ import pytest
 
 from invlift.errors import InputError
 from invlift.fem.sensors import read_sensors
+from invlift.fem.time.clock import Clock
 from invlift.fem.voltages import read_voltages
 from invlift.tables.mapping import with_columns
 from invlift.tables.table import table_of_text
@@ -52,7 +53,7 @@ def test_times_stay_reachable(write):
     text = "hours,T a,T b\n0,1,2\n1,3,4\n"
     sensors = read_sensors(
         write("w.csv", text), 2, columns={"value": "T *", "time": "hours"},
-        places=write("p.csv", "name,x,y\na,0,0\nb,1,1\n"), has_times=True,
+        places=write("p.csv", "name,x,y\na,0,0\nb,1,1\n"), clock=Clock(),
     )  # fmt: skip
     assert sensors.times.tolist() == [0.0, 1.0, 0.0, 1.0]
     assert sensors.values.tolist() == [1.0, 3.0, 2.0, 4.0]

@@ -136,6 +136,9 @@ def _write_results(spec, problem, run, objections, info, console: Console, error
         plot = posterior.plot_series if posterior.mesh is None else posterior.plot_fields
         written.append(directory / "posterior.png")
         plot(written[-1])
+    if posterior.mesh is not None and posterior.series:
+        written.append(directory / "series.png")
+        posterior.plot_series(written[-1])
     title, page = directory.resolve().name, directory / "report.html"
     written.append(write_report(posterior, record, page, title, text_of(spec)))
     verdict = posterior.verdict()

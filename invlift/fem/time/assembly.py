@@ -26,22 +26,26 @@ from invlift.fem.field_equation import (
     field_equation,
     known_conductivity,
 )
+from invlift.fem.forms import reaction
 from invlift.fem.forms import storage as storage_of
 from invlift.fem.mesh.mesh import Mesh
 from invlift.fem.readings.base import FLUXES, SOLUTION
 from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import joined
 from invlift.fem.time.equations import ShiftedEquations, SteadyAndShifted
+from invlift.fem.time.initial import begun_at_zero
 from invlift.fem.time.schedules import Steps
 from invlift.fem.time.shifts import response_weights, shifts_for
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution, as_distribution, is_distribution
+from invlift.inverse.models.base import AT_TIME
 from invlift.inverse.models.base import SOLUTION as SOLUTION_NAME
 from invlift.inverse.models.combinations import Combinations
+from invlift.inverse.priors.base import Prior
 from invlift.programs.precision import require_float64
 
-#: What a storage that is unknown is called among the draws.
-STORAGE = "storage"
+#: What a storage that is unknown is called among the draws, a number and the logarithm of a field.
+STORAGE, LOG_STORAGE = "storage", "log_storage"
 
 
 class _Change(NamedTuple):
@@ -55,7 +59,9 @@ def assemble_transient(
     mesh: Mesh,
     experiments: Sequence[Experiment],
     *,
-    storage: float | Mapping[str, float] | Distribution,
+    storage: float | Mapping[str, float] | Distribution | Prior,
+    initial: float | None = None,
+    solution_times: Sequence[float] = (),
     shared: Mapping[str, Any] | None = None,
     known: Mapping[str, float] | None = None,
     location: str = "nodes",
@@ -76,9 +82,14 @@ def assemble_transient(
         With different names; the table of their readings has times.  Among the conditions
         strengths of point sources, sources, fluxes, values on boundaries and ambient values may be
         :class:`~invlift.fem.time.schedules.Steps`.
-    storage : float, mapping of str to float, or Distribution
-        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, or
-        the distribution of an unknown number.
+    storage : float, mapping of str to float, Distribution or Prior
+        S, in C T / L^2 for times in T: a number, one of each subdomain, all of which it has, the
+        distribution of an unknown number, or a prior, on this mesh, of the logarithm of a field.
+    initial : float, optional
+        The field everywhere at time 0, when all conditions begin.  Without it the field is steady
+        before the first change.
+    solution_times : sequence of float
+        Times at which the field is kept beside that of the last reading, also later ones.
     refine_solution : int
         0: another number is refused so far.
     shared, known, location
@@ -109,6 +120,8 @@ def assemble_transient(
         conditions = {**(shared or {}), **each.conditions}
         prefix = _prefix(each, experiments)
         with told_at(partial(in_experiment, each.name)):
+            if initial is not None:
+                conditions = begun_at_zero(conditions, initial)
             parts = parts_of(mesh, body.basis, _before(conditions), prefix)
             own = list(_changes(conditions))
             if not own:
@@ -124,9 +137,11 @@ def assemble_transient(
     storage_form, of_storage = _storage(body, storage)
     unknowns |= of_storage
     numbers = numbers_of(unknowns, body.num_coefficients)
-    if of_storage:
+    if STORAGE in of_storage:
         where = np.full(mesh.num_cells, numbers[STORAGE][0])
         storage_form = storage_form._replace(location=where)
+    elif of_storage:
+        storage_form = storage_form._replace(start=numbers[LOG_STORAGE][0])
 
     first = 0
     for each in experiments:
@@ -140,29 +155,38 @@ def assemble_transient(
 
     times = [np.asarray(each.observation.sensors.times) for each in experiments]
     after = [times[number][:, None] - steps.times for number, steps in of_changes]
-    spans = np.concatenate([each[each > 0.0] for each in after])
-    if not spans.size:
+    if not any((each > 0.0).any() for each in after):
         expected, remedy = "a reading after the first change", "correct the times, or their unit"
         raise InputError("time", expected, "none", remedy)
+    kept = [np.array([each.max(), *solution_times]) for each in times]
+    kept_after = [kept[number][:, None] - steps.times for number, steps in of_changes]
+    spans = np.concatenate([each[each > 0.0] for each in (*after, *kept_after)])
     shifts, error = shifts_for(spans.min(), spans.max())
-    responses = [
-        sum(
-            change * response_weights(shifts, times)
-            for change, times in zip(steps.changes, each.T, strict=True)
-        )
-        for each, (_, steps) in zip(after, of_changes, strict=True)
-    ]
+
+    def responses_after(spans) -> list[np.ndarray]:
+        """Weights of the solutions with shifts in what each change adds, (., K)."""
+        return [
+            sum(
+                change * response_weights(shifts, times)
+                for change, times in zip(steps.changes, each.T, strict=True)
+            )
+            for each, (_, steps) in zip(spans, of_changes, strict=True)
+        ]
+
+    responses, of_kept = responses_after(after), responses_after(kept_after)
     matrix = _matrix(which, distinct, of_changes, responses, len(shifts))
-    last = [int(np.argmax(each)) for each in times]
-    at_last = np.zeros((len(experiments), len(changes), len(shifts)))
+    num_kept, names = 1 + len(solution_times), []
+    weights = np.zeros((len(experiments), num_kept, len(changes), len(shifts)))
     for k, (number, _) in enumerate(of_changes):
-        at_last[number, k] = responses[k][last[number]]
+        weights[number, :, k] = of_kept[k]
+    for each in experiments:
+        name = f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
+        names += [name, *(f"{name}{AT_TIME}{time:.6g}" for time in solution_times)]
     model = SteadyAndShifted(
         steady=steady,
         shifted=ShiftedEquations(equation, jax.device_put(shifts)),
-        at_last=jax.device_put(at_last),
-        solutions=tuple(f"{SOLUTION_NAME}_{each.name}" if each.name else SOLUTION_NAME
-                        for each in experiments),
+        weights=jax.device_put(weights),
+        solutions=tuple(names),
         further=unknowns,
         sensors=joined({each.name: each.observation.sensors for each in experiments}),
         error=error,
@@ -236,9 +260,15 @@ def _check_same(parts: Sequence[Parts]) -> None:
         raise InputError("experiments", expected, "different ones", remedy)
 
 
-def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution]]:
+def _storage(body: Body, storage) -> tuple[Form, dict[str, Distribution | Prior]]:
     """The form of the storage, and its distribution by name if it is unknown."""
     form = partial(Form, body.basis, storage_of)
+    if isinstance(storage, Prior):
+        own = getattr(storage, "mesh", None)
+        if own is None or not own.is_same(body.mesh):
+            expected, remedy = "a prior of a field on this mesh", "make it of the same mesh"
+            raise InputError(STORAGE, expected, "another", remedy)
+        return Form(body.basis, reaction, location=storage.location), {LOG_STORAGE: storage}
     if is_distribution(storage):
         found = as_distribution(storage)
         if found.shape != () or not found.support[0] >= 0.0:

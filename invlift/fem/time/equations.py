@@ -70,11 +70,11 @@ class SteadyAndShifted(Joined):
         Of p readings, with a load for each of X experiments.
     shifted : ShiftedEquations
         Of L loads, what one unit of each number that changes adds.
-    at_last : (X, L, K)
-        Weights of the solutions with shifts in that of each experiment at its last reading.
-    solutions : tuple of X str
+    weights : (X, T, L, K)
+        Of the solutions with shifts in that of each experiment at each time at which it is kept.
+    solutions : tuple of X T str
         What the latter are called.
-    further : dict of str to Distribution, or None
+    further : dict of str to Distribution or Prior, or None
         Of the coefficients behind those of the field.
     sensors : Sensors or None
         Those that are read.
@@ -84,7 +84,7 @@ class SteadyAndShifted(Joined):
 
     steady: LinearEquation
     shifted: ShiftedEquations
-    at_last: jax.Array
+    weights: jax.Array
     solutions: tuple[str, ...] = static()
     further: Mapping[str, Distribution] | None = aside()
     sensors: Sensors | None = aside()
@@ -92,6 +92,11 @@ class SteadyAndShifted(Joined):
 
     coefficients_name = LinearEquation.coefficients_name
     max_derivative = LinearEquation.max_derivative
+
+    @property
+    def fields(self) -> tuple:
+        """Of the equation with the storage, which may be one more."""
+        return self.shifted.equation.fields
 
     @property
     def _models(self):
@@ -108,5 +113,5 @@ class SteadyAndShifted(Joined):
             jnp.stack([part.byproducts[name] for name in model.solutions])
             for model, part in zip(self._models, parts, strict=True)
         )
-        fields = steady + jnp.einsum("xlk,lkn->xn", self.at_last, shifted)
-        return dict(zip(self.solutions, fields, strict=True))
+        fields = steady[:, None] + jnp.einsum("xtlk,lkn->xtn", self.weights, shifted)
+        return dict(zip(self.solutions, fields.reshape(-1, fields.shape[-1]), strict=True))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from invlift.errors import InputError, as_numbers
+from invlift.fem.time.clock import Clock, times_of
 from invlift.tables.table import read_table
 from invlift.tables.units import without_unit
 
@@ -88,8 +89,10 @@ def _has_steps(given: Any) -> bool:
     return isinstance(given, list | tuple) and any(map(_has_steps, given))
 
 
-def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
+def read_steps(path: str | os.PathLike, before: float = 0.0, clock: Clock | None = None) -> Steps:
     """Steps of a table with the columns ``time`` and ``strength``, of text with commas.
+
+    The clock says what its times mean; without one they are numbers.
 
     Raises
     ------
@@ -103,5 +106,11 @@ def read_steps(path: str | os.PathLike, before: float = 0.0) -> Steps:
             where, found = f"{table.name}, row {table.first}", ", ".join(table.columns)
             expected = f"columns {TIME} and {STRENGTH}"
             raise InputError(where, expected, found, f"add {column}, or rename")
-    table = table.renamed(names, [""] * len(names)).with_numbers((TIME, STRENGTH))
-    return steps(table.frame[[TIME, STRENGTH]].to_numpy(float), before, table.name)
+    if not len(table.rows):
+        expected = "rows of a time and the value from then on"
+        raise InputError(table.name, expected, "none", "add them")
+    units = [without_unit(each)[1] if clock else "" for each in table.columns]
+    table = table.renamed(names, units)
+    times = times_of(table, TIME, clock or Clock())
+    values = table.with_numbers([STRENGTH]).array(STRENGTH)
+    return steps(np.stack([times, values], axis=1), before, table.name)

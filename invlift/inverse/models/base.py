@@ -17,6 +17,8 @@ from invlift.programs.pytrees import Module, PyTree
 FEW_COEFFICIENTS = 12
 #: What the solution of an equation on a mesh is called among the draws.
 SOLUTION = "solution"
+#: What follows in the name of one that is kept at a time, in front of it.
+AT_TIME = "_at_"
 
 
 class Expansion(NamedTuple):

@@ -62,6 +62,12 @@ class Prior(Module):
         """Number m of standard normal variables."""
         raise NotImplementedError
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the coefficients, as a distribution has one of its values."""
+        white = jax.ShapeDtypeStruct((self.num_white,), float)
+        return jax.eval_shape(self.transform, white).shape
+
     def transform(self, white: jax.Array) -> jax.Array:
         """Coefficients X(w), (N,), for w of (m,)."""
         raise NotImplementedError

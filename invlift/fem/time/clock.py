@@ -1,0 +1,165 @@
+"""Times as people write them, numbers in a unit or dates, as numbers of one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.tables.numbers import is_number
+from invlift.tables.table import Table
+
+#: Seconds of each unit; a year is the Julian one, of 365.25 days.
+SECONDS = {
+    "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "week": 604800.0, "year": 31557600.0,
+}  # fmt: skip
+#: Units as headers of tables write them besides.
+_SPELLINGS = {
+    "sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "mins": "min",
+    "hr": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "weeks": "week", "yr": "year",
+    "years": "year", "a": "year",
+}  # fmt: skip
+_IN_ORDER = "write year, month and day in this order, and say the zone once, in [pde] start"
+
+
+class Clock(NamedTuple):
+    """What times of the tables of one problem mean.
+
+    Attributes
+    ----------
+    unit : str or None
+        The unit of time of the equation, one of :data:`SECONDS`: that of the storage, of steps and
+        of results.
+    start : datetime or None
+        The date that is time 0.  With an offset from UTC it is the zone of all dates without one.
+    written : str or None
+        The unit of numbers in a table, where it is another.
+    """
+
+    unit: str | None = None
+    start: datetime | None = None
+    written: str | None = None
+
+
+def date_of(text: str, where: str) -> datetime:
+    """A date in ISO 8601, which writes year, month and day in this order."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        expected = "a date in ISO 8601, such as 2024-04-03T12:30:00 or 2024-04-03T12:30:00+02:00"
+        raise InputError(where, expected, repr(text[:40]), _IN_ORDER) from None
+
+
+def times_of(table: Table, column: str, clock: Clock) -> np.ndarray:
+    """Times in a column of a table, (n,), as :func:`read_times` takes them."""
+    entries = table.frame[column].tolist()
+    places = [table.at(row, column) for row in range(len(entries))]
+    if any(isinstance(entry, str) and _is_date(entry) for entry in entries):
+        return read_times(list(map(str, entries)), places, clock)
+    table = table.with_numbers([column])
+    return table.array(column) * _factor(clock, table.units.get(column, ""), places[0])
+
+
+def read_times(entries: Sequence[str], places: Sequence[str], clock: Clock) -> np.ndarray:
+    """Times of a table, (n,), in the unit of the equation.
+
+    Parameters
+    ----------
+    entries : sequence of n str
+        All numbers, or all dates.
+    places : sequence of n str
+        Where they are, for error messages.
+    clock : Clock
+
+    Raises
+    ------
+    InputError
+        For an entry that is neither, dates beside numbers, dates with a zone beside dates without
+        one, and a unit or a start that is needed and not given.
+    """
+    is_date = [_is_date(entry) for entry in entries]
+    if not any(is_date):
+        numbers = [_number_of(*each) for each in zip(entries, places, strict=True)]
+        return np.array(numbers) * _factor(clock, "", places[0])
+    if not all(is_date):
+        first, other = is_date.index(True), is_date.index(False)
+        if not first or _is_number(entries[other]):
+            date_or = f"{entries[other]!r} beside {entries[first]!r}"
+            remedy = "write all times of a table in one way"
+            raise InputError(places[other], "dates alone, or numbers alone", date_or, remedy)
+        _number_of(entries[other], places[other])
+    return _since_start([date_of(*each) for each in zip(entries, places, strict=True)],
+                        entries, places, clock)  # fmt: skip
+
+
+def _number_of(entry: str, where: str) -> float:
+    if not _is_number(entry):
+        expected, found = "a number or a date", repr(entry[:40]) if entry else "an empty entry"
+        raise InputError(where, expected, found, "correct it, or remove the row")
+    return float(entry)
+
+
+def _is_number(entry: str) -> bool:
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_date(entry: str) -> bool:
+    """Whether an entry is no number but of digits with marks between them, as dates are."""
+    return not is_number(entry) and entry[:1].isdigit() and any(mark in entry for mark in "-/.:")
+
+
+def _factor(clock: Clock, heading: str, where: str) -> float:
+    """By what numbers of a table are multiplied to be in the unit of the equation."""
+    above = _SPELLINGS.get(heading.casefold(), heading.casefold())
+    if heading and above not in SECONDS:
+        expected = f"a unit of time in the header, one of {', '.join(SECONDS)}"
+        raise InputError(where, expected, repr(heading), "correct it, or leave it out")
+    if heading and clock.written and above != clock.written:
+        expected, found = (
+            f"time in {clock.written}, as time_unit says",
+            f"{heading!r} in the header",
+        )
+        raise InputError(where, expected, found, "leave out one of the two")
+    written = above or clock.written
+    if not written:
+        return 1.0
+    if clock.unit is None:
+        _refuse_without_unit(f"as {where} is in {written}")
+    return SECONDS[written] / SECONDS[clock.unit]
+
+
+def _refuse_without_unit(why: str) -> None:
+    expected = f"the unit of time of the equation, {why}"
+    remedy = f"give the one of storage and steps, one of {', '.join(SECONDS)}"
+    raise InputError("time_unit", expected, "none", remedy)
+
+
+def _since_start(dates, entries, places, clock: Clock) -> np.ndarray:
+    if clock.unit is None:
+        _refuse_without_unit(f"as {places[0]} is a date")
+    if clock.start is None:
+        expected, remedy = f"the date of time 0, as {places[0]} is a date", f"give {entries[0]!r}"
+        raise InputError("start", expected, "none", f"{remedy}, say")
+    has_zone = [date.tzinfo is not None for date in dates]
+    if any(has_zone) and not all(has_zone):
+        row = has_zone.index(not has_zone[0])
+        kinds = "a date without a zone beside dates with one"
+        if not has_zone[0]:
+            kinds = "a date with a zone beside dates without one"
+        expected = "dates that all have a zone, or none"
+        raise InputError(places[row], expected, f"{entries[row]!r}, {kinds}", _IN_ORDER)
+    if all(has_zone) and clock.start.tzinfo is None:
+        expected = f"a start with a zone, as {places[0]} has one"
+        found = clock.start.isoformat()
+        raise InputError("start", expected, found, f"write {found}+00:00 if this is UTC")
+    if not any(has_zone):
+        dates = [date.replace(tzinfo=clock.start.tzinfo) for date in dates]
+    seconds = [(date - clock.start).total_seconds() for date in dates]
+    return np.array(seconds) / SECONDS[clock.unit]

@@ -1,0 +1,73 @@
+"""A field that is the same everywhere at time 0, said by the conditions that held it there before.
+
+Without sources, and held at a number everywhere, a field is this number.  So an initial state that
+is a number is the steady state before all conditions begin, at time 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from invlift.errors import InputError
+from invlift.fem.time.schedules import Steps
+
+
+def begun_at_zero(conditions: Mapping[str, Any], initial: float) -> dict[str, Any]:
+    """Conditions that hold a field at a number until time 0, and are as given from then on.
+
+    Raises
+    ------
+    InputError
+        For what is no number and no steps: a field of the mesh, or an unknown; for steps before
+        time 0; if the initial state is no finite number.
+    """
+    if not (np.isscalar(initial) and np.isreal(initial) and np.isfinite(initial)):
+        raise InputError("initial", "a number", f"{initial!r}"[:80], "give one, or leave it out")
+    source, robin = conditions.get("source", 0.0), conditions.get("robin") or {}
+    if isinstance(source, Mapping):
+        source = {name: _begun(each, 0.0, f"source, {name}") for name, each in source.items()}
+    else:
+        source = _begun(source, 0.0, "source")
+    return {
+        "source": source,
+        "robin": {
+            group: (coefficient, _begun(ambient, initial, f"robin, {group}, ambient"))
+            for group, (coefficient, ambient) in robin.items()
+        },
+        **{
+            key: {
+                group: _begun(value, before, f"{key}, {group}")
+                for group, value in (conditions.get(key) or {}).items()
+            }
+            for key, before in (("dirichlet", initial), ("neumann", 0.0))
+        },
+        "point_sources": [
+            (place, _begun(strength, 0.0, f"point_source, {number}, strength"))
+            for number, (place, strength) in enumerate(conditions.get("point_sources") or (), 1)
+        ],
+    }
+
+
+def _begun(value: Any, before: float, where: str) -> Steps | float:
+    """A number that is ``before`` until time 0; itself if it does not change then."""
+    if isinstance(value, Steps):
+        if value.times[0] < 0.0:
+            expected, found = "steps from time 0 on, as there is an initial state", "earlier ones"
+            raise InputError(
+                where, expected, found, f"give their value at 0 (from {value.times[0]:g})"
+            )
+        own = [0.0] if value.times[0] > 0.0 else []
+        times, values = (
+            np.append(own, value.times),
+            np.append([value.before] * len(own), value.values),
+        )
+        return Steps(times, values, float(before))
+    if not (np.isscalar(value) and np.isreal(value)):
+        expected = "a number or steps, as there is an initial state"
+        raise InputError(
+            where, expected, "a field or an unknown", "give a number, or no initial state"
+        )
+    return Steps(np.zeros(1), np.array([float(value)]), before) if value != before else before
