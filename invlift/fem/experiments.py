@@ -26,7 +26,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import ForwardModel, first_of_same
 from invlift.inverse.models.joined import Joined
 from invlift.programs.compilation import Program
 from invlift.programs.precision import require_float64
@@ -87,6 +87,22 @@ class Experiments(Joined):
     def num_coefficients(self) -> int:
         """Number N of coefficients."""
         return self.equations[0].num_coefficients
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of one equation, where they are alike."""
+        labels = np.zeros((2, sum(at.shape[0] for at in self.places)), dtype=int)
+        for number, (equation, at) in enumerate(zip(self.equations, self.places, strict=True)):
+            labels[:, at] = np.full(at.shape[0], number), equation.alike()
+        return first_of_same(*labels)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Experiments:
+        """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
+        pairs = [np.nonzero(np.asarray(at)[:, None] == rows) for at in self.places]
+        equations = [
+            each.of_readings(own) for each, (own, _) in zip(self.equations, pairs, strict=True)
+        ]
+        places = [sparse.as_index(new) for _, new in pairs]
+        return replace(self, equations=tuple(equations), places=tuple(places), sensors=None)
 
     @property
     def _models(self):

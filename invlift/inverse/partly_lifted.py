@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation
 from invlift.inverse.noise.gaussian import GaussianNoise
-from invlift.inverse.noise.scales import KnownScale, Scale
+from invlift.inverse.noise.scales import Scale
 from invlift.inverse.priors.base import Prior, Tangent
 from invlift.inverse.problem import InverseProblem
 from invlift.programs.pytrees import Module
@@ -199,14 +199,12 @@ class PartlyLiftedProblem(InverseProblem):
 
 def weights_of(problem: InverseProblem) -> jax.Array:
     """Known weights of the noise, () or (d,): all of a scale that is known."""
-    scale = problem.noise.scale
-    return scale.known if isinstance(scale, KnownScale) else jnp.ones(())
+    return problem.noise.scale.over_weights()[0]
 
 
 def scale_of_combinations(problem: InverseProblem, basis: jax.Array, reference=None) -> Scale:
     """The scale of combinations of a problem's readings over their weights."""
-    scale = problem.noise.scale
-    scale = KnownScale(jnp.ones(())) if isinstance(scale, KnownScale) else scale
+    scale = problem.noise.scale.over_weights()[1]
     return CombinationsScale(scale, jnp.argmax(jnp.abs(basis), axis=0), reference)
 
 
@@ -264,8 +262,8 @@ class CondensedProblem(InverseProblem):
 
     @property
     def whole(self) -> InverseProblem:
-        """The problem with d readings."""
-        return self.asked
+        """The problem of the readings as they are."""
+        return self.asked.whole
 
 
 def condensed_problem(

@@ -15,6 +15,7 @@ from contract_checks import assert_close, check_target, in_turn, lift
 from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.inverse_problem import inverse_problem
+from invlift.inverse.merged import ScaleOfMeans
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     NOISES,
@@ -25,6 +26,7 @@ from invlift.inverse.noise import (
     unknown_scale,
 )
 from invlift.inverse.noise.exact import ExactReadings
+from invlift.inverse.noise.gaussian import GaussianNoise
 from invlift.inverse.noise.student_t import StudentTNoise
 from invlift.inverse.partly_lifted import CombinationsScale, CondensedNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
@@ -42,6 +44,14 @@ OTHERS = {
     "condensed": CondensedNoise(
         CombinationsScale(unknown_scale(lognormal(-1.0, 0.4)), jnp.arange(3)),
         rest=jnp.asarray([0.4, -0.3, 0.2, 0.1, 0.5]),
+    ),
+    "means": GaussianNoise(
+        ScaleOfMeans(
+            unknown_scale(lognormal(-1.0, 0.4)),
+            weights=jnp.asarray([1.0, 0.5, 0.7]),
+            counts=jnp.asarray([1.0, 4.0, 2.0]),
+            squares=jnp.asarray([0.0, 0.3, 0.1]),
+        )
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from invlift.app.checks.posterior_draws import some_draws
 from invlift.app.quantities import mesh_of
 from invlift.app.start_search import Fit, name_of_reading
 from invlift.fem.finer_mesh import extrapolated
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import ForwardModel, first_of_same
 from invlift.inverse.priors.named import NamedPrior
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.targets.given_manifold import ManifoldProblem
@@ -60,14 +61,31 @@ def check_mesh_error(
         return []
     if finer.model is None:
         return [Finding("note", "mesh error", finer.reason)]
-    changes, by_white = map(np.asarray, _changes_at(problem, finer.model, fit.white))
-    bias, scaled = extrapolated(changes, finer.times) / fit.sd, by_white / fit.sd[:, None]
-    errors, gram = np.abs(bias), scaled @ scaled.T
-    shift = np.sqrt(bias @ np.linalg.solve(np.eye(len(bias)) + gram, gram @ bias))
+    labels, model = problem.model.alike(), problem.model
+    rows = means = np.arange(problem.num_observations)
+    if labels is not None:
+        rows, means = first_of_same(labels)
+        model = model.of_readings(rows)
+    solved = _changes_at(replace(problem, model=model), finer.model, fit.white)
+    finer_values, values, by_white = map(np.asarray, solved)
+    bias = extrapolated(finer_values - values[means], finer.times)
+    # All readings of one function together: those of its mean, which is as accurate as they are.
+    sd = np.bincount(means, fit.sd**-2.0, rows.size) ** -0.5
+    shift = _shift(bias[rows] / sd, by_white / sd[:, None])
+    errors = np.abs(bias / fit.sd)
     detail = f"{_in_words(problem, errors)}; means of the posterior by up to {shift:.2g} of its sd"
     if errors.max() <= NOTABLE and shift <= SHIFTED:
         return [Finding("ok", "mesh error", detail)]
     return [Finding("note", "mesh error", f"{detail}: {REMEDY}")]
+
+
+def _shift(bias: np.ndarray, scaled: np.ndarray) -> float:
+    """What readings that are off, (r,), in sd move means by at most, in sd of the posterior.
+
+    From derivatives of the readings in sd, (r, m).
+    """
+    left, values, _ = np.linalg.svd(scaled, full_matrices=False)
+    return float(np.linalg.norm(values / np.sqrt(1.0 + values**2) * (left.T @ bias)))
 
 
 def mesh_errors(problem: InverseProblem, run: Run) -> np.ndarray | None:
@@ -106,10 +124,8 @@ def _in_words(problem: InverseProblem, errors: np.ndarray) -> str:
 
 @program
 def _changes_at(problem: InverseProblem, finer: ForwardModel, white):
-    """Changes of the readings at w (m,), (d,), and derivatives of the readings, (d, m)."""
-    predicted, by_white = problem.value_and_jacobian(white)
-    coefficients = problem.prior.transform(white)
-    return finer(coefficients) - predicted, by_white
+    """Readings of the finer model at w (m,), (d,), those of the problem, and by w, (r, m)."""
+    return finer(problem.prior.transform(white)), *problem.value_and_jacobian(white)
 
 
 @program
