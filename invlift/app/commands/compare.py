@@ -7,6 +7,7 @@ from rich.console import Console
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
+    interruptible,
     interrupts_raise,
     say,
     say_table,
@@ -54,7 +55,7 @@ def execute(parsed, console: Console, errors: Console) -> int:
             expected = "a directory without a comparison"
             remedy = "choose another with --out, or go on with a comparison by --resume"
             raise InputError(f"{directory}", expected, found, remedy)
-    problem = build(spec)
+    problem = interruptible(build, spec)
     identity = identity_of(problem, settings)
     rows = read_comparison(directory, identity) if parsed.resume else []
     rows = [row for row in rows if row.note != INTERRUPTED]
