@@ -97,11 +97,12 @@ class Experiments(Joined):
 
     def of_readings(self, rows: np.ndarray) -> Experiments:
         """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
-        pairs = [np.nonzero(np.asarray(at)[:, None] == rows) for at in self.places]
-        equations = [
-            each.of_readings(own) for each, (own, _) in zip(self.equations, pairs, strict=True)
-        ]
-        places = [sparse.as_index(new) for _, new in pairs]
+        place = np.full(sum(at.shape[0] for at in self.places), -1)
+        place[rows] = np.arange(rows.size)
+        new = [place[np.asarray(at)] for at in self.places]
+        pairs = zip(self.equations, new, strict=True)
+        equations = [each.of_readings(np.flatnonzero(own >= 0)) for each, own in pairs]
+        places = [sparse.as_index(own[own >= 0]) for own in new]
         return replace(self, equations=tuple(equations), places=tuple(places), sensors=None)
 
     @property
