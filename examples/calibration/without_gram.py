@@ -13,19 +13,21 @@ none are run.
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import matplotlib
+import pandas as pd
 from matplotlib.figure import Figure
 
 import invlift
 from invlift.app.build import build_noise, build_problem
-from invlift.app.calibrate import RECORD, calibrate
+from invlift.app.calibrate import RECORD, TABLE, calibrate
 from invlift.inverse.targets.lifted import LiftedPosterior
-from invlift.posterior.calibration import BAD, GOOD, LEVEL, Calibration, draw_difference
+from invlift.posterior.calibration import BAD, GOOD, LEVEL, Calibration, Simulation, draw_difference
 from invlift.posterior.plots import STYLE, saved
 from invlift.samplers.kernels import ConstrainedHMC, Kernel
 
@@ -95,6 +97,22 @@ def run(folder: str, kernel: Kernel, num_simulations: int) -> Calibration:
     )
 
 
+def saved_calibration(folder: str) -> Calibration:
+    """The simulations of one kernel that are kept, whatever version of invlift they are of."""
+    names = json.loads((DATA / folder / RECORD).read_text(encoding="utf-8"))["identity"]["names"]
+    table = pd.read_csv(DATA / folder / TABLE, dtype=dict.fromkeys(names, "Int64"))
+    simulations = [
+        Simulation(
+            row["simulation"],
+            row["outcome"],
+            {name: int(row[name]) for name in names if not pd.isna(row[name])},
+            row["num_draws"],
+        )
+        for row in table.to_dict("records")
+    ]
+    return Calibration(simulations, tuple(names), NUM_DRAWS, len(simulations))
+
+
 def plot(calibrations: list[Calibration]) -> None:
     """Draw the distribution functions of ranks, a row for each kernel."""
     with matplotlib.rc_context(STYLE):
@@ -125,11 +143,10 @@ def main() -> None:
     invlift.enable_x64()
     calibrations = []
     for folder, (title, kernel) in KERNELS.items():
-        num = options.simulations
-        if options.plot:
-            table = (DATA / folder / "calibration.csv").read_text(encoding="utf-8")
-            num = len(table.splitlines()) - 1
-        calibrations.append(run(folder, kernel, num))
+        found = (
+            saved_calibration(folder) if options.plot else run(folder, kernel, options.simulations)
+        )
+        calibrations.append(found)
         print(f"\n{title}: {calibrations[-1].verdict()}\n")
     plot(calibrations)
 

@@ -122,6 +122,7 @@ _OUT_OF_MEMORY = InputError(
 _SAVED = {
     "run": "; what chains have saved is kept, --resume goes on from there",
     "calibrate": "; what simulations have saved is kept, --resume goes on from there",
+    "compare": "; methods that are done are kept, --resume goes on from there",
 }
 
 
@@ -188,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--methods", "A,B,C", text, required=True)
     option("--budget", "SECONDS", "time of each chain (default: 60)", default="60")
     option("--out", "DIR", "where to write (default: [output] dir, with -comparison)")
+    option("--resume", None, "go on with an interrupted comparison", action="store_true")
 
     option = command("report", "show a run in one page of HTML")
     option("directory", "DIR", "results directory of the run")

@@ -10,6 +10,7 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.fem.finer_mesh import extrapolated
 from invlift.inverse.laplace_approximation import laplace_approximation
+from invlift.inverse.merged import merged
 from invlift.inverse.models.base import ForwardModel
 from invlift.inverse.models.combinations import Combinations
 from invlift.inverse.models.corrected import Corrected, corrected
@@ -46,7 +47,7 @@ def corrected_at_mode(problem: InverseProblem) -> InverseProblem:
         found = "exact readings" if problem.noise.is_exact else "another model"
         raise InputError("corrected_at_mode", expected, found, "take the problem as it is")
     finer = again(1)
-    mode = laplace_approximation(replace(problem, model=finer)).mode
+    mode = laplace_approximation(merged(replace(problem, model=finer))).mode
     centre = _transformed(problem.prior, problem.split(mode)[1])
     return replace(problem, model=_corrected(problem.model, finer, centre))
 

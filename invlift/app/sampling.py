@@ -27,6 +27,7 @@ from invlift.app.table_errors import check_options
 from invlift.errors import InputError
 from invlift.files.tables import table_of_dataclass
 from invlift.inverse.lift_choice import Choice, choose
+from invlift.inverse.merged import merged
 from invlift.inverse.partly_lifted import laplace_referred, partly_lifted_problem
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.scale_coordinate import typical_scale, with_scale_coordinate
@@ -303,7 +304,7 @@ def choice_of(problem: InverseProblem | ConstrainedTarget, kernel: Kernel) -> Ch
         return Choice(None)
     if kernel.target_kind == "manifold":
         return choose(problem)
-    return Choice(typical_scale(problem))
+    return Choice(typical_scale(merged(problem)))
 
 
 def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = None) -> Target:
@@ -327,6 +328,7 @@ def target_of(problem: InverseProblem, kernel: Kernel, choice: Choice | None = N
     choice = choice_of(problem, kernel) if choice is None else choice
     if choice.scale is not None:
         problem = with_scale_coordinate(problem, choice.scale)
+    problem = merged(problem)
     if choice.lift is not None:
         problem = partly_lifted_problem(problem, choice.lift, choice.condensed(problem))
     return TARGETS[kernel.target_kind](problem)

@@ -14,6 +14,7 @@ import numpy as np
 
 from invlift.errors import InputError
 from invlift.inverse.laplace_approximation import LaplaceApproximation, find_mode
+from invlift.inverse.merged import MergedProblem
 from invlift.inverse.problem import InverseProblem
 from invlift.inverse.readings import labels_of
 from invlift.inverse.starts import initial_point
@@ -230,6 +231,8 @@ def _no_start(problem: InverseProblem, seed: int, chain: int) -> InputError:
 
 def name_of_reading(problem: InverseProblem, index: int) -> str:
     """What messages call a reading: by its name, by its sensor on a mesh, or by its number."""
+    if isinstance(problem, MergedProblem):
+        return name_of_reading(problem.asked, int(problem.rows[index]))
     if problem.whole is not problem:
         return f"combination {index} of the readings"
     if labels := labels_of(problem.model.readings):

@@ -14,10 +14,12 @@ u, of coefficients and of reactions: what the residual is where u is held, a flu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from invlift.errors import InputError
 from invlift.fem import linalg, sparse
@@ -25,7 +27,7 @@ from invlift.fem.combined_equation import combined_equation
 from invlift.fem.sensors import Sensors
 from invlift.fem.terms import Inputs, Term
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel, Place
+from invlift.inverse.models.base import ForwardModel, Place, first_of_same
 from invlift.inverse.models.joined import CombinedReadings
 from invlift.programs.pytrees import aside, static
 
@@ -303,6 +305,36 @@ class LinearEquation(ForwardModel):
         gradient = gradient - jnp.einsum("kdl,dl->k", held, by_solution)
         return total[: self.num_coefficients].at[self.inputs.coefficients].add(gradient)
 
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of one load, weights and coefficients."""
+        readings, coefficients, weights = map(np.asarray, self.own)
+        order = np.lexsort([coefficients, readings])
+        readings = readings[order]
+        counts = np.bincount(readings, minlength=self.loads.size)
+        behind = np.arange(readings.size) - (np.cumsum(counts) - counts)[readings]
+        own = np.zeros((2, self.loads.size, counts.max(initial=0)))
+        own[:, readings, behind] = coefficients[order] + 1, weights[order]
+        offsets = np.asarray(self.inputs.offsets).T
+        return first_of_same(self.loads, self.columns, *own, offsets)[1]
+
+    def of_readings(self, rows: np.ndarray) -> LinearEquation:
+        """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
+        readings, coefficients, weights = map(np.asarray, self.own)
+        place = np.full(self.loads.size, -1)
+        place[rows] = np.arange(rows.size)
+        kept = place[readings] >= 0
+        own = place[readings[kept]], coefficients[kept], weights[kept]
+        loads = np.asarray(self.loads)[rows]
+        return replace(
+            self,
+            inputs=replace(self.inputs, offsets=self.inputs.offsets[:, rows]),
+            own=(*map(sparse.as_index, own[:2]), jax.device_put(own[2])),
+            loads=sparse.as_index(loads),
+            columns=self.columns[rows],
+            by_load=sparse.as_index(readings_by_load(loads, self.num_loads)),
+            sensors=None,
+        )
+
     def combined(self, matrix: jax.Array) -> ForwardModel:
         """As :meth:`ForwardModel.combined`, by k solves for each load, or all readings' r."""
         num_columns = self.observation.shape[1]
@@ -525,3 +557,12 @@ class LinearEquation(ForwardModel):
     def _extend(self, unknowns, held):
         """The unknowns, (n, L), among values at all degrees of freedom, (num_dofs, L)."""
         return held.at[self.free].set(unknowns, unique_indices=True, mode="promise_in_bounds")
+
+
+def readings_by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:
+    """Readings of each load, (L, most); the number of readings where there are no more."""
+    counts = np.bincount(loads, minlength=num_loads)
+    found = np.full((num_loads, counts.max()), loads.size)
+    for each, count in enumerate(counts):
+        found[each, :count] = np.flatnonzero(loads == each)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from skfem.assembly.dofs import DofsView
 
 from invlift.errors import InputError, is_integer
 from invlift.fem import linalg, sparse
-from invlift.fem.equation import LinearEquation
+from invlift.fem.equation import LinearEquation, readings_by_load
 from invlift.fem.form_assembly import (
     ROUNDING,
     Form,
@@ -217,7 +218,7 @@ def linear_equation(
         own=own,
         loads=sparse.as_index(loads_of),
         columns=sparse.as_index(columns),
-        by_load=sparse.as_index(_by_load(loads_of, num_loads)),
+        by_load=sparse.as_index(readings_by_load(loads_of, num_loads)),
         nodal=sparse.as_index(basis.nodal_dofs),
         solutions=_solutions(experiments, num_loads, len(basis.nodal_dofs)),
         fields=_fields(forms, parts, num_coefficients),
@@ -411,19 +412,25 @@ def _observation(
     offsets = [each.solution @ solution[..., k].T for k, each in enumerate(readings)]
     loads = np.repeat(np.arange(num_loads), sizes)
     rows = vstack([each.solution for each in readings], format="csr") + of_reactions @ pulled
-    rows = hstack([rows[:, free], of_reactions]).toarray()
-    different, columns = np.unique(rows, axis=0, return_inverse=True)
+    different, columns = _different(hstack([rows[:, free], of_reactions], format="csr"))
     own = of_coefficients.tocoo()
     own = sparse.as_index(own.row), sparse.as_index(own.col), jax.device_put(own.data.astype(float))
     different = different.T
     of_reactions, different = different[free.size :], different[: free.size]
-    return different, of_reactions, np.concatenate(offsets).T, loads, columns.ravel(), own
+    return different, of_reactions, np.concatenate(offsets).T, loads, columns, own
 
 
-def _by_load(loads: np.ndarray, num_loads: int) -> np.ndarray:
-    """Readings of each load, (L, most); the number of readings where there are no more."""
-    counts = np.bincount(loads, minlength=num_loads)
-    found = np.full((num_loads, counts.max()), loads.size)
-    for each, count in enumerate(counts):
-        found[each, :count] = np.flatnonzero(loads == each)
-    return found
+def _different(rows: csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that differ, (r, n), and which of these each is, (d,).
+
+    Dense are those alone that are not repeated: there may be many more rows.
+    """
+    rows.sum_duplicates()
+    numbers: dict[bytes, int] = {}
+    of_rows = [
+        numbers.setdefault(rows.indices[k:n].tobytes() + rows.data[k:n].tobytes(), len(numbers))
+        for k, n in pairwise(rows.indptr)
+    ]
+    _, first, same = np.unique(of_rows, return_index=True, return_inverse=True)
+    different, columns = np.unique(rows[first].toarray(), axis=0, return_inverse=True)
+    return different, columns.ravel()[same]

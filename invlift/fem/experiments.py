@@ -26,7 +26,7 @@ from invlift.fem.readings.locate import Observation
 from invlift.fem.sensors import Sensors, joined, sensors_from_arrays
 from invlift.fem.unknown_conditions import Parts, parts_of
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import ForwardModel
+from invlift.inverse.models.base import ForwardModel, first_of_same
 from invlift.inverse.models.joined import Joined
 from invlift.inverse.priors.base import Prior
 from invlift.programs.compilation import Program
@@ -88,6 +88,23 @@ class Experiments(Joined):
     def num_coefficients(self) -> int:
         """Number N of coefficients."""
         return self.equations[0].num_coefficients
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of one equation, where they are alike."""
+        labels = np.zeros((2, sum(at.shape[0] for at in self.places)), dtype=int)
+        for number, (equation, at) in enumerate(zip(self.equations, self.places, strict=True)):
+            labels[:, at] = np.full(at.shape[0], number), equation.alike()
+        return first_of_same(*labels)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Experiments:
+        """As :meth:`ForwardModel.of_readings`, without the table of sensors."""
+        place = np.full(sum(at.shape[0] for at in self.places), -1)
+        place[rows] = np.arange(rows.size)
+        new = [place[np.asarray(at)] for at in self.places]
+        pairs = zip(self.equations, new, strict=True)
+        equations = [each.of_readings(np.flatnonzero(own >= 0)) for each, own in pairs]
+        places = [sparse.as_index(own[own >= 0]) for own in new]
+        return replace(self, equations=tuple(equations), places=tuple(places), sensors=None)
 
     @property
     def _models(self):

@@ -138,6 +138,14 @@ class OnFinerMesh(AroundModel):
         path = tuple(self._finer(each) for each in path)
         return self.model.higher_derivative(expansion.finer, path, lower)
 
+    def alike(self) -> np.ndarray | None:
+        """As of the model."""
+        return self.model.alike()
+
+    def of_readings(self, rows: np.ndarray) -> OnFinerMesh:
+        """As of the model."""
+        return replace(self, model=self.model.of_readings(rows), sensors=None)
+
     def _finer(self, coefficients):
         """Coefficients on the refined mesh, (N_fine,)."""
         return self.pattern.product(self.weights, coefficients[:, None])[:, 0]

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
+from invlift.inverse.merged import ScaleOfMeans, merged
 from invlift.inverse.partly_lifted import (
     Lift,
     condensed_problem,
@@ -106,9 +107,13 @@ def choose(problem: InverseProblem) -> Choice:
     ----------
     problem : InverseProblem
     """
+    problem = merged(problem)
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
-    if min(sizes) <= FEW or not has_density or _scales(problem) * FEW_OF_A_SCALE > sizes[0]:
+    # What means leave over of the readings tells more of the noise than the prior does.
+    has_rest = isinstance(problem.noise.scale, ScaleOfMeans)
+    is_many = min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
+    if not (has_density and (is_many or has_rest)):
         return Choice(typical_scale(problem))
     white, choice = np.zeros(sizes[1]), Choice(None)
     has_many = sizes[0] > MANY_READINGS

@@ -205,7 +205,7 @@ class Referred(InverseProblem):
     @property
     def whole(self) -> InverseProblem:
         """The problem in its own unknowns."""
-        return self.asked
+        return self.asked.whole
 
     @property
     def searched(self) -> InverseProblem:
@@ -215,6 +215,10 @@ class Referred(InverseProblem):
     def to_whole(self, theta: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.to_whole`."""
         return self.reference.colour(theta)
+
+    def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
+        """As :meth:`InverseProblem.readings_of_whole`."""
+        return self.asked.readings_of_whole(predicted)
 
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.from_whole`."""
@@ -362,8 +366,8 @@ class CondensedProblem(InverseProblem):
 
     @property
     def whole(self) -> InverseProblem:
-        """The problem with d readings."""
-        return self.asked
+        """The problem of the readings as they are."""
+        return self.asked.whole
 
     def log_reference_of_unknowns(self, zeta: jax.Array, white: jax.Array) -> jax.Array:
         """As :meth:`InverseProblem.log_reference_of_unknowns`, with the density of what is left."""

@@ -80,6 +80,10 @@ class InverseProblem(ProblemBase, Module):
         """Unknowns of the whole problem, (h + m,), at these."""
         return theta
 
+    def readings_of_whole(self, predicted: jax.Array) -> jax.Array:
+        """Predicted readings of the whole problem, (d,), of those of this one."""
+        return predicted
+
     def from_whole(self, lifted: jax.Array) -> jax.Array:
         """Point on this problem's lifted manifold, (theta, eta), of one on the whole problem's."""
         return lifted

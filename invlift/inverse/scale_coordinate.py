@@ -35,7 +35,7 @@ def typical_scale(problem: InverseProblem) -> float | None:
     """
     if not problem.noise.num_parameters or not problem.lifted().is_dense:
         return None
-    estimate = float(_estimate(problem))
+    estimate = float(_estimate(problem) / jnp.mean(problem.noise.scale.over_weights()[0]))
     return float(f"{estimate:.1e}") if np.isfinite(estimate) and estimate > 0.0 else None
 
 

@@ -302,6 +302,10 @@ class Posterior:
             expected, found = "sensors and draws of predicted", "neither or only one of them"
             remedy = "pass sensors, and store the predictions while sampling"
             raise InputError("posterior", expected, found, remedy)
+        return self._fit
+
+    @cached_property
+    def _fit(self) -> SensorStatistics:
         return sensor_statistics(self.draws(PREDICTED), self.sensors.values, self._scores)
 
     def sensor_table(self) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, log_ndtr, logsumexp, ndtri_exp
 
-from invlift.posterior.blocks import check_draws, pooled
+from invlift.posterior.blocks import check_draws, coefficient_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,30 +49,43 @@ def sensor_statistics(
     _, _, shape = check_draws(predicted, "predicted")
     observed = np.asarray(observed, dtype=float)
     mean, sd = np.full((2, *shape), np.nan)
-    for index, values in enumerate(pooled(predicted, "predicted")):
-        mean[index] = values.mean()
-        if values.size > 1:
-            sd[index] = values.std(ddof=1)
+    for block, values in coefficient_blocks(predicted, "predicted"):
+        every = values.reshape(len(values), -1)
+        mean[block] = every.mean(axis=1)
+        if every.shape[1] > 1:
+            sd[block] = every.std(axis=1, ddof=1)
     if scores is None:
         return SensorStatistics(observed, mean, sd)
-    pairs = zip(pooled(predicted, "predicted"), pooled(scores, "noise_score"), strict=True)
-    fits = [_fit(reading, *draws) for reading, draws in zip(observed, pairs, strict=True)]
-    return SensorStatistics(observed, mean, sd, *np.array(fits).T)
+    blocks = zip(
+        coefficient_blocks(predicted, "predicted"),
+        coefficient_blocks(scores, "noise_score"),
+        strict=True,
+    )
+    fits = [
+        _fit(observed[block], draws.reshape(len(draws), -1), eta.reshape(len(eta), -1))
+        for (block, draws), (_, eta) in blocks
+    ]
+    return SensorStatistics(observed, mean, sd, *np.concatenate(fits, axis=1))
 
 
-def _fit(reading: float, predicted: np.ndarray, eta: np.ndarray) -> tuple[float, float, float]:
-    """Residual, probability below and scale of the noise of a reading, from (num_draws,) draws."""
+def _fit(observed: np.ndarray, predicted: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    """Residuals, probabilities below and scales of the noise of k readings, (3, k).
+
+    From (k, num_draws) draws.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        square = ((reading - predicted) / eta) ** 2
-        log_below, log_above = (logsumexp(log_ndtr(z)) - np.log(z.size) for z in (eta, -eta))
+        squares = ((observed[:, None] - predicted) / eta) ** 2
+        log_num = np.log(eta.shape[1])
+        below, above = (logsumexp(log_ndtr(z), axis=1) - log_num for z in (eta, -eta))
         # the quantile of the smaller of the two is exact however small it is
-        smaller = min(log_below, log_above)
-        size = np.inf if smaller == -np.inf else -ndtri_exp(smaller)
-        residual = -size if log_below < log_above else size
+        smaller = np.minimum(below, above)
+        size = np.where(smaller == -np.inf, np.inf, -ndtri_exp(smaller))
+        residual = np.where(below < above, -size, size)
     # Where a draw meets the reading, both are 0.
-    is_known = np.isfinite(square)
-    noise_sd = np.sqrt(np.sum(square[is_known]) / max(is_known.sum(), 1))
-    return residual, np.exp(log_below), noise_sd
+    is_known = np.isfinite(squares)
+    sums = np.sum(squares, axis=1, where=is_known)
+    noise_sd = np.sqrt(sums / np.maximum(is_known.sum(axis=1), 1))
+    return np.stack([residual, np.exp(below), noise_sd])
 
 
 def misfit_p_value(scores: Sequence[np.ndarray]) -> float:

@@ -6,6 +6,7 @@ import os
 import signal
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -179,8 +180,48 @@ def test_interrupted_command_keeps_what_was_found(tmp_path, capsys, monkeypatch,
     assert "rwm: stopped before its time was over" in capsys.readouterr().out
     (table,) = written  # however the command ends
     assert [line.partition(",")[0] for line in table.splitlines()] == ["method", "pcn"]
-    with (tmp_path / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
-        assert [row["method"] for row in csv.DictReader(stream)] == ["pcn", "rwm"]
+    first = _rows(tmp_path)
+    assert [*first] == ["pcn", "rwm"]
+    # What is done is taken, the method that was stopped and the next one are run.
+    options = "--methods", "pcn,rwm,chmc", "--resume", "--budget", "0.5"
+    assert call("compare", path, *options) == 0
+    rows = _rows(tmp_path)
+    assert [*rows] == ["pcn", "rwm", "chmc"]
+    assert rows["pcn"] == first["pcn"]
+    assert not rows["rwm"]["note"]
+    assert call("compare", path, *options) == 0  # all is done
+    assert _rows(tmp_path) == rows
+    _check_others_are_refused(path, options, tmp_path / "out-comparison", capsys)
+
+
+def _rows(folder):
+    with (folder / "out-comparison" / "comparison.csv").open(encoding="utf-8") as stream:
+        return {row["method"]: row for row in csv.DictReader(stream)}
+
+
+def _check_others_are_refused(path, options, out, capsys):
+    capsys.readouterr()
+    record = out / "comparison.json"
+    whole = record.read_text()
+
+    def refused(words, *more):
+        assert call("compare", path, *options, *more) == 2
+        printed = capsys.readouterr().err
+        assert words in printed
+        assert printed.count("\n") == 1
+
+    refused("comparison.json, warmup: expected 77, found", "--warmup", "77")
+    refused("no such directory", "--out", str(out.parent / "none"))
+    record.write_text(whole[: len(whole) // 2])
+    refused("found one that is cut off or changed")
+    record.write_text(whole.replace('"num_chains": 1', '"num_chains": 3', 1))
+    refused("found one that is cut off or changed")
+    record.unlink()
+    refused("no comparison.json in it")
+    record.write_text(whole)
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace("source = ", "source = 1"))
+    refused("comparison.json, problem: expected this problem, found another one")
 
 
 @pytest.mark.usefixtures("block_seconds")

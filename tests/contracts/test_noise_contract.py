@@ -16,6 +16,7 @@ from invlift.inverse.distributions import lognormal
 from invlift.inverse.distributions.tables import DISTRIBUTIONS
 from invlift.inverse.inverse_problem import inverse_problem
 from invlift.inverse.laplace_approximation import LaplaceApproximation
+from invlift.inverse.merged import ScaleOfMeans
 from invlift.inverse.models.jax_function import JaxFunction
 from invlift.inverse.noise import (
     NOISES,
@@ -27,6 +28,7 @@ from invlift.inverse.noise import (
     unknown_scale,
 )
 from invlift.inverse.noise.exact import ExactReadings
+from invlift.inverse.noise.gaussian import GaussianNoise
 from invlift.inverse.noise.student_t import StudentTNoise, student_t_noise
 from invlift.inverse.partly_lifted import CombinedNoise, ReferenceNoise
 from invlift.inverse.priors.standard_normal import StandardNormalPrior
@@ -50,6 +52,14 @@ OTHERS = {
         unknown_scale(lognormal(-1.0, 0.4)),
         student_t_noise(lognormal(-1.0, 0.4), lognormal(2.0, 0.3)),
         LaplaceApproximation(jnp.asarray([0.3, 0.2]), jnp.eye(2), jnp.asarray([3.0, 2.0])),
+    ),
+    "means": GaussianNoise(
+        ScaleOfMeans(
+            unknown_scale(lognormal(-1.0, 0.4)),
+            weights=jnp.asarray([1.0, 0.5, 0.7]),
+            counts=jnp.asarray([1.0, 4.0, 2.0]),
+            squares=jnp.asarray([0.0, 0.3, 0.1]),
+        )
     ),
 }
 

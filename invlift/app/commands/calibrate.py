@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 from rich.console import Console
@@ -11,6 +12,7 @@ from invlift.app.calibrate import FIGURE, RECORD, TABLE, CalibrationTable, calib
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
+    interruptible,
     interrupts_raise,
     say,
     say_table,
@@ -32,7 +34,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-calibration")
     directory, settings = spec.output.dir, spec.sampler
-    problem = with_readings(build(spec, needs_values=False), parsed.problem, "calibrate")
+    problem = interruptible(partial(build, spec, needs_values=False))
+    problem = with_readings(problem, parsed.problem, "calibrate")
     own = replace(plain(problem), noise=noise_of(spec, problem))
     say(console, headline(own if on_mesh(problem) is None else replace(problem, problem=own)))
     with interrupts_raise(), simulations_display(errors, sizes["simulations"]) as on_simulation:

@@ -7,12 +7,14 @@ from rich.console import Console
 from invlift.app.commands.common import (
     BAD_VERDICT,
     headline,
+    interruptible,
     interrupts_raise,
     say,
     say_table,
     typed,
 )
 from invlift.app.compare import INTERRUPTED, NUMPYRO_NUTS, compare
+from invlift.app.comparison_record import identity_of, read_comparison, write_comparison
 from invlift.app.problems import build, open_problem
 from invlift.app.progress import comparison_display
 from invlift.errors import InputError
@@ -45,21 +47,26 @@ def execute(parsed, console: Console, errors: Console) -> int:
     spec = open_problem(parsed.problem).with_overrides(**options)
     spec = spec.with_output(parsed.out, "-comparison")
     directory, settings = spec.output.dir, {name: getattr(spec.sampler, name) for name in names}
+    settings["seconds"] = seconds
     files = directory / "comparison.csv", directory / "comparison.png"
     for file in files:
-        if file.exists():
+        if file.exists() and not parsed.resume:
             found = f"{file.name}, which is there already"
             expected = "a directory without a comparison"
-            raise InputError(f"{directory}", expected, found, "choose another with --out")
-    problem = build(spec)
+            remedy = "choose another with --out, or go on with a comparison by --resume"
+            raise InputError(f"{directory}", expected, found, remedy)
+    problem = interruptible(build, spec)
+    identity = identity_of(problem, settings)
+    rows = read_comparison(directory, identity) if parsed.resume else []
+    rows = [row for row in rows if row.note != INTERRUPTED]
+    left = [name for name in methods if name not in {row.method for row in rows}]
     directory.mkdir(parents=True, exist_ok=True)
     say(console, headline(problem))
-    rows = []
-    with interrupts_raise(), comparison_display(errors, methods) as on_progress:
-        settings |= {"seconds": seconds, "on_progress": on_progress}
-        for row in compare(problem, methods, **settings):
+    with interrupts_raise(), comparison_display(errors, left) as on_progress:
+        for row in compare(problem, left, **settings, on_progress=on_progress):
             rows.append(row)
             # After each, so that a comparison cut short has what was done until then.
+            write_comparison(directory, rows, identity)
             write_table(files[0], table_of(rows))
             plot_comparison(rows, files[1])
     shown = table_of(rows).assign(doubt=[row.doubt for row in rows])
@@ -68,5 +75,5 @@ def execute(parsed, console: Console, errors: Console) -> int:
         if row.note:
             say(console, f"{row.method}: {row.note}")
     say(console, f"\nWritten to {directory}: {', '.join(file.name for file in files)}")
-    is_done = len(rows) == len(methods) and rows[-1].note != INTERRUPTED
+    is_done = {*methods} <= {row.method for row in rows if row.note != INTERRUPTED}
     return 0 if is_done and any(row.num_draws for row in rows) else BAD_VERDICT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from invlift.app.commands.common import headline, say, typed
+from invlift.app.commands.common import headline, interruptible, say, typed
 from invlift.app.field_problem import plain, with_readings
 from invlift.app.problems import build, open_problem
 from invlift.errors import InputError
@@ -22,7 +22,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
         raise InputError("serve", "the package aiohttp", "none", remedy) from None
     from invlift.app.um_bridge import build_application, listen, served_models
 
-    problem = with_readings(build(open_problem(parsed.problem)), parsed.problem, "serve")
+    problem = interruptible(build, open_problem(parsed.problem))
+    problem = with_readings(problem, parsed.problem, "serve")
     models = served_models(plain(problem))
     listener = listen(parsed.host, port)
 

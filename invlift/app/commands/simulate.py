@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from invlift.app.commands.common import check_is_new, say, typed
+from invlift.app.commands.common import check_is_new, interruptible, say, typed
 from invlift.app.field_problem import FieldProblem, on_mesh, plain, with_readings
 from invlift.app.problems import build, noise_of, open_problem
 from invlift.app.quantities import quantities_of
@@ -44,7 +45,8 @@ def execute(parsed, console: Console, errors: Console) -> int:
     else:
         check_is_new("--out", out)
     spec = open_problem(parsed.problem)
-    problem = with_readings(build(spec, needs_values=False), parsed.problem, "simulate")
+    problem = interruptible(partial(build, spec, needs_values=False))
+    problem = with_readings(problem, parsed.problem, "simulate")
     noise = noise_of(spec, problem) if sigma is None else known_noise(sigma)
     field = on_mesh(problem)
     if field is not None and field.sensors is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -22,6 +23,8 @@ _SPELLINGS = {
     "hr": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "weeks": "week", "yr": "year",
     "years": "year", "a": "year",
 }  # fmt: skip
+#: 1.5.2011 and 01.05.11, which digits with points between thousands are not.
+_IN_POINTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}\b")
 _IN_ORDER = "write year, month and day in this order, and say the zone once, in [pde] start"
 
 
@@ -111,7 +114,9 @@ def _is_number(entry: str) -> bool:
 
 
 def _is_date(entry: str) -> bool:
-    """Whether an entry is no number but of digits with marks between them, as dates are."""
+    """Whether an entry is of digits with marks between them, as dates are and numbers are not."""
+    if _IN_POINTS.match(entry):
+        return True
     return not is_number(entry) and entry[:1].isdigit() and any(mark in entry for mark in "-/.:")
 
 

@@ -191,6 +191,14 @@ class ForwardModel(Module):
         weights = weigh(pushed).T
         return expansion.transpose((jnp.zeros(weights.shape[0]), weights))[0]
 
+    def alike(self) -> np.ndarray | None:
+        """Numbers of the readings, (d,), the same where they are one function; None: not known."""
+        return None
+
+    def of_readings(self, rows: np.ndarray) -> ForwardModel:
+        """The model of the readings with these numbers, (k,), where :meth:`alike` is known."""
+        raise NotImplementedError
+
     def combined(self, matrix: jax.Array) -> ForwardModel:
         """The model of k combinations of the readings, A F(x), (k,), for A of (k, d).
 
@@ -271,6 +279,19 @@ def by_columns(fn: Callable, at: jax.Array) -> tuple[jax.Array, jax.Array]:
     push_forward = jax.vmap(lambda direction: jax.jvp(fn, (at,), (direction,)), out_axes=-1)
     values, jacobian = push_forward(jnp.eye(at.shape[0]))
     return values[:, 0], jacobian
+
+
+def first_of_same(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first of the rows that are the same in all columns, (r,), and its number in each, (d,).
+
+    Columns are (d,) or (d, k) arrays of numbers.
+    """
+    rows = np.column_stack([np.asarray(each, dtype=float) for each in columns])
+    _, first, numbers = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order], place[numbers.ravel()]
 
 
 class AroundModel(ForwardModel):

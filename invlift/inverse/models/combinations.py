@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from invlift.inverse.distributions import Distribution
+from invlift.inverse.models.base import first_of_same
 from invlift.inverse.models.joined import CombinedReadings
 
 
@@ -48,6 +50,14 @@ class Combinations(CombinedReadings):
     def describe(self, coefficients: jax.Array) -> dict[str, jax.Array]:
         """As of the model."""
         return self.model.describe(coefficients)
+
+    def alike(self) -> np.ndarray:
+        """As :meth:`ForwardModel.alike`: of the same weights."""
+        return first_of_same(self.matrix)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Combinations:
+        """As :meth:`ForwardModel.of_readings`; the numbers behind them are the same."""
+        return replace(self, matrix=self.matrix[rows])
 
     def combined(self, matrix: jax.Array) -> CombinedReadings:
         """As :meth:`ForwardModel.combined`, through the derivatives of the r numbers."""

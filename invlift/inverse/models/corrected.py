@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from invlift.inverse.distributions import Distribution
-from invlift.inverse.models.base import AroundModel, ForwardModel
+from invlift.inverse.models.base import AroundModel, ForwardModel, first_of_same
 from invlift.programs.pytrees import PyTree, aside
 
 
@@ -84,6 +86,17 @@ class Corrected(AroundModel):
     ) -> tuple[jax.Array, PyTree]:
         """As :meth:`ForwardModel.higher_derivative`: the curve's own derivative is zero there."""
         return self.model.higher_derivative(expansion, path, lower)
+
+    def alike(self) -> np.ndarray | None:
+        """As :meth:`ForwardModel.alike`: readings with one correction."""
+        own = self.model.alike()
+        return None if own is None else first_of_same(own, self.offset, self.slope)[1]
+
+    def of_readings(self, rows: np.ndarray) -> Corrected:
+        """As :meth:`ForwardModel.of_readings`."""
+        parts = self.offset[rows], self.slope[rows]
+        model = self.model.of_readings(rows)
+        return replace(self, model=model, offset=parts[0], slope=parts[1], sensors=None)
 
     def _corrected(self, value, coefficients):
         return value + self.offset + self.slope @ (coefficients - self.centre)

@@ -59,6 +59,15 @@ class Scale(Module):
         del sigma
         return self
 
+    def over_weights(self) -> tuple[jax.Array, Scale]:
+        """Known weights, () or (d,), and the scale of the readings over these."""
+        return jnp.ones(()), self
+
+    def of_readings_at(self, rows: np.ndarray) -> Scale:
+        """The same of some of the readings, (k,) numbers, among them of each of the groups."""
+        del rows
+        return self
+
     def check(self, num_readings: int) -> None:
         """Refuse another number of readings than the scale is for.
 
@@ -84,6 +93,10 @@ class KnownScale(Scale):
         """Sigma, () or (d,); zeta is empty."""
         del zeta
         return self.known
+
+    def over_weights(self) -> tuple[jax.Array, KnownScale]:
+        """As :meth:`Scale.over_weights`: all that is known."""
+        return self.known, KnownScale(jnp.ones(()))
 
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
@@ -196,6 +209,10 @@ class UnknownScale(Scale):
             sigma = _means(groups, sigma, self.num_parameters)
         return replace(self, threshold=sigma) if isinstance(self.prior, Positive) else self
 
+    def of_readings_at(self, rows: np.ndarray) -> UnknownScale:
+        """As :meth:`Scale.of_readings_at`."""
+        return self if self.groups is None else replace(self, groups=self.groups[rows])
+
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""
         if self.groups is not None:
@@ -269,6 +286,10 @@ class ScalesOfGroups(Scale):
         means = _means(self.groups, sigma, len(self.parts))
         parts = tuple(part.near(own) for part, own in zip(self.parts, means, strict=True))
         return replace(self, parts=parts)
+
+    def of_readings_at(self, rows: np.ndarray) -> ScalesOfGroups:
+        """As :meth:`Scale.of_readings_at`."""
+        return replace(self, groups=self.groups[rows])
 
     def check(self, num_readings: int) -> None:
         """As :meth:`Scale.check`."""

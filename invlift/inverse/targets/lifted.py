@@ -189,7 +189,8 @@ class LiftedPosterior(Lifted):
     def describe(self, point: Point) -> Described:
         """What is kept of a draw, and that of which only moments are: by name."""
         whole, theta = self.problem.whole, self.unknowns(point)
-        return whole.describe(theta, point.coefficients, point.predicted), point.byproducts
+        predicted = self.problem.readings_of_whole(point.predicted)
+        return whole.describe(theta, point.coefficients, predicted), point.byproducts
 
     def _of_noise(self, zeta, eta):
         """-g(zeta, eta), (d,)."""

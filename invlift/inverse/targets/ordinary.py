@@ -73,5 +73,6 @@ class OrdinaryPosterior(Module):
         _, white = self.problem.split(theta)
         coefficients = self.problem.prior.transform(white)
         predicted, expansion = self.problem.model.expand(coefficients)
+        predicted = self.problem.readings_of_whole(predicted)
         found = self.problem.whole.describe(self.unknowns(theta), coefficients, predicted)
         return found, expansion.byproducts
