@@ -32,7 +32,8 @@ NUMBERS = {
 }
 #: Keys that are no choices: amounts of a run, what is chosen before or apart, and what stands for
 #: other keys.
-NO_CHOICES = ("kind", "chains", "warmup", "budget", "seed", "options", "median", "factor")
+NO_CHOICES = ("kind", "chains", "warmup", "budget", "seed", "options", "median", "factor",
+              "between")  # fmt: skip
 #: A distribution that stands for all of them in pairs, which each pass a contract of their own: it
 #: has a coordinate that is not standard normal.  Those by quantiles are in the documentation.
 STAND_INS = ("gamma",)
