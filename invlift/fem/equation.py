@@ -351,8 +351,8 @@ class LinearEquation(ForwardModel):
         return self._read(self.observation, unknowns, at_held, expansion.coefficients)
 
     def derivative(self, expansion: Expansion, direction: jax.Array) -> jax.Array:
-        """Derivative of the readings, (d,), along a direction, (N,), by L solves."""
-        return self._bend(expansion, (direction,), (expansion.solutions,))[0]
+        """Derivative of the readings, (d,), along a direction, (N,), by L solves or the adjoint."""
+        return self._read_bent(expansion, (direction,), (expansion.solutions,))
 
     def higher_derivative(
         self, expansion: Expansion, path: tuple[jax.Array, ...], lower: tuple[jax.Array, ...] = ()
@@ -378,15 +378,21 @@ class LinearEquation(ForwardModel):
             u, u', ..., u^(n - 1).
         """
         solved = lower or (expansion.solutions,)
-        solved = (*solved, self._bend(expansion, path, solved)[1])
+        rhs, held, _ = self._pull(expansion, path, solved)
+        solved = (*solved, self._extend(linalg.solve(expansion.factor, rhs), held))
         path = (*path, jnp.zeros_like(path[0]))
-        return self._bend(expansion, path, solved)[0], solved
+        return self._read_bent(expansion, path, solved), solved
 
-    def _bend(self, expansion, path, solved):
-        """Readings, (d,), and u, (num_dofs, L), of order n, from n derivatives of the curve.
+    def _read_bent(self, expansion, path, solved):
+        """Readings of order n, (d,), from n derivatives of the curve and from u ... u^(n - 1)."""
+        rhs, _, at_held = self._pull(expansion, path, solved)
+        if expansion.adjoint is not None:  # which saves the solve
+            return self._read(expansion.adjoint, rhs, at_held, path[-1])
+        unknowns = linalg.solve(expansion.factor, rhs)
+        return self._read(expansion.observation, unknowns, at_held, path[-1])
 
-        And from u ... u^(n - 1).
-        """
+    def _pull(self, expansion, path, solved):
+        """What u^(n) solves for, (n, L), what it is where u is held, and (reactions, offsets)."""
         rhs, held, reactions, offsets = self.inputs.along(path[-1])
         reactions = -reactions
         if self.inputs.coefficients.size:  # else what is held does not move
@@ -398,10 +404,7 @@ class LinearEquation(ForwardModel):
             forces = term.forces_along(local, corners)
             rhs = rhs - self._sum_of_forces(term, forces)
             reactions = reactions + term.reactions(forces)
-        unknowns = linalg.solve(expansion.factor, rhs)
-        at_held = reactions, offsets
-        readings = self._read(expansion.observation, unknowns, at_held, path[-1])
-        return readings, self._extend(unknowns, held)
+        return rhs, held, (reactions, offsets)
 
     def _with_known(self, values, known):
         """Values (N, ...) of coefficients, followed by those of the known ones."""
