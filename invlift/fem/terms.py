@@ -168,7 +168,8 @@ class WeightedTerm(Term):
 
     def forces_along(self, local, solution):
         """As of :class:`Term`, by Leibniz' rule."""
-        weights = derivatives_along(self._weights, local)[::-1]
+        along = derivatives_along(self.weight, [self._at_points(each) for each in local])
+        weights = [self._mean(each) for each in along][::-1]
         order = len(weights) - 1
         terms = [
             contract(math.comb(order, k) * self._at_weight_one(each), weight[:, None, None])
