@@ -53,7 +53,7 @@ def check_and_run(path):
 #: What the groups of the small body are called in the documentation.
 NAMES = {"left": "boundary", "right": "inlet", "top": "surface", "low": "clay", "high": "granite"}
 #: Keys of the snippets that are another problem's files, and amounts of a run.
-OWN = {"mesh": {"file"}, "observations": {"file"}, "output": {"dir"}}
+OWN = {"mesh": {"file", "unit"}, "observations": {"file", "columns", "places"}, "output": {"dir"}}
 OWN["sampler"] = {"chains", "warmup", "draws", "seed"}
 
 

@@ -220,7 +220,9 @@ class Noise(Module):
         etas = jnp.broadcast_to(nodes[:, None], (nodes.size, predicted.size))
         made = jax.vmap(lambda eta: self.observe(predicted, zeta, eta))(etas)
         weights = jax.nn.softmax(self.log_ratio(nodes, *shape) - 0.5 * nodes**2)
-        return score(observed), weights @ jnp.nan_to_num(jax.vmap(score)(made) ** 2)
+        # Where the reading overflows, which a weight of 1e-15 has, nothing is known of the score.
+        squares = jnp.nan_to_num(jax.vmap(score)(made) ** 2, posinf=0.0)
+        return score(observed), weights @ squares
 
     def sample_parameters(self, rng: np.random.Generator) -> np.ndarray:
         """Exact draw of zeta, (h,), from the prior."""
