@@ -202,7 +202,8 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
     if not directions.values.size:  # no reading depends on the unknowns
         return None
     number = number_to_lift(directions, scaled[1:])
-    if number == problem.num_observations:
+    # The scale of means has a narrow density all the same, which its reference takes.
+    if number == problem.num_observations and not isinstance(problem.noise.scale, ScaleOfMeans):
         return None
     residual, scale, _ = parts[0]
     spread, of_white = _reference(directions, number, residual, mode.white)

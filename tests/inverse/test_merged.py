@@ -148,6 +148,8 @@ def test_many_rows_at_a_place_are_lifted_as_one(name):
     problem = _problem(_noises()[name])
     target = target_of(problem, find_kernel("chmc"))
     assert target.dimension == problem.num_unknowns + 3  # not 9
+    if name == "unknown":  # the readings that are left tell the scale, which has a reference then
+        assert target.problem.reference.of_noise.precisions > 1.0
 
 
 def test_draws_have_all_readings():
