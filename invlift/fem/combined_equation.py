@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def combined_equation(equation: LinearEquation, matrix: jax.Array) -> CombinedEquation:
     """Combinations A F(x) of readings of solutions alone, for A of (k, d)."""
     num, num_loads = len(matrix), equation.num_loads
-    shares = jnp.zeros((equation.observation.shape[1], num_loads, num))
-    shares = shares.at[equation.columns, equation.loads].add(matrix.T)
-    observation = jnp.einsum("nr,rlk->nlk", equation.observation, shares)
+    observation = _on_unknowns(equation, matrix)
     inputs, total = equation.inputs, num_loads * num
     offsets = jnp.zeros((num_loads, len(inputs.offsets), num))
     offsets = offsets.at[equation.loads].add(inputs.offsets.T[:, :, None] * matrix.T[:, None])
@@ -34,6 +32,13 @@ def combined_equation(equation: LinearEquation, matrix: jax.Array) -> CombinedEq
         by_load=jnp.arange(total).reshape(num_loads, num),
     )
     return CombinedEquation(equation, each)
+
+
+def _on_unknowns(equation: LinearEquation, matrix: jax.Array) -> jax.Array:
+    """What the unknowns of each load weigh in combinations (k, d) of readings: (n, L, k)."""
+    shares = jnp.zeros((equation.observation.shape[1], equation.num_loads, len(matrix)))
+    shares = shares.at[equation.columns, equation.loads].add(matrix.T)
+    return jnp.einsum("nr,rlk->nlk", equation.observation, shares)
 
 
 class CombinedEquation(AroundModel):
@@ -79,9 +84,7 @@ class CombinedEquation(AroundModel):
         repeated = jnp.tile(weighed, (1, model.num_loads))
         if by_readings is None:
             return self.each.pull_back(expansion, pushed, lambda _: repeated)
-        shares = jnp.zeros((model.observation.shape[1], model.num_loads))
-        shares = shares.at[model.columns, model.loads].add(by_readings)
-        on_unknowns = model.observation @ shares
+        on_unknowns = _on_unknowns(model, by_readings[None])[..., 0]
         gradient = self.each.pull_back(expansion, pushed, lambda _: repeated, on_unknowns)
         inputs = model.inputs
         return gradient.at[inputs.coefficients].add(inputs.offsets[1:] @ by_readings)

@@ -18,7 +18,7 @@ from invlift.fem.equation import LinearEquation, readings_by_load
 from invlift.fem.form_assembly import (
     ROUNDING,
     Form,
-    check_loads,
+    check_functions,
     coefficients_of,
     form_arrays,
     joint_pattern,
@@ -197,7 +197,7 @@ def linear_equation(
     has_value = (solution != 0.0).any(axis=(0, 2))
     terms = tuple(term_of(form, part, has_value) for form, part in zip(forms, parts, strict=True))
     for term in terms:
-        check_loads(term, num_loads)
+        check_functions(term, num_loads)
     return LinearEquation(
         terms=terms,
         sensitivity=sensitivity,

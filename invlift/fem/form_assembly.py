@@ -230,7 +230,7 @@ def _one_for_all(array: np.ndarray) -> np.ndarray:
     return array[..., :1] if np.ptp(array, axis=-1).max(initial=0.0) <= ROUNDING else array
 
 
-def check_loads(term: Term, num_loads: int) -> None:
+def check_functions(term: Term, num_loads: int) -> None:
     """Try the functions of a form of one's own, where all coefficients are 1."""
     if not isinstance(term, GeneralTerm):
         return

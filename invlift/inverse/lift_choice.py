@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from invlift.inverse.laplace_approximation import LaplaceApproximation, Mode, find_mode, minimise
-from invlift.inverse.merged import ScaleOfMeans, merged
+from invlift.inverse.merged import merged
 from invlift.inverse.partly_lifted import (
     Lift,
     condensed_problem,
@@ -111,9 +111,8 @@ def choose(problem: InverseProblem) -> Choice:
     sizes = problem.num_observations, problem.prior.num_white
     has_density = problem.lifted().is_dense and problem.noise.is_transformed
     # What means leave over of the readings tells more of the noise than the prior does.
-    has_rest = isinstance(problem.noise.scale, ScaleOfMeans)
     is_many = min(sizes) > FEW and _scales(problem) * FEW_OF_A_SCALE <= sizes[0]
-    if not (has_density and (is_many or has_rest)):
+    if not (has_density and (is_many or problem.noise.scale.has_data)):
         return Choice(typical_scale(problem))
     white, choice = np.zeros(sizes[1]), Choice(None)
     has_many = sizes[0] > MANY_READINGS
@@ -203,7 +202,7 @@ def _lift(problem: InverseProblem, choice: Choice, modes: list[Mode]) -> Lift | 
         return None
     number = number_to_lift(directions, scaled[1:])
     # The scale of means has a narrow density all the same, which its reference takes.
-    if number == problem.num_observations and not isinstance(problem.noise.scale, ScaleOfMeans):
+    if number == problem.num_observations and not problem.noise.scale.has_data:
         return None
     residual, scale, _ = parts[0]
     spread, of_white = _reference(directions, number, residual, mode.white)

@@ -10,6 +10,7 @@ reading costs.
 from __future__ import annotations
 
 from dataclasses import field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,8 @@ class ScaleOfMeans(Scale):
     squares : (r,)
         Sums of squares of these less the mean.
     """
+
+    has_data: ClassVar[bool] = True
 
     scale: Scale
     weights: jax.Array

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import re
 
+#: Seconds of units of time as headers write them; a year is the Julian one, of 365.25 days.
+TIMES = {
+    **dict.fromkeys(["s", "sec", "second", "seconds"], 1.0),
+    **dict.fromkeys(["min", "mins", "minute", "minutes"], 60.0),
+    **dict.fromkeys(["h", "hr", "hour", "hours"], 3600.0),
+    **dict.fromkeys(["d", "day", "days"], 86400.0),
+    **dict.fromkeys(["week", "weeks"], 604800.0),
+    **dict.fromkeys(["year", "years", "yr", "a"], 31557600.0),
+}
 #: What one of each is in metre, kilogram, second, ampere and kelvin: a factor and the exponents.
 _BASES = {
     "m": (1.0, (1, 0, 0, 0, 0)), "g": (1e-3, (0, 1, 0, 0, 0)), "s": (1.0, (0, 0, 1, 0, 0)),
@@ -20,11 +29,9 @@ _BASES = {
 #: Those that take no prefix.
 _WHOLE = {
     "ft": (0.3048, (1, 0, 0, 0, 0)), "in": (0.0254, (1, 0, 0, 0, 0)),
-    "min": (60.0, (0, 0, 1, 0, 0)), "h": (3600.0, (0, 0, 1, 0, 0)),
-    "hr": (3600.0, (0, 0, 1, 0, 0)), "d": (86400.0, (0, 0, 1, 0, 0)),
-    "day": (86400.0, (0, 0, 1, 0, 0)), "days": (86400.0, (0, 0, 1, 0, 0)),
-    "a": (31557600.0, (0, 0, 1, 0, 0)), "yr": (31557600.0, (0, 0, 1, 0, 0)),
-    "sec": (1.0, (0, 0, 1, 0, 0)), "%": (1e-2, (0, 0, 0, 0, 0)),
+    **{name: (TIMES[name], (0, 0, 1, 0, 0))
+       for name in ("min", "h", "hr", "d", "day", "days", "a", "yr", "sec")},
+    "%": (1e-2, (0, 0, 0, 0, 0)),
     "ohmm": (1.0, (3, 1, -3, -2, 0)), "Ohmm": (1.0, (3, 1, -3, -2, 0)),
     "Ωm": (1.0, (3, 1, -3, -2, 0)),
     **dict.fromkeys(["°C", "degC", "C", "℃"], (1.0, (0, 0, 0, 0, 1))),

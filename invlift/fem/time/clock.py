@@ -12,17 +12,11 @@ import numpy as np
 from invlift.errors import InputError
 from invlift.tables.numbers import is_number
 from invlift.tables.table import Table
+from invlift.tables.units import TIMES
 
-#: Seconds of each unit; a year is the Julian one, of 365.25 days.
-SECONDS = {
-    "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "week": 604800.0, "year": 31557600.0,
-}  # fmt: skip
-#: Units as headers of tables write them besides.
-_SPELLINGS = {
-    "sec": "s", "second": "s", "seconds": "s", "minute": "min", "minutes": "min", "mins": "min",
-    "hr": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "weeks": "week", "yr": "year",
-    "years": "year", "a": "year",
-}  # fmt: skip
+#: Seconds of each unit, by its name in a problem file.
+SECONDS = {name: TIMES[name] for name in ("s", "min", "h", "d", "week", "year")}
+_NAMES = {seconds: name for name, seconds in SECONDS.items()}
 #: 1.5.2011 and 01.05.11, which digits with points between thousands are not.
 _IN_POINTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2,4}\b")
 _IN_ORDER = "write year, month and day in this order, and say the zone once, in [pde] start"
@@ -122,8 +116,8 @@ def _is_date(entry: str) -> bool:
 
 def _factor(clock: Clock, heading: str, where: str) -> float:
     """By what numbers of a table are multiplied to be in the unit of the equation."""
-    above = _SPELLINGS.get(heading.casefold(), heading.casefold())
-    if heading and above not in SECONDS:
+    above = _NAMES.get(TIMES.get(heading.casefold()))
+    if heading and above is None:
         expected = f"a unit of time in the header, one of {', '.join(SECONDS)}"
         raise InputError(where, expected, repr(heading), "correct it, or leave it out")
     if heading and clock.written and above != clock.written:

@@ -28,6 +28,10 @@ class Scale(Module):
     freedom; ``sigma`` below is whatever it is.
     """
 
+    #: Whether :meth:`log_reference` has the density of data, by which zeta is narrower than by its
+    #: prior.
+    has_data: ClassVar[bool] = False
+
     @property
     def num_parameters(self) -> int:
         """Number h of unknowns zeta; none where the scale is known."""
