@@ -302,12 +302,22 @@ class Sections(Table):
 
     @model_validator(mode="after")
     def _has_a_storage_if_it_is_in_time(self) -> Sections:
-        is_steady = self.pde is None or self.pde.storage is None
-        is_begun = self.pde is not None and self.pde.initial != "steady"
-        if is_steady and (self.output.times or is_begun):
-            found = "[output] times" if self.output.times else "[pde] initial"
+        if self.pde is not None and self.pde.storage is not None:
+            return self
+        of_time = {
+            "[output] times": self.output.times,
+            "[observations] time_unit": self.observations.time_unit,
+        }
+        if self.pde is not None:
+            of_time |= {
+                "[pde] initial": self.pde.initial != "steady",
+                "[pde] time_unit": self.pde.time_unit,
+                "[pde] start": self.pde.start,
+            }
+        found = [key for key, value in of_time.items() if value]
+        if found:
             remedy = "give it, or leave these out"
-            raise problem("[pde] storage, where the field changes in time", found, remedy)
+            raise problem("[pde] storage, where the field changes in time", found[0], remedy)
         return self
 
     @model_validator(mode="after")
